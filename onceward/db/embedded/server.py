@@ -222,7 +222,7 @@ class EmbeddedPostgres:
             "port": PORT,
             "unix_socket_directories": self._socket_dir(),
             "unix_socket_permissions": "0700",
-            "max_connections": 200,
+            "max_connections": 300,
             "shared_buffers": f"{max(128, min(1024, memory // 8 // MIB))}MB",
             "effective_cache_size": f"{max(512, memory // 2 // MIB)}MB",
             "work_mem": "16MB",
