@@ -29,7 +29,10 @@ from onceward.db.embedded.errors import (
 from onceward.db.embedded.postmaster import PORT, Postmaster, clear_stale, find
 
 MAJOR = "18"
-NAME = "onceward"
+DATABASE = "onceward"
+USER = "postgres"
+"""Not `onceward`: a user's own name stands in the search path, and that is the name of our schema."""
+
 MIB = 1024 * 1024
 ROOM_TO_CREATE = 256 * MIB
 ROOM_TO_START = 64 * MIB
@@ -141,12 +144,12 @@ class EmbeddedPostgres:
         self._guard_disk(lambda: fresh.mkdir(mode=0o700))
         self._account.own(fresh)
         options = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--locale-provider=builtin"]
-        options += ["--builtin-locale=C.UTF-8", "-U", NAME, *([] if self.fsync else ["--no-sync"])]
+        options += ["--builtin-locale=C.UTF-8", "-U", USER, *([] if self.fsync else ["--no-sync"])]
         made = self._account.run([BIN.path("initdb"), *options, "-D", fresh], timeout_s=120)
         if made.code != 0:
             raise self._explain("could not create the database", made.output)
         single = [BIN.path("postgres"), "--single", "-D", fresh, "template1"]
-        made = self._account.run(single, timeout_s=60, feed=f"create database {NAME}\n")
+        made = self._account.run(single, timeout_s=60, feed=f"create database {DATABASE}\n")
         if made.code != 0 or "ERROR" in made.output:
             raise self._explain("could not create the database", made.output)
         with (fresh / "postgresql.conf").open("a") as conf:
@@ -267,7 +270,7 @@ class EmbeddedPostgres:
             raise NoPermission(f"{path} exists and is not a private directory of user id {owner}: remove it")
 
     def _url(self, socket_dir: str) -> str:
-        return f"postgresql://{NAME}@/{NAME}?host={quote(socket_dir, safe='/')}&port={PORT}"
+        return f"postgresql://{USER}@/{DATABASE}?host={quote(socket_dir, safe='/')}&port={PORT}"
 
     # -- locks and failures --------------------------------------------------------------------------------
 
