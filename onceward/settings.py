@@ -37,14 +37,10 @@ class SettingsError(Exception):
 class Settings(BaseSettings):
     """The settings of one process; frozen, passed down from the composition root."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True
-    )
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True)
 
     # -- Process -----------------------------------------------------------------------------------
-    environment: str = Field(
-        "development", description="Name of this installation; stands on every log line."
-    )
+    environment: str = Field("development", description="Name of this installation; stands on every log line.")
     service: str = Field("onceward", description="Name of this service; stands on every log line.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="The least severe log line that is written."
@@ -67,9 +63,7 @@ class Settings(BaseSettings):
         None,
         description="`postgresql://user:password@host:5432/name`; not set: embedded, in the data directory.",
     )
-    data_dir: Path = Field(
-        Path(".onceward"), description="Where the embedded database and stored files live."
-    )
+    data_dir: Path = Field(Path(".onceward"), description="Where the embedded database and stored files live.")
     pool_min: int = Field(2, ge=0, description="Database connections kept open per process.")
     pool_max: int = Field(20, ge=2, description="Database connections opened at most per process.")
     pgbouncer: bool = Field(
@@ -89,16 +83,12 @@ class Settings(BaseSettings):
     trusted_proxies: Words = Field(
         ("127.0.0.1",), description="Addresses whose `X-Forwarded-*` headers are believed; `*` for all."
     )
-    max_body_bytes: int = Field(
-        1024 * 1024, ge=1024, description="Largest request body that is read, in bytes."
-    )
+    max_body_bytes: int = Field(1024 * 1024, ge=1024, description="Largest request body that is read, in bytes.")
     cors_origins: Words = Field((), description="Origins that browsers may call the API from.")
     access_log: bool = Field(True, description="One log line per request, without its query string.")
 
     # -- Work --------------------------------------------------------------------------------------
-    worker_concurrency: int = Field(
-        64, ge=1, description="Pieces of work that one worker process runs at once."
-    )
+    worker_concurrency: int = Field(64, ge=1, description="Pieces of work that one worker process runs at once.")
     queues: Words = Field((), description="Queues that this worker takes from; empty for all.")
     poll_interval_ms: int = Field(
         1000,
@@ -117,9 +107,7 @@ class Settings(BaseSettings):
     retention_days: int = Field(
         30, ge=1, description="Days that bodies and attempts of finished work are kept; dead letters stay."
     )
-    dedupe_days: int = Field(
-        400, ge=1, description="Days that the dedupe key of a finished event outlives its body."
-    )
+    dedupe_days: int = Field(400, ge=1, description="Days that the dedupe key of a finished event outlives its body.")
 
     # -- Trust -------------------------------------------------------------------------------------
     secret_key: SecretStr | None = Field(
@@ -128,30 +116,24 @@ class Settings(BaseSettings):
         "Not set: one is made in the data directory.",
     )
     session_hours: int = Field(12, ge=1, description="Hours that a dashboard session lasts.")
-    jwt_algorithm: Literal[
-        "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA"
-    ] = Field("HS256", description="How the tokens of end users are signed.")
-    jwt_secret: SecretStr | None = Field(None, description="Shared key for the HS algorithms.")
-    jwt_jwks_url: str | None = Field(
-        None, description="Where the public keys for the other algorithms are fetched."
+    jwt_algorithm: Literal["HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA"] = Field(
+        "HS256", description="How the tokens of end users are signed."
     )
+    jwt_secret: SecretStr | None = Field(None, description="Shared key for the HS algorithms.")
+    jwt_jwks_url: str | None = Field(None, description="Where the public keys for the other algorithms are fetched.")
     jwt_jwks_file: Path | None = Field(None, description="The same keys from a file.")
     jwt_audience: str | None = Field(None, description="Audience that a token must carry.")
     jwt_issuer: str | None = Field(None, description="Issuer that a token must carry.")
 
     # -- Alerts ------------------------------------------------------------------------------------
     admin_emails: Words = Field((), description="Who is told of dead letters, broken runs and other trouble.")
-    fraud_emails: Words = Field(
-        (), description="Who is told of wrong amounts or currencies; admins if empty."
-    )
+    fraud_emails: Words = Field((), description="Who is told of wrong amounts or currencies; admins if empty.")
     accounting_emails: Words = Field((), description="Who is told of ledger trouble; admins if empty.")
     security_emails: Words = Field((), description="Who is told of bad signatures; admins if empty.")
 
     # -- Mail --------------------------------------------------------------------------------------
     mail_from: str = Field("Onceward <no-reply@localhost>", description="Sender of mails.")
-    smtp_host: str | None = Field(
-        None, description="Mail server; not set: mails are written to the data directory."
-    )
+    smtp_host: str | None = Field(None, description="Mail server; not set: mails are written to the data directory.")
     smtp_port: int = Field(587, ge=1, le=65535, description="Port of the mail server.")
     smtp_username: str | None = Field(None, description="Account at the mail server.")
     smtp_password: SecretStr | None = Field(None, description="Its password.")
@@ -162,31 +144,21 @@ class Settings(BaseSettings):
 
     # -- Slack, SMS, WhatsApp, Web Push ------------------------------------------------------------
     slack_bot_token: SecretStr | None = Field(None, description="Token to post as a Slack app (`xoxb-...`).")
-    slack_webhook_url: SecretStr | None = Field(
-        None, description="Slack incoming webhook, where no app is installed."
-    )
-    slack_channel: str | None = Field(
-        None, description="Slack channel for notifications whose type has no own one."
-    )
+    slack_webhook_url: SecretStr | None = Field(None, description="Slack incoming webhook, where no app is installed.")
+    slack_channel: str | None = Field(None, description="Slack channel for notifications whose type has no own one.")
     slack_channels: Annotated[dict[str, str], NoDecode] = Field(
         default_factory=dict,
         description='Slack channel per notification type, as JSON: `{"CRON_FAILURE": "#ops"}`.',
     )
     twilio_account_sid: str | None = Field(None, description="Twilio account.")
-    twilio_auth_token: SecretStr | None = Field(
-        None, description="Its token; also verifies Twilio's webhooks."
-    )
+    twilio_auth_token: SecretStr | None = Field(None, description="Its token; also verifies Twilio's webhooks.")
     twilio_from: str | None = Field(None, description="Sender number, or a messaging service (`MG...`).")
     whatsapp_access_token: SecretStr | None = Field(None, description="WhatsApp Cloud API token.")
     whatsapp_phone_number_id: str | None = Field(None, description="WhatsApp sender.")
     whatsapp_app_secret: SecretStr | None = Field(None, description="Verifies WhatsApp's webhooks.")
-    whatsapp_verify_token: SecretStr | None = Field(
-        None, description="Answers WhatsApp's subscription challenge."
-    )
+    whatsapp_verify_token: SecretStr | None = Field(None, description="Answers WhatsApp's subscription challenge.")
     webpush_private_key: SecretStr | None = Field(None, description="VAPID private key (base64url).")
-    webpush_public_key: str | None = Field(
-        None, description="VAPID public key (base64url), given to browsers."
-    )
+    webpush_public_key: str | None = Field(None, description="VAPID public key (base64url), given to browsers.")
     webpush_subject: str | None = Field(None, description="VAPID contact, `mailto:` or `https:`.")
 
     # -- Outside -----------------------------------------------------------------------------------
@@ -210,11 +182,7 @@ class Settings(BaseSettings):
     )
     @classmethod
     def _split(cls, value: object) -> object:
-        return (
-            tuple(word.strip() for word in value.split(",") if word.strip())
-            if isinstance(value, str)
-            else value
-        )
+        return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
     @field_validator("slack_channels", mode="before")
     @classmethod
@@ -298,9 +266,7 @@ def all_settings() -> list[Setting]:
     rows: list[Setting] = []
     for name, field in Settings.model_fields.items():
         default = _show(field.get_default(call_default_factory=True))
-        rows.append(
-            Setting(PREFIX + name.upper(), default, field.description or "", _is_secret(field.annotation))
-        )
+        rows.append(Setting(PREFIX + name.upper(), default, field.description or "", _is_secret(field.annotation)))
     return rows
 
 

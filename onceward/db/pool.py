@@ -20,6 +20,7 @@ from onceward.db.transaction import BROKEN, Cause, Connection, Role, Transaction
 
 SESSION_SETTINGS = {
     "timezone": "UTC",
+    "search_path": "public",  # the default has "$user" first, and a user called onceward would land in our schema
     "jit": "off",
     "default_transaction_isolation": "read committed",
     "idle_in_transaction_session_timeout": "60000",

@@ -45,9 +45,7 @@ DECLARED: dict[str, Declared] = {}
 def counter(name: str, help: str, labels: Sequence[str] = ()) -> Counter:
     """Something that only grows; the name ends in `_total`."""
     if not name.endswith("_total"):
-        raise ValueError(
-            f"counter {name!r} must be called {name + '_total'!r}: Prometheus adds the ending anyway"
-        )
+        raise ValueError(f"counter {name!r} must be called {name + '_total'!r}: Prometheus adds the ending anyway")
     _declare(name, "counter", labels, help)
     return Counter(name, help, labels, registry=REGISTRY)
 
@@ -58,9 +56,7 @@ def gauge(name: str, help: str, labels: Sequence[str] = ()) -> Gauge:
     return Gauge(name, help, labels, registry=REGISTRY)
 
 
-def histogram(
-    name: str, help: str, labels: Sequence[str] = (), *, buckets: Sequence[float] = SECONDS
-) -> Histogram:
+def histogram(name: str, help: str, labels: Sequence[str] = (), *, buckets: Sequence[float] = SECONDS) -> Histogram:
     """How a measure is spread; the name ends in its unit, as `_seconds` or `_bytes`."""
     _declare(name, "histogram", labels, help)
     return Histogram(name, help, labels, buckets=tuple(buckets), registry=REGISTRY)

@@ -43,9 +43,7 @@ def configure_tracing(*, service: str, environment: str, version: str) -> None:
 
 def _exporter() -> Any:
     """OTLP when an endpoint is set; the exporter is a package of its own."""
-    if not (
-        os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-    ):
+    if not (os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")):
         return None
     try:
         return import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter").OTLPSpanExporter()

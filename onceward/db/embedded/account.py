@@ -1,8 +1,8 @@
 """Under which account the server runs: ours, except that PostgreSQL refuses to run as root.
 
-As root the server is given to whoever owns the data already, else to the owner of the directory around it, else to the
-system's `postgres` or `nobody`. Directories that this account may not pass (a project below `/root`) are not opened
-to the world: the server is given the one capability that lets it pass.
+As root the server is given to whoever owns the data already, else to the owner of the directory around it,
+else to the system's `postgres` or `nobody`. Directories that this account may not pass (a project below
+`/root`) are not opened to the world: the server is given the one capability that lets it pass.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Account:
                 "--",
                 *argv,
             ]
-        identity = {} if self.uid is None or self.elevated else {"user": self.uid, "group": self.gid}
+        drop = self.uid is not None and not self.elevated
         # Files, not pipes: the server inherits them, and a pipe would stay open for as long as it runs.
         with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as given:
             given.write(feed)
@@ -85,9 +85,10 @@ class Account:
                     cwd="/",
                     start_new_session=True,
                     timeout=timeout_s,
-                    extra_groups=[] if identity else None,
+                    user=self.uid if drop else None,
+                    group=self.gid if drop else None,
+                    extra_groups=[] if drop else None,
                     check=False,
-                    **identity,
                 )
             except subprocess.TimeoutExpired:
                 raise NotStarted(f"{Path(command[0]).name} did not end within {timeout_s:.0f} s") from None
@@ -113,9 +114,7 @@ def _owner(data_dir: Path) -> pwd.struct_passwd:
             return pwd.getpwnam(name)
         except KeyError:
             continue
-    raise NoPermission(
-        "PostgreSQL cannot run as root and there is no account `postgres` or `nobody` to run it as"
-    )
+    raise NoPermission("PostgreSQL cannot run as root and there is no account `postgres` or `nobody` to run it as")
 
 
 def _may_pass(path: Path, entry: pwd.struct_passwd) -> bool:

