@@ -74,7 +74,7 @@ class Smtp:
             await _quit(self._idle.popleft())
 
     async def _opened(self, sender: str) -> _Connection | Outcome:
-        """A connection that has taken MAIL FROM: one kept from before, or a new one if the relay closed it."""
+        """A connection that has taken MAIL FROM: one that was kept, or a new one if the relay closed it."""
         while self._idle:
             # The one used last, so that the others may age and go.
             kept = self._idle.pop()
@@ -159,7 +159,7 @@ def message_id(key: str, *, domain: str) -> str:
 
 
 def stamp(message: EmailMessage, *, key: str, sender: str) -> None:
-    """Give a mail its Message-ID and Date; those that it has are replaced and kept, in this order."""
+    """Give a mail the Message-ID of its key, and a Date if it has none."""
     del message["Message-ID"]
     message["Message-ID"] = message_id(key, domain=sender.rpartition("@")[2] or "localhost")
     if "Date" not in message:
