@@ -1,0 +1,26 @@
+"""PostgreSQL: connections, transactions, migrations. Imports nothing else of ours."""
+
+from onceward.db.errors import DatabaseError, MigrationError, OutcomeUnknown, Unavailable
+from onceward.db.migrate import Line, Migration, migrate, plan
+from onceward.db.pool import Database, dump_json
+from onceward.db.transaction import BROKEN, Cause, CauseKind, Connection, Role, Transaction, quote
+
+__all__ = [
+    "BROKEN",
+    "Cause",
+    "CauseKind",
+    "Connection",
+    "Database",
+    "DatabaseError",
+    "Line",
+    "Migration",
+    "MigrationError",
+    "OutcomeUnknown",
+    "Role",
+    "Transaction",
+    "Unavailable",
+    "dump_json",
+    "migrate",
+    "plan",
+    "quote",
+]
