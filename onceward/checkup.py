@@ -18,13 +18,13 @@ from typing import Literal
 
 import asyncpg
 
+from onceward import __version__
 from onceward.app import Onceward
 from onceward.db import Connection, DatabaseError, Line, MigrationError, plan
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.runtime import OLDEST_SERVER
 from onceward.schema import LINES
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
-from onceward.version import VERSION
 
 Status = Literal["ok", "warn", "fail"]
 GIB = 1024**3
@@ -51,7 +51,7 @@ class Patient:
 
 async def examine(load: Callable[[], Onceward]) -> list[Finding]:
     """All findings, in the order in which things build on each other; what cannot be reached is not guessed at."""
-    findings = [Finding("version", "ok", f"onceward {VERSION}, Python {platform.python_version()}")]
+    findings = [Finding("version", "ok", f"onceward {__version__}, Python {platform.python_version()}")]
     logging.getLogger("onceward.settings").disabled = True  # it is said below, as a finding
     findings += [
         Finding("settings", "warn", str(unknown), "correct or remove it") for unknown in unknown_names(os.environ)
