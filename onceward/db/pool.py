@@ -33,8 +33,16 @@ SESSION_SETTINGS = {
 """Sent at connect; through PgBouncer they belong into the role's settings instead (docs/pgbouncer.md)."""
 
 
+class RawJson(str):
+    """Text that is JSON already, passed to a json column as it is."""
+
+    __slots__ = ()
+
+
 def dump_json(value: Any) -> str:
     """JSON text as PostgreSQL takes it."""
+    if type(value) is RawJson:
+        return value
     return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z).decode()
 
 
