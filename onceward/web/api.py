@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from onceward.db import Database
 from onceward.settings import Settings
-from onceward.web import problems
+from onceward.web import auth, problems
 from onceward.web.health import Health, health_router
 from onceward.web.requests import RequestContext
 
@@ -35,6 +35,7 @@ def create_api(
     api.state.database = database
     api.state.settings = settings
     problems.install(api)
+    auth.install(api)
     api.include_router(health_router(health))
     for router in routers:
         api.include_router(router)
