@@ -1,0 +1,149 @@
+"""The pool of connections, and the two ways to use one: a statement by itself, or a transaction.
+
+Every session gives up on a dead peer and on a forgotten transaction by itself, so that the locks of a host that
+disappeared are gone within half a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+from uuid import UUID
+
+import asyncpg
+import orjson
+
+from onceward.db.errors import Unavailable
+from onceward.db.transaction import BROKEN, Cause, Connection, Role, Transaction
+
+SESSION_SETTINGS = {
+    "timezone": "UTC",
+    "search_path": "public",  # the default has "$user" first, and a user called onceward would land in our schema
+    "jit": "off",
+    "default_transaction_isolation": "read committed",
+    "idle_in_transaction_session_timeout": "60000",
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+    "client_connection_check_interval": "10000",
+}
+"""Sent at connect; through PgBouncer they belong into the role's settings instead (docs/pgbouncer.md)."""
+
+
+class RawJson(str):
+    """Text that is JSON already, passed to a json column as it is."""
+
+    __slots__ = ()
+
+
+def dump_json(value: Any) -> str:
+    """JSON text as PostgreSQL takes it."""
+    if type(value) is RawJson:
+        return value
+    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z).decode()
+
+
+async def prepare_session(conn: asyncpg.Connection[Any]) -> None:
+    """JSON columns are Python values in both directions."""
+    for name in ("json", "jsonb"):
+        await conn.set_type_codec(name, encoder=dump_json, decoder=orjson.loads, schema="pg_catalog", format="text")
+
+
+class Database:
+    """The database of one process. `await Database.open(url)`; close it when done."""
+
+    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], url: str, *, pgbouncer: bool) -> None:
+        self.pool = pool
+        self.url = url
+        self.pgbouncer = pgbouncer
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        min_size: int = 1,
+        max_size: int = 10,
+        pgbouncer: bool = False,
+        application_name: str = "onceward",
+        connect_timeout_s: float = 10.0,
+    ) -> Database:
+        """Connect, or raise `Unavailable` with PostgreSQL's reason."""
+        settings = {} if pgbouncer else {**SESSION_SETTINGS, "application_name": application_name}
+        try:
+            pool = await asyncpg.create_pool(
+                url,
+                min_size=min_size,
+                max_size=max_size,
+                init=prepare_session,
+                server_settings=settings,
+                statement_cache_size=0 if pgbouncer else 256,
+                timeout=connect_timeout_s,
+                max_inactive_connection_lifetime=300.0,
+            )
+        except (*BROKEN, asyncpg.PostgresError, TimeoutError) as error:
+            raise Unavailable(f"cannot connect to PostgreSQL: {error or type(error).__name__}") from error
+        return cls(pool, url, pgbouncer=pgbouncer)
+
+    async def close(self) -> None:
+        """Wait for connections in use for a while, then cut them."""
+        try:
+            await asyncio.wait_for(self.pool.close(), timeout=10)
+        except TimeoutError:
+            self.pool.terminate()
+
+    async def connect(self, *, application_name: str = "onceward") -> Connection:
+        """A connection outside the pool, for what holds on to one: LISTEN, heartbeats, migrations."""
+        settings = {} if self.pgbouncer else {**SESSION_SETTINGS, "application_name": application_name}
+        conn = await asyncpg.connect(
+            self.url, server_settings=settings, statement_cache_size=0 if self.pgbouncer else 256, timeout=10
+        )
+        await prepare_session(conn)
+        return conn
+
+    @asynccontextmanager
+    async def acquire(self) -> AsyncGenerator[Connection]:
+        """A pooled connection, without a transaction."""
+        try:
+            acquired = await self.pool.acquire()
+        except (*BROKEN, TimeoutError) as error:
+            raise Unavailable(f"no database connection: {error or type(error).__name__}") from error
+        conn = cast(Connection, acquired)
+        try:
+            yield conn
+        finally:
+            await self.pool.release(acquired)
+
+    @asynccontextmanager
+    async def transaction(
+        self, *, role: Role = "app", organization: UUID | None = None, cause: Cause | None = None
+    ) -> AsyncGenerator[Transaction]:
+        """Commit when the block ends, roll back when it raises."""
+        async with self.acquire() as conn:
+            tx = Transaction(conn, role=role, organization=organization, cause=cause)
+            await tx.open()
+            try:
+                yield tx
+            except BaseException:
+                await asyncio.shield(tx.rollback())
+                raise
+            await tx.commit()
+
+    async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]:
+        async with self.acquire() as conn:
+            return await conn.fetch(query, *args)
+
+    async def fetchrow(self, query: str, *args: Any) -> asyncpg.Record | None:
+        async with self.acquire() as conn:
+            return await conn.fetchrow(query, *args)
+
+    async def fetchval(self, query: str, *args: Any) -> Any:
+        async with self.acquire() as conn:
+            return await conn.fetchval(query, *args)
+
+    async def execute(self, query: str, *args: Any) -> str:
+        async with self.acquire() as conn:
+            return await conn.execute(query, *args)

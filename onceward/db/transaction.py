@@ -1,0 +1,157 @@
+"""One open transaction, and what it acts for. The base that `Tx` builds on.
+
+A transaction is opened in one round trip together with its role and organization, and closed in one together with
+whatever statement must be the last before COMMIT. If the connection breaks while COMMIT is under way the outcome is
+unknown, and said to be: nothing here ever tries a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID
+
+import asyncpg
+
+from onceward.db.errors import OutcomeUnknown, Unavailable
+
+if TYPE_CHECKING:
+    Connection = asyncpg.Connection[asyncpg.Record]
+else:
+    Connection = asyncpg.Connection
+CauseKind = Literal["event", "job", "message", "delivery", "run", "workflow", "request", "operator"]
+Role = Literal["engine", "app"]
+
+BROKEN = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the server's parting word arrived while the next statement was on its way
+    ConnectionError,
+    OSError,
+)
+"""What asyncpg raises when the connection, rather than the statement, has failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What made this happen. `id` is the work id for events, jobs, messages and deliveries."""
+
+    kind: CauseKind
+    id: int
+
+    def key(self, action: str) -> str:
+        """The idempotency key for a call to the outside: stable over retries and replays."""
+        return f"{self.kind}:{self.id}:{action}"
+
+
+def quote(text: str) -> str:
+    """A string as an SQL literal, for the statements that share a round trip and so cannot take parameters."""
+    if "\x00" in text:
+        raise ValueError("PostgreSQL text cannot hold the character NUL")
+    return "'" + text.replace("'", "''") + "'" if "\\" not in text else " E'" + _escape(text) + "'"
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "''")
+
+
+class Transaction:
+    """A transaction in progress. Statements go through it; what must follow the commit is given to `after_commit`."""
+
+    __slots__ = ("_after", "_opened", "cause", "conn", "organization", "role")
+
+    def __init__(
+        self,
+        conn: Connection,
+        *,
+        role: Role = "app",
+        organization: UUID | None = None,
+        cause: Cause | None = None,
+    ) -> None:
+        self.conn = conn
+        self.role: Role = role
+        self.organization = organization
+        self.cause = cause
+        self._after: list[Callable[[], None]] = []
+        self._opened = False
+
+    # -- statements ------------------------------------------------------------------------------------------
+
+    async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]:
+        return await self.conn.fetch(query, *args)
+
+    async def fetchrow(self, query: str, *args: Any) -> asyncpg.Record | None:
+        return await self.conn.fetchrow(query, *args)
+
+    async def fetchval(self, query: str, *args: Any) -> Any:
+        return await self.conn.fetchval(query, *args)
+
+    async def execute(self, query: str, *args: Any) -> str:
+        return await self.conn.execute(query, *args)
+
+    async def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> None:
+        await self.conn.executemany(query, rows)
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Run `call` once the commit is known to have happened; never for what rolled back."""
+        self._after.append(call)
+
+    # -- opening and closing -----------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """BEGIN, role and organization in one round trip."""
+        try:
+            await self.conn.execute(self._opening())
+        except BROKEN as error:
+            raise Unavailable(f"could not open a transaction: {error}") from error
+        self._opened = True
+
+    def _opening(self) -> str:
+        parts = ["begin"]
+        if self.role == "app":
+            parts.append("set local role onceward_app")
+        organization = "" if self.organization is None else str(self.organization)
+        parts.append(f"set local onceward.organization = '{organization}'")
+        if self.cause is not None:
+            parts.append(f"set local onceward.cause = '{self.cause.kind}:{int(self.cause.id)}'")
+        return "; ".join(parts)
+
+    async def commit(self, last: str = "") -> None:
+        """Commit; `last` are statements, run as the engine, that share the commit's round trip and can prevent it."""
+        script = f"reset role; {last}; commit" if last else "commit"
+        try:
+            await self.conn.execute(script)
+        except BROKEN as error:
+            raise OutcomeUnknown("the connection was lost during COMMIT") from error
+        self._opened = False
+        for call in self._after:
+            call()
+        self._after.clear()
+
+    async def rollback(self) -> None:
+        """Undo everything. A connection that is already gone has rolled back by itself."""
+        if not self._opened:
+            return
+        self._opened = False
+        self._after.clear()
+        if not self.conn.is_closed():
+            try:
+                await self.conn.execute("rollback")
+            except BROKEN:
+                self.conn.terminate()
+
+    async def become_engine(self) -> None:
+        """Leave row-level security for the rest of the transaction: the engine's own statements only."""
+        await self.conn.execute("reset role")
+        self.role = "engine"
+
+    async def become_app(self) -> None:
+        """Go back under row-level security."""
+        await self.conn.execute("set local role onceward_app")
+        self.role = "app"
+
+    async def set_organization(self, organization: UUID) -> None:
+        """From here on the transaction sees and writes this organization's rows only."""
+        await self.conn.execute("select set_config('onceward.organization', $1, true)", str(organization))
+        self.organization = organization

@@ -1,0 +1,96 @@
+"""A real PostgreSQL, started once per run, and a fresh database for each test from a template."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from onceward.db import Database, migrate
+from onceward.db.embedded import EmbeddedPostgres
+from onceward.schema import LINES
+
+
+@pytest.fixture(scope="session")
+def server_url() -> Iterator[str]:
+    """The server's address; its data are thrown away with the run, so it need not sync."""
+    given = os.environ.get("ONCEWARD_TEST_SERVER")
+    if given:
+        yield given
+        return
+    # One for all runs of this user: the first worker to need it starts it, the last one to end stops it.
+    server = EmbeddedPostgres(Path(tempfile.gettempdir()) / f"onceward-tests-{os.getuid()}", fsync=False)
+    yield server.start()
+    server.stop()
+
+
+def _fingerprint() -> str:
+    digest = hashlib.sha256()
+    for line in LINES:
+        for path in sorted(line.directory.glob("*.sql")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+async def _ensure_template(server_url: str, name: str) -> None:
+    admin = await asyncpg.connect(server_url)
+    try:
+        await admin.execute("select pg_advisory_lock(4242)")
+        if await admin.fetchval("select 1 from pg_database where datname = $1", name):
+            return
+        building = f"{name}_building"
+        await admin.execute(f"drop database if exists {building} with (force)")
+        await admin.execute(f"create database {building}")
+        conn = await asyncpg.connect(_with_database(server_url, building))
+        await migrate(conn, LINES)
+        await conn.close()
+        await admin.execute(f"alter database {building} rename to {name}")
+    finally:
+        await admin.close()
+
+
+def _with_database(url: str, name: str) -> str:
+    head, _, query = url.partition("?")
+    return f"{head.rsplit('/', 1)[0]}/{name}" + (f"?{query}" if query else "")
+
+
+@pytest.fixture(scope="session")
+def template(server_url: str) -> str:
+    name = f"template_{_fingerprint()}"
+    asyncio.run(_ensure_template(server_url, name))
+    return name
+
+
+@pytest.fixture
+def database_url(server_url: str, template: str) -> Iterator[str]:
+    """The address of a migrated database of the test's own."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+
+    async def create() -> None:
+        admin = await asyncpg.connect(server_url)
+        await admin.execute(f"create database {name} template {template} strategy file_copy")
+        await admin.close()
+
+    async def drop() -> None:
+        admin = await asyncpg.connect(server_url)
+        await admin.execute(f"drop database if exists {name} with (force)")
+        await admin.close()
+
+    asyncio.run(create())
+    yield _with_database(server_url, name)
+    asyncio.run(drop())
+
+
+@pytest.fixture
+async def db(database_url: str) -> AsyncIterator[Database]:
+    """A pool on the test's own database."""
+    database = await Database.open(database_url, min_size=1, max_size=10)
+    yield database
+    await database.close()
