@@ -8,8 +8,6 @@ import pytest
 
 from onceward.http import AddressRefused, Ambiguous, GuardedClient, Unreachable, UrlRefused, check_url
 
-pytestmark = pytest.mark.anyio
-
 
 async def read_request(reader: asyncio.StreamReader) -> bytes:
     head = await reader.readuntil(b"\r\n\r\n")

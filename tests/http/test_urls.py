@@ -4,8 +4,6 @@ import pytest
 
 from onceward.http import AddressRefused, Unreachable, UrlRefused, check_url, parse_url
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.parametrize(
     ("url", "why"),
