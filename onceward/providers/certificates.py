@@ -40,9 +40,7 @@ class Chain:
         try:
             builder.build_server_verifier(x509.DNSName(name)).verify(self.leaf, list(self.intermediates))
         except (VerificationError, ValueError) as error:
-            raise Rejected(
-                "bad_certificate", f"the certificate is not trusted: {type(error).__name__}"
-            ) from None
+            raise Rejected("bad_certificate", f"the certificate is not trusted: {type(error).__name__}") from None
 
     def _name_within(self, domain: str) -> str:
         try:

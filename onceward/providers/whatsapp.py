@@ -168,9 +168,7 @@ def _document(payload: dict[str, Any], suspect: bool) -> Document:
 
 
 def _contact(value: dict[str, Any], sender: str) -> Any:
-    return next(
-        (one for one in as_list(value.get("contacts")) if as_object(one).get("wa_id") == sender), None
-    )
+    return next((one for one in as_list(value.get("contacts")) if as_object(one).get("wa_id") == sender), None)
 
 
 def _sample_change(content: dict[str, Any]) -> dict[str, Any]:
