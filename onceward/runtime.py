@@ -9,16 +9,20 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import timedelta
 from typing import Literal, Protocol
 
+from onceward import __version__
 from onceward.app import Onceward
 from onceward.db import Database, DatabaseError, Line, MigrationError, migrate, plan
 from onceward.db.embedded import EmbeddedPostgres
+from onceward.engine import Engine
 from onceward.schema import LINES
 from onceward.settings import Settings
 from onceward.telemetry import configure_logging, configure_tracing, get_logger
-from onceward.version import VERSION
 from onceward.web import Dispatcher, Health, WebServer, create_api
+from onceward.work import Worker, WorkerOptions
+from onceward.work.metrics import count
 
 log = get_logger("onceward.runtime")
 
@@ -47,6 +51,7 @@ class Runtime:
         self.settings = settings
         self.health = Health()
         self.web: WebServer | None = None
+        self.engine: Engine | None = None
         self._undo: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._database: Database | None = None
 
@@ -180,23 +185,45 @@ class Runtime:
 
     def _components(self, roles: frozenset[RoleName]) -> Sequence[tuple[str, Component]]:
         """What these roles consist of, in the order of starting. The web comes last: it answers when all else works."""
-        components: list[tuple[str, Component]] = []
+        self.engine = Engine(self.database, self.app.registry)
+        components: list[tuple[str, Component]] = [("engine", self.engine)]
+        if "worker" in roles:
+            components.append(("worker", self._worker(self.engine)))
         if "web" in roles:
-            api = create_api(
-                settings=self.settings,
-                database=self.database,
-                health=self.health,
-                version=VERSION,
-                routers=self.app.routers,
-            )
-            self.web = WebServer(Dispatcher(api), self.settings)
+            self.web = self._web(self.engine)
             components.append(("web", self.web))
         return components
+
+    def _worker(self, engine: Engine) -> Worker:
+        settings = self.settings
+        options = WorkerOptions(
+            concurrency=settings.worker_concurrency,
+            only_queues=settings.queues or None,
+            poll_s=settings.poll_interval_ms / 1000,
+            grace_s=settings.shutdown_grace_s,
+            keep_finished=timedelta(days=settings.retention_days),
+            version=__version__,
+        )
+        return Worker(
+            self.database, self.app.registry, engine.waker, options=options, open_tx=engine.open_tx, count=count
+        )
+
+    def _web(self, engine: Engine) -> WebServer:
+        """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
+        api = create_api(
+            settings=self.settings,
+            database=self.database,
+            engine=engine,
+            health=self.health,
+            version=__version__,
+            routers=self.app.routers,
+        )
+        return WebServer(Dispatcher(api), self.settings)
 
 
 def configure_process(settings: Settings) -> None:
     """Logging and tracing for the whole process, from its settings."""
-    identity = {"service": settings.service, "environment": settings.environment, "version": VERSION}
+    identity = {"service": settings.service, "environment": settings.environment, "version": __version__}
     configure_logging(level=settings.log_level, format=settings.log_format, **identity)
     if settings.tracing:
         configure_tracing(**identity)

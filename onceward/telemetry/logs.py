@@ -25,7 +25,7 @@ SECRET_KEYS = re.compile(
 )
 """A key with one of these words in it never shows its value."""
 
-QUIET = ("asyncio", "aiohttp.access", "uvicorn.access", "botocore", "urllib3")
+QUIET = ("asyncio", "aiohttp.access", "uvicorn", "botocore", "urllib3")
 """Libraries whose routine lines we write ourselves or have no use for."""
 
 

@@ -8,8 +8,6 @@ import pytest
 
 from onceward.http import AddressRefused, Ambiguous, GuardedClient, Unreachable, UrlRefused, check_url
 
-pytestmark = pytest.mark.anyio
-
 
 async def read_request(reader: asyncio.StreamReader) -> bytes:
     head = await reader.readuntil(b"\r\n\r\n")
@@ -102,9 +100,7 @@ async def test_redirects_are_answers_not_orders(listen) -> None:
     inside: list[bytes] = []
     other = await listen(answering(OK, inside))
     port = await listen(
-        answering(
-            f"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{other}/\r\nContent-Length: 0\r\n\r\n".encode()
-        )
+        answering(f"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{other}/\r\nContent-Length: 0\r\n\r\n".encode())
     )
     async with GuardedClient(allow_loopback_http=True) as client:
         response = await client.request("GET", f"http://127.0.0.1:{port}/")
@@ -172,9 +168,7 @@ async def test_a_dripping_head_ends_ambiguous(listen) -> None:
 async def test_a_gzip_bomb_stays_packed(listen) -> None:
     bomb = gzip.compress(b"\0" * 20_000_000)
     port = await listen(
-        answering(
-            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(bomb) + bomb
-        )
+        answering(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(bomb) + bomb)
     )
     async with GuardedClient(allow_loopback_http=True, max_response_bytes=1024) as client:
         response = await client.request("GET", f"http://127.0.0.1:{port}/")
@@ -311,9 +305,7 @@ async def test_errors_and_responses_do_not_show_paths_queries_or_bodies(listen, 
     port = await listen(answering(OK.replace(b"ok", b"s3")))
     async with GuardedClient(allow_loopback_http=True) as client:
         with pytest.raises(Unreachable) as caught:
-            await client.request(
-                "POST", f"http://127.0.0.1:{closed_port}/T0/B0/s3cret?token=t0ken", body=b"x"
-            )
+            await client.request("POST", f"http://127.0.0.1:{closed_port}/T0/B0/s3cret?token=t0ken", body=b"x")
         response = await client.request("POST", f"http://127.0.0.1:{port}/", body=b"x")
     assert "s3cret" not in str(caught.value)
     assert "t0ken" not in str(caught.value)
