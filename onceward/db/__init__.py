@@ -2,7 +2,7 @@
 
 from onceward.db.errors import DatabaseError, MigrationError, OutcomeUnknown, Unavailable
 from onceward.db.migrate import Line, Migration, migrate, plan
-from onceward.db.pool import Database, dump_json
+from onceward.db.pool import Database, RawJson, dump_json
 from onceward.db.transaction import BROKEN, Cause, CauseKind, Connection, Role, Transaction, quote
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Migration",
     "MigrationError",
     "OutcomeUnknown",
+    "RawJson",
     "Role",
     "Transaction",
     "Unavailable",

@@ -23,7 +23,13 @@ else:
 CauseKind = Literal["event", "job", "message", "delivery", "run", "workflow", "request", "operator"]
 Role = Literal["engine", "app"]
 
-BROKEN = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, ConnectionError, OSError)
+BROKEN = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the server's parting word arrived while the next statement was on its way
+    ConnectionError,
+    OSError,
+)
 """What asyncpg raises when the connection, rather than the statement, has failed."""
 
 

@@ -127,6 +127,11 @@ create table onceward.unique_keys (
     primary key (organization_id, key)
 );
 comment on table onceward.unique_keys is 'Unique keys that outlive the work that took them.';
+alter table onceward.unique_keys enable row level security;
+create policy own_rows on onceward.unique_keys for all to onceward_app
+    using (organization_id = coalesce(onceward.organization(), '00000000-0000-0000-0000-000000000000'))
+    with check (organization_id = coalesce(onceward.organization(), '00000000-0000-0000-0000-000000000000'));
+create policy engine on onceward.unique_keys for all to onceward_engine using (true) with check (true);
 grant select, insert, update, delete on onceward.unique_keys to onceward_engine, onceward_app;
 
 create table onceward.bundles (

@@ -1,0 +1,62 @@
+# `make` lists what there is. Each target creates the virtual environment and installs what it needs by itself.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check format docs bench bench-peers lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
+
+install: $(READY) ## create .venv from PYTHON (default python3) and install the locked dependencies
+
+# uv installs in seconds what takes pip a minute; where it cannot be had, pip does the same from the same lock.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$(PYTHON) is $$($(PYTHON) -V 2>&1); Onceward needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv 2>/dev/null || true
+	@if [ -x $(BIN)/uv ]; then \
+	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --require-hashes -r requirements.lock && \
+	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps -e . ; \
+	else \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . ; \
+	fi
+	@touch $@
+
+demo: $(READY) ## run everything in one process on an embedded PostgreSQL; Ctrl-C ends it
+	@exec $(BIN)/onceward up
+
+test: $(READY) ## run the tests on a real PostgreSQL
+	@$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow' $(ARGS)
+
+check: $(READY) ## ruff, pyright, import-linter
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/pyright
+	@$(BIN)/lint-imports
+
+format: $(READY) ## let ruff put the code in order
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+docs: $(READY) ## rewrite the tables of settings, commands and metrics from the code
+	@$(BIN)/python docs/tables.py
+
+bench: $(READY) ## measure, next to the peers that are installed
+	@$(BIN)/onceward bench $(ARGS)
+
+bench-peers: $(READY) ## install what we measure ourselves against, each in its own directory below .bench
+	@if [ -x benchmarks/install-peers ]; then benchmarks/install-peers; else echo "no peers to install"; fi
+
+lock: $(READY) ## resolve the dependencies anew into requirements.lock
+	@$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
+	  --generate-hashes --no-header --no-annotate --quiet -o requirements.lock
+
+clean: ## remove the environment and caches; the data in .onceward stay
+	@rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis

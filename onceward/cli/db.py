@@ -1,0 +1,118 @@
+"""`db dump` and `db restore`: move the data between databases, for example from the embedded one to a server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import typer
+
+from onceward.cli.exits import CommandFailed
+from onceward.cli.rendering import say
+from onceward.cli.session import opened, run
+
+CREATE_ROLES = """
+do $$
+declare
+    name text;
+begin
+    foreach name in array array['onceward_engine', 'onceward_app', 'onceward_sql_worker'] loop
+        if not exists (select from pg_roles where rolname = name) then
+            execute format('create role %I nologin noinherit', name);
+        end if;
+    end loop;
+end
+$$
+"""
+"""Roles belong to the server, not to a database, so a dump names them without containing them."""
+
+group = typer.Typer(no_args_is_help=True, help="Move the data: `dump` to a file, `restore` from one.")
+
+
+def register(cli: typer.Typer) -> None:
+    cli.add_typer(group, name="db")
+
+
+@group.command("dump")
+def dump(
+    file: Annotated[Path, typer.Argument(help="File to write, in PostgreSQL's custom format.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Write the whole database to a file, as of one moment, while everything keeps running."""
+    if file.exists() and not force:
+        raise CommandFailed(f"{file} exists: choose another name, or say --force")
+    unfinished = file.with_name(file.name + ".unfinished")
+    run(_with_program("pg_dump", "--format=custom", "--no-owner", f"--file={unfinished.absolute()}"))
+    unfinished.replace(file)
+    say(f"wrote {file} ({file.stat().st_size / 1024 / 1024:.1f} MiB)")
+
+
+@group.command("restore")
+def restore(
+    file: Annotated[Path, typer.Argument(help="File that `onceward db dump` wrote.", exists=True, dir_okay=False)],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before replacing what is there.")] = False,
+) -> None:
+    """Replace the content of the database by that of a dump. All of it or, if anything fails, nothing."""
+    if not yes:
+        typer.confirm("Everything that the dump contains is replaced in the configured database. Go on?", abort=True)
+    options = ("--clean", "--if-exists", "--no-owner", "--single-transaction", "--exit-on-error")
+    run(_with_program("pg_restore", *options, str(file.absolute())))
+    say(f"restored {file}")
+
+
+async def _with_program(program: str, *options: str) -> None:
+    """Run one of PostgreSQL's programs against the configured database."""
+    from onceward.app import Onceward
+    from onceward.runtime import configure_process
+    from onceward.settings import load_settings
+
+    settings = load_settings()
+    configure_process(settings)
+    async with opened(Onceward("db"), settings) as runtime:
+        environment = connection_environment(runtime.database.url)
+        command = [str(_program(program)), *options]
+        if program == "pg_restore":
+            await runtime.database.execute(CREATE_ROLES)
+            command.append(f"--dbname={environment['PGDATABASE']}")
+        process = await asyncio.create_subprocess_exec(
+            *command, env={**os.environ, **environment}, stderr=asyncio.subprocess.PIPE, start_new_session=True
+        )
+        _, said = await process.communicate()
+    if process.returncode != 0:
+        last = " | ".join(said.decode(errors="replace").strip().splitlines()[-3:])
+        raise CommandFailed(f"{program} failed: {last}")
+
+
+def connection_environment(url: str) -> dict[str, str]:
+    """A database URL as libpq's variables: unlike arguments, other users of the machine cannot read them."""
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query))
+    given = {
+        "PGHOST": query.pop("host", None) or parts.hostname,
+        "PGPORT": query.pop("port", None) or (str(parts.port) if parts.port else None),
+        "PGUSER": query.pop("user", None) or (unquote(parts.username) if parts.username else None),
+        "PGPASSWORD": query.pop("password", None) or (unquote(parts.password) if parts.password else None),
+        "PGDATABASE": query.pop("dbname", None) or unquote(parts.path.lstrip("/")) or "postgres",
+        **{f"PG{name.upper()}": value for name, value in query.items() if name.startswith("ssl")},
+    }
+    return {name: value for name, value in given.items() if value}
+
+
+def _program(name: str) -> Path:
+    """The program that comes with the embedded server, else the system's."""
+    from onceward.db.embedded import BIN, EmbeddedError
+
+    try:
+        bundled = BIN.path(name)
+    except EmbeddedError:
+        bundled = None
+    if bundled is not None and bundled.exists():
+        return bundled
+    found = shutil.which(name)
+    if found is None:
+        raise CommandFailed(f"{name} is not installed: install PostgreSQL's client programs")
+    return Path(found)

@@ -1,0 +1,23 @@
+"""`settings`: every setting, its value here and now, and what it means."""
+
+from __future__ import annotations
+
+import typer
+
+from onceward.cli.rendering import JsonOption, listing
+
+
+def register(cli: typer.Typer) -> None:
+    cli.command("settings")(settings)
+
+
+def settings(as_json: JsonOption = False) -> None:
+    """List the settings with their values; secrets are not shown."""
+    from onceward.settings import all_settings, load_settings
+
+    current = load_settings()
+    rows = [
+        {"name": row.name, "value": row.value_in(current), "default": row.default, "description": row.description}
+        for row in all_settings()
+    ]
+    listing(rows, columns=("name", "value", "description"), as_json=as_json)

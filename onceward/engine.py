@@ -1,0 +1,130 @@
+"""The engine of one process: the database, what it can run, and the ways in from outside a handler."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+from onceward.db import Cause, Connection, Database
+from onceward.tx import Tx
+from onceward.work import (
+    Claimed,
+    Enqueued,
+    Finished,
+    GroupCommit,
+    Item,
+    JobTask,
+    Order,
+    Registry,
+    Waker,
+    insert,
+    item,
+    items,
+)
+
+FINISHED = """
+select work_id, outcome, result, error, finished_at
+  from onceward.attempts
+ where work_id = $1 and outcome in ('success', 'failed', 'cancelled', 'dead_letter', 'discarded', 'unknown')
+ order by finished_at desc limit 1
+"""
+
+
+AT_ONCE = 2000
+"""Rows per statement in a bulk enqueue: enough to make the round trip cheap, few enough to keep arrays small."""
+
+
+class Engine:
+    """Made by the runtime, or by hand in tests and scripts."""
+
+    def __init__(self, db: Database, registry: Registry, *, waker: Waker | None = None) -> None:
+        self.db = db
+        self.registry = registry
+        self.waker = waker or Waker(db)
+        self._commits: GroupCommit[Item, Enqueued] = GroupCommit(self._flush)
+
+    async def start(self) -> None:
+        await self.waker.start()
+
+    async def stop(self) -> None:
+        await self._commits.close()
+        await self.waker.stop()
+
+    # -- enqueue outside a transaction -----------------------------------------------------------------------------
+
+    async def enqueue(
+        self, what: JobTask | Order, /, *, organization: UUID | None = None, **arguments: Any
+    ) -> Enqueued:
+        """A job by itself. Callers at the same time share a commit; each returns after it."""
+        return await self._commits.submit(item(what, arguments, organization=organization))
+
+    async def enqueue_many(
+        self, what: JobTask | Order, arguments: Sequence[dict[str, Any]], /, *, organization: UUID | None = None
+    ) -> list[Enqueued]:
+        """The same job many times, in one transaction."""
+        done: list[Enqueued] = []
+        queues: set[str] = set()
+        async with self.transaction(organization=organization) as tx:
+            for start in range(0, len(arguments), AT_ONCE):
+                wanted = items(what, arguments[start : start + AT_ONCE], organization=organization)
+                queues.update(each.queue for each in wanted)
+                done += await insert(tx.conn, wanted)
+        for queue in queues:
+            self.waker.wake(queue)
+        return done
+
+    async def _flush(self, wanted: Sequence[Item]) -> Sequence[Enqueued]:
+        # Sorted by key: two nodes that insert the same keys in different orders would deadlock.
+        order = sorted(range(len(wanted)), key=lambda n: wanted[n].options.unique_key or "")
+        async with self.db.acquire() as conn:
+            if any(each.options.unique_key for each in wanted):
+                async with conn.transaction():
+                    done = await insert(conn, [wanted[n] for n in order])
+            else:
+                done = await insert(conn, [wanted[n] for n in order])
+        for queue in {each.queue for each in wanted}:
+            self.waker.wake(queue)
+        placed: list[Enqueued] = [Enqueued(0)] * len(wanted)
+        for n, result in zip(order, done, strict=True):
+            placed[n] = result
+        return placed
+
+    # -- transactions -----------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def transaction(self, *, organization: UUID | None = None, cause: Cause | None = None) -> AsyncGenerator[Tx]:
+        """A transaction with verbs, outside a handler: an API route, a script, a test."""
+        async with self.db.acquire() as conn:
+            tx = Tx(conn, self, organization=organization, cause=cause)
+            await tx.open()
+            try:
+                yield tx
+            except BaseException:
+                await asyncio.shield(tx.rollback())
+                raise
+            await tx.commit()
+
+    def open_tx(self, conn: Connection, work: Claimed) -> Tx:
+        """The transaction of a handler: in its organization, caused by its work."""
+        return Tx(conn, self, organization=work.organization, cause=work.cause)
+
+    # -- results -----------------------------------------------------------------------------------------------------
+
+    async def result(self, id: int) -> Finished | None:
+        """How the work ended; None while it has not."""
+        row = await self.db.fetchrow(FINISHED, id)
+        if row is None:
+            return None
+        return Finished(row["work_id"], row["outcome"], row["result"], row["error"], row["finished_at"])
+
+    async def wait(self, id: int, *, timeout_s: float = 30.0) -> Finished:
+        """Wait for the end of a piece of work; raises TimeoutError if it does not come."""
+        async with asyncio.timeout(timeout_s):
+            pause_s = 0.005
+            while (finished := await self.result(id)) is None:
+                await asyncio.sleep(pause_s)
+                pause_s = min(0.5, pause_s * 1.5)
+            return finished

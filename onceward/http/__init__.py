@@ -1,0 +1,29 @@
+"""Calls to the outside: a guarded client for URLs from data, a plain one for configured services.
+
+Imports nothing else of Onceward.
+"""
+
+from .addresses import vet
+from .errors import AddressRefused, Ambiguous, HttpError, Unreachable, UrlRefused
+from .exchange import Response
+from .guarded import GuardedClient
+from .plain import ServiceClient
+from .resolving import Resolver, ThreadResolver
+from .urls import CheckedUrl, check_url, parse_url
+
+__all__ = [
+    "AddressRefused",
+    "Ambiguous",
+    "CheckedUrl",
+    "GuardedClient",
+    "HttpError",
+    "Resolver",
+    "Response",
+    "ServiceClient",
+    "ThreadResolver",
+    "Unreachable",
+    "UrlRefused",
+    "check_url",
+    "parse_url",
+    "vet",
+]

@@ -1,0 +1,193 @@
+"""One request and its answer over an aiohttp session, with every failure put into one of our classes.
+
+What decides between Unreachable and Ambiguous is whether a connection was handed to the request: before
+that no byte can have left, after it any may have.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from .errors import AddressRefused, Ambiguous, Unreachable, UrlRefused
+
+MAX_HEADER_BYTES = 8190
+MAX_HEADERS = 64
+_BODY_LOG_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer. `headers` have lower-case names; `body` is as sent (never decompressed) and may be cut."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+    elapsed_ms: int
+    truncated: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def body_first_kb(self) -> bytes:
+        return self.body[:_BODY_LOG_BYTES]
+
+
+@dataclass(slots=True)
+class Attempt:
+    """How far one request has come; the session's hooks find it in `current_attempt`."""
+
+    only_loopback: bool = False
+    connected: bool = False
+    refused: AddressRefused | None = None
+
+
+current_attempt: ContextVar[Attempt | None] = ContextVar("onceward_http_attempt", default=None)
+
+
+async def _mark_connected(_session: aiohttp.ClientSession, _context: SimpleNamespace, _params: Any) -> None:
+    attempt = current_attempt.get()
+    if attempt is not None:
+        attempt.connected = True
+
+
+def tracing() -> aiohttp.TraceConfig:
+    """Hooks that note the moment from which bytes may be on their way."""
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_create_end.append(_mark_connected)
+    trace.on_connection_reuseconn.append(_mark_connected)
+    return trace
+
+
+def open_session(connector: aiohttp.TCPConnector, *, user_agent: str) -> aiohttp.ClientSession:
+    """A session that follows, keeps, unpacks and inherits nothing."""
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+        auto_decompress=False,
+        # Time is kept by `exchange` alone: aiohttp would round long timeouts up to whole seconds.
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+        headers={"User-Agent": user_agent, "Accept-Encoding": "identity"},
+        max_line_size=MAX_HEADER_BYTES,
+        max_field_size=MAX_HEADER_BYTES,
+        max_headers=MAX_HEADERS,
+        trace_configs=[tracing()],
+    )
+
+
+async def exchange(
+    session: aiohttp.ClientSession,
+    method: str,
+    url: URL,
+    *,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    timeout_s: float,
+    max_response_bytes: int,
+    only_loopback: bool = False,
+) -> Response:
+    """Send one request and read at most `max_response_bytes` of the answer within `timeout_s`.
+
+    Once the status is known the call has an outcome: a body that is too long, too slow or broken off is
+    returned as far as it came, with `truncated` set.
+    """
+    attempt = Attempt(only_loopback=only_loopback)
+    token = current_attempt.set(attempt)
+    started = time.monotonic()
+    try:
+        return await _exchange(session, method, url, headers, body, started, timeout_s, max_response_bytes)
+    except TimeoutError:
+        raise _timed_out(attempt, url, timeout_s) from None
+    except aiohttp.InvalidURL:
+        raise UrlRefused("the URL cannot be read; write it as https://host/path") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise _failed(attempt, url, error) from None
+    finally:
+        current_attempt.reset(token)
+
+
+async def _exchange(
+    session: aiohttp.ClientSession,
+    method: str,
+    url: URL,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    started: float,
+    timeout_s: float,
+    max_response_bytes: int,
+) -> Response:
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    async with asyncio.timeout_at(deadline):
+        answer = await session.request(method, url, headers=headers, data=body, allow_redirects=False)
+    read = bytearray()
+    truncated = False
+    try:
+        async with asyncio.timeout_at(deadline):
+            while chunk := await answer.content.read(max_response_bytes + 1 - len(read)):
+                read += chunk
+                if len(read) > max_response_bytes:
+                    truncated = True
+                    break
+    except (TimeoutError, aiohttp.ClientError, OSError):
+        truncated = True
+    finally:
+        if answer.content.at_eof() and not truncated:
+            answer.release()
+        else:
+            # What is left unread must not be the start of somebody else's answer.
+            answer.close()
+    return Response(
+        status=answer.status,
+        headers=_joined(answer),
+        body=bytes(read[:max_response_bytes]),
+        elapsed_ms=round((time.monotonic() - started) * 1000),
+        truncated=truncated,
+    )
+
+
+def _joined(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    joined: dict[str, str] = {}
+    for name, value in answer.headers.items():
+        known = joined.get(name.lower())
+        joined[name.lower()] = value if known is None else f"{known}, {value}"
+    return joined
+
+
+def _timed_out(attempt: Attempt, url: URL, timeout_s: float) -> Unreachable | Ambiguous:
+    where = f"{url.raw_host}:{url.port}"
+    if attempt.connected:
+        return Ambiguous(f"{where}: no answer within {timeout_s:g} s")
+    return Unreachable(f"{where}: no connection within {timeout_s:g} s")
+
+
+def _failed(attempt: Attempt, url: URL, error: Exception) -> AddressRefused | Unreachable | Ambiguous:
+    where = f"{url.raw_host}:{url.port}"
+    if attempt.connected:
+        # A line or header over our bounds ends here too: something answered, but nothing we can judge.
+        return Ambiguous(f"{where}: the connection broke before an answer ({error.__class__.__name__})")
+    if attempt.refused is not None:
+        return AddressRefused(f"{url.raw_host}: {attempt.refused.reason}")
+    return Unreachable(f"{where}: {_cause(error)}")
+
+
+def _cause(error: Exception) -> str:
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return "the name does not resolve"
+        case aiohttp.ClientConnectorCertificateError():
+            return "its certificate is not valid for this host"
+        case aiohttp.ClientConnectorSSLError():
+            return "no TLS connection came about"
+        case OSError(strerror=str(text)) if text:
+            return text
+        case _:
+            return error.__class__.__name__

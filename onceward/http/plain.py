@@ -1,0 +1,96 @@
+"""The client for hosts that the operator configured: the APIs of the services we call.
+
+Same classes of failure and the same bounds as the guarded client, without its distrust of addresses.
+"""
+
+from collections.abc import Mapping
+from ssl import SSLContext
+from typing import Self
+
+import aiohttp
+from yarl import URL
+
+from .errors import Ambiguous, UrlRefused
+from .exchange import Response, exchange, open_session
+from .resolving import ConnectorResolver, ThreadResolver
+
+
+class ServiceClient:
+    """Calls trusted hosts and needs their whole answer: one cut short is Ambiguous.
+
+    `keepalive_s` is below what services close idle connections after (5 s is common): a request written to a
+    connection that is just being closed ends Ambiguous, and that costs a read-back.
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout_s: float = 30.0,
+        max_response_bytes: int = 4 * 1024 * 1024,
+        concurrency: int = 128,
+        keepalive_s: float = 4.0,
+        user_agent: str = "Onceward",
+        ssl_context: SSLContext | None = None,
+    ) -> None:
+        if timeout_s <= 0:
+            raise ValueError(f"timeout_s must be above 0, not {timeout_s}")
+        self._timeout_s = timeout_s
+        self._max_response_bytes = max_response_bytes
+        self._concurrency = concurrency
+        self._keepalive_s = keepalive_s
+        self._user_agent = user_agent
+        self._ssl_context = ssl_context
+        self._resolver = ThreadResolver()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout_s: float | None = None,
+    ) -> Response:
+        """Send once, never twice. Raises UrlRefused, Unreachable or Ambiguous."""
+        try:
+            parsed = URL(url)
+        except ValueError:
+            raise UrlRefused("the service's base URL cannot be read; write it as https://host") from None
+        if parsed.scheme not in ("https", "http") or not parsed.raw_host:
+            raise UrlRefused("the service's base URL must start with https:// or http:// and name a host")
+        response = await exchange(
+            self._opened(),
+            method,
+            parsed,
+            headers=headers or {},
+            body=body,
+            timeout_s=self._timeout_s if timeout_s is None else timeout_s,
+            max_response_bytes=self._max_response_bytes,
+        )
+        if response.truncated:
+            raise Ambiguous(f"{parsed.raw_host}: the answer was cut short", status=response.status)
+        return response
+
+    async def aclose(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+        self._resolver.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=self._concurrency,
+                keepalive_timeout=self._keepalive_s,
+                resolver=ConnectorResolver(self._resolver),
+                ssl=self._ssl_context or True,
+            )
+            self._session = open_session(connector, user_agent=self._user_agent)
+        return self._session

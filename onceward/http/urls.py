@@ -1,0 +1,113 @@
+"""Which URLs may be called at all, checked when one is registered and again before every call."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from yarl import URL
+
+from .addresses import IPNetwork, is_loopback, vet
+from .errors import AddressRefused, UrlRefused
+from .resolving import Resolver, ThreadResolver, resolve
+
+MAX_URL_LENGTH = 2048
+
+# Below 1024 only the web's own; above it not the ports on which well-known services that are no web
+# servers listen, so that a URL cannot be used to knock on a neighbour's database.
+_WEB_PORTS = frozenset({80, 443})
+_SERVICE_PORTS = frozenset(
+    {
+        1433,  # SQL Server
+        1521,  # Oracle
+        2049,  # NFS
+        2375,  # Docker
+        2376,
+        2379,  # etcd
+        2380,
+        3306,  # MySQL
+        3389,  # remote desktop
+        4222,  # NATS
+        5432,  # PostgreSQL
+        5672,  # AMQP
+        5900,  # VNC
+        5984,  # CouchDB
+        6000,  # X11
+        6379,  # Redis
+        6432,  # PgBouncer
+        6443,  # Kubernetes
+        6667,  # IRC
+        9042,  # Cassandra
+        9092,  # Kafka
+        9200,  # Elasticsearch
+        9300,
+        10250,  # kubelet
+        11211,  # memcached
+        27017,  # MongoDB
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedUrl:
+    """A URL that may be called, in the form in which it will be."""
+
+    url: URL
+    host: str
+    port: int
+    addresses: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return str(self.url)
+
+
+def parse_url(url: str, *, allow_loopback_http: bool = False) -> CheckedUrl:
+    """Check everything about a URL that needs no look-up; raises UrlRefused."""
+    if len(url) > MAX_URL_LENGTH:
+        raise UrlRefused(f"the URL has {len(url)} characters, at most {MAX_URL_LENGTH} are allowed")
+    if any(ord(character) <= 0x20 or ord(character) == 0x7F for character in url):
+        raise UrlRefused("the URL holds a space or control character; percent-encode it")
+    try:
+        parsed = URL(url)
+        host, port = parsed.raw_host, parsed.port
+    except ValueError:
+        raise UrlRefused("the URL cannot be read; write it as https://host/path") from None
+    allowed = ("https", "http") if allow_loopback_http else ("https",)
+    if parsed.scheme not in allowed:
+        raise UrlRefused(f"scheme {parsed.scheme!r} is not called; use {' or '.join(allowed)}")
+    if not host or port is None:
+        raise UrlRefused("the URL names no host; write it as https://host/path")
+    if parsed.raw_user is not None or parsed.raw_password is not None:
+        raise UrlRefused("the URL holds a user name or password; send credentials in a header instead")
+    if port not in _WEB_PORTS and (port < 1024 or port in _SERVICE_PORTS):
+        raise UrlRefused(f"port {port} is not called; use 443 or a port of your own above 1023")
+    # A fragment is never sent, so two URLs that differ only there are one.
+    return CheckedUrl(url=parsed.with_fragment(None), host=host, port=port)
+
+
+async def check_url(
+    url: str,
+    *,
+    allow_loopback_http: bool = False,
+    allow_networks: Sequence[IPNetwork] = (),
+    resolver: Resolver | None = None,
+    timeout_s: float = 5.0,
+) -> CheckedUrl:
+    """Check a URL at registration: its form, and that every address of its name may be dialled.
+
+    The guarded client vets the address again as it dials, for a name may be moved after this.
+    Raises UrlRefused, AddressRefused, or Unreachable when the name does not resolve.
+    """
+    checked = parse_url(url, allow_loopback_http=allow_loopback_http)
+    asked = resolver or ThreadResolver(threads=1)
+    try:
+        found = await resolve(asked, checked.host, checked.port, timeout_s=timeout_s)
+    finally:
+        if resolver is None:
+            asked.close()
+    for address in found:
+        try:
+            vet(address, allow_loopback=allow_loopback_http, allow_networks=allow_networks)
+        except AddressRefused as error:
+            raise AddressRefused(f"{checked.host}: {error.reason}") from None
+        if checked.url.scheme == "http" and not is_loopback(address):
+            raise UrlRefused(f"{checked.host}: plain http is for loopback only; use https")
+    return CheckedUrl(url=checked.url, host=checked.host, port=checked.port, addresses=tuple(found))

@@ -1,0 +1,91 @@
+"""PostHog: events captured in batches. Repeats with the same uuid, name, time and person merge in the end.
+
+It answers 200 to events without a name or person, so those are refused here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from onceward.http import Response
+
+from .call import Client, call, judge_failure, read_json, said, write_json
+from .outcome import Accepted, Outcome, Refused
+
+MAX_BODY_BYTES = 20_000_000
+MAX_NAME_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class PostHogEvent:
+    key: str
+    name: str
+    distinct_id: str = field(repr=False)
+    at: datetime
+    properties: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PostHog:
+    """Captures with one project's token; `historical` marks what is older than two days."""
+
+    repeatable: ClassVar[bool] = True
+
+    client: Client = field(repr=False)
+    project_token: str = field(repr=False)
+    base_url: str = "https://us.i.posthog.com"
+    timeout_s: float = 15.0
+
+    async def capture(self, events: Sequence[PostHogEvent], *, historical: bool = False) -> Outcome:
+        if not events:
+            return Accepted(None, {"captured": 0})
+        for event in events:
+            if not event.name or len(event.name) > MAX_NAME_CHARACTERS or not event.distinct_id:
+                return Refused(
+                    f"event {event.key!r} needs a distinct_id and a name up to {MAX_NAME_CHARACTERS} long",
+                    permanent=True,
+                )
+        body = write_json(
+            {
+                "api_key": self.project_token,
+                "historical_migration": historical,
+                "batch": [_written(event) for event in events],
+            }
+        )
+        if len(body) > MAX_BODY_BYTES:
+            return Refused(f"batch has {len(body)} bytes, PostHog takes {MAX_BODY_BYTES}", permanent=True)
+        return await call(
+            self.client,
+            "POST",
+            f"{self.base_url}/batch/",
+            headers={"Content-Type": "application/json"},
+            body=body,
+            judge=judge,
+            timeout_s=self.timeout_s,
+        )
+
+
+def event_uuid(key: str) -> UUID:
+    """The same uuid for the same key, for ever."""
+    return uuid5(NAMESPACE_URL, f"onceward:{key}")
+
+
+def judge(response: Response) -> Outcome:
+    answer = read_json(response)
+    if response.ok and (limited := answer.get("quota_limited")):
+        # The project's quota is used up: events are dropped behind a 200.
+        return Refused(said("PostHog quota is used up", limited), permanent=False, retry_after_s=3600.0)
+    if response.ok:
+        return Accepted()
+    return judge_failure(response, repeatable=True, reason=said(f"HTTP {response.status}", answer.get("code")))
+
+
+def _written(event: PostHogEvent) -> dict[str, Any]:
+    return {
+        "event": event.name,
+        "uuid": str(event_uuid(event.key)),
+        "timestamp": event.at.astimezone(UTC).isoformat(),
+        "properties": {**event.properties, "distinct_id": event.distinct_id},
+    }

@@ -1,0 +1,155 @@
+"""Slack: messages by the Web API (judged by `ok` in the body, not by the status) and by incoming webhook."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+from onceward.http import Response
+
+from .call import Client, accepted, call, inner, judge_failure, objects, read_json, said, write_json
+from .outcome import Absent, Accepted, Lookup, Outcome, Refused, Throttled, Unknown
+
+MAX_TEXT_CHARACTERS = 40_000
+MAX_BLOCKS = 50
+_EVENT_TYPE = "onceward_message"
+
+# Errors that pass by themselves; every other `ok: false` stays until somebody changes something.
+_PASSING = frozenset({"service_unavailable", "team_added_to_org", "accesslimited"})
+# Slack says that part of the work may have been done.
+_UNSURE = frozenset({"internal_error", "fatal_error", "request_timeout"})
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """Calls Slack's Web API with one bot token."""
+
+    repeatable: ClassVar[bool] = False
+
+    client: Client = field(repr=False)
+    token: str = field(repr=False)
+    base_url: str = "https://slack.com"
+    timeout_s: float = 15.0
+
+    async def post_message(
+        self,
+        *,
+        key: str,
+        channel: str,
+        text: str,
+        blocks: Sequence[Mapping[str, Any]] = (),
+        thread_ts: str | None = None,
+    ) -> Outcome:
+        """Post; the reference is the message's ts. The key goes along as metadata, for `find_message`."""
+        if (reason := _over_limit(text, blocks)) is not None:
+            return Refused(reason, permanent=True)
+        body: dict[str, Any] = {
+            "channel": channel,
+            "text": text,
+            "metadata": {"event_type": _EVENT_TYPE, "event_payload": {"key": key}},
+        }
+        if blocks:
+            body["blocks"] = [dict(block) for block in blocks]
+        if thread_ts:
+            body["thread_ts"] = thread_ts
+        return await call(
+            self.client,
+            "POST",
+            f"{self.base_url}/api/chat.postMessage",
+            headers={**self._headers(), "Content-Type": "application/json; charset=utf-8"},
+            body=write_json(body),
+            judge=judge,
+            timeout_s=self.timeout_s,
+        )
+
+    async def find_message(self, *, key: str, channel: str, oldest_epoch_s: float) -> Lookup:
+        """The message that was posted under a key since a time. Needs the channel's history scope."""
+        asked: dict[str, Any] = {
+            "channel": channel,
+            "oldest": f"{oldest_epoch_s:.6f}",
+            "include_all_metadata": "true",
+            "limit": 200,
+        }
+        while True:
+            outcome = await call(
+                self.client,
+                "GET",
+                f"{self.base_url}/api/conversations.history?{urlencode(asked)}",
+                headers=self._headers(),
+                judge=judge,
+                timeout_s=self.timeout_s,
+            )
+            if not isinstance(outcome, Accepted):
+                return outcome
+            for message in objects(outcome.detail, "messages"):
+                if inner(message, "metadata", "event_payload").get("key") == key:
+                    return accepted(message.get("ts"), message)
+            cursor = inner(outcome.detail, "response_metadata").get("next_cursor")
+            if not cursor:
+                return Absent()
+            asked["cursor"] = cursor
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+
+@dataclass(frozen=True, slots=True)
+class SlackWebhook:
+    """Posts to one incoming webhook. Its URL is a secret and came from data: give it a GuardedClient."""
+
+    repeatable: ClassVar[bool] = False
+
+    client: Client = field(repr=False)
+    url: str = field(repr=False)
+    timeout_s: float = 15.0
+
+    async def post_message(self, *, text: str, blocks: Sequence[Mapping[str, Any]] = ()) -> Outcome:
+        if (reason := _over_limit(text, blocks)) is not None:
+            return Refused(reason, permanent=True)
+        body: dict[str, Any] = {"text": text}
+        if blocks:
+            body["blocks"] = [dict(block) for block in blocks]
+        return await call(
+            self.client,
+            "POST",
+            self.url,
+            headers={"Content-Type": "application/json"},
+            body=write_json(body),
+            judge=judge_webhook,
+            timeout_s=self.timeout_s,
+        )
+
+
+def judge(response: Response) -> Outcome:
+    answer = read_json(response)
+    if not response.ok:
+        reason = said(f"HTTP {response.status}", answer.get("error"))
+        return judge_failure(response, repeatable=False, reason=reason)
+    if answer.get("ok") is True:
+        return accepted(answer.get("ts"), answer)
+    error = answer.get("error")
+    if not isinstance(error, str):
+        return Unknown("Slack answered without saying ok or not")
+    if error in ("ratelimited", "rate_limited"):
+        return Throttled(None)
+    if error in _UNSURE:
+        return Unknown(said("Slack", error))
+    return Refused(said("Slack", error), permanent=error not in _PASSING)
+
+
+def judge_webhook(response: Response) -> Outcome:
+    """200 with the text `ok`; anything else that it says (`no_service`) is the reason in one word."""
+    word = response.body_first_kb[:100].decode("utf-8", "replace").strip()
+    if response.ok and word == "ok":
+        return Accepted()
+    if response.ok:
+        return Unknown("the incoming webhook answered 200 without ok")
+    return judge_failure(response, repeatable=False, reason=said(f"HTTP {response.status}", word))
+
+
+def _over_limit(text: str, blocks: Sequence[Mapping[str, Any]]) -> str | None:
+    if len(text) > MAX_TEXT_CHARACTERS:
+        return f"text has {len(text)} characters, Slack takes {MAX_TEXT_CHARACTERS}"
+    if len(blocks) > MAX_BLOCKS:
+        return f"message has {len(blocks)} blocks, Slack takes {MAX_BLOCKS}"
+    return None

@@ -1,0 +1,240 @@
+"""Stripe: refunds, checkout sessions and payment intents, each created once per key.
+
+Stripe keeps a key's result for 24 hours. What is older is looked up first by the key, which we leave in the
+object's metadata.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+from urllib.parse import quote, urlencode
+
+from onceward.http import Response
+
+from .call import (
+    Client,
+    accepted,
+    call,
+    flatten_form,
+    inner,
+    judge_failure,
+    objects,
+    read_json,
+    said,
+    write_form,
+)
+from .outcome import Absent, Accepted, Lookup, Outcome, Refused
+
+KEY_METADATA = "onceward_key"
+MAX_KEY_CHARACTERS = 255
+# An hour below Stripe's 24, for a call may wait and clocks differ.
+KEY_LIFETIME_S = 23 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stripe:
+    """Calls Stripe's API with one secret key; `account` acts for a connected account."""
+
+    repeatable: ClassVar[bool] = True
+
+    client: Client = field(repr=False)
+    secret_key: str = field(repr=False)
+    base_url: str = "https://api.stripe.com"
+    api_version: str | None = None
+    account: str | None = None
+    timeout_s: float = 30.0
+
+    async def create_refund(
+        self,
+        *,
+        key: str,
+        payment_intent: str | None = None,
+        charge: str | None = None,
+        amount_minor: int | None = None,
+        reason: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        key_age_s: float = 0.0,
+    ) -> Outcome:
+        """Refund a payment; without an amount, what is left of it. The reference is the refund's id."""
+        if (payment_intent is None) == (charge is None):
+            raise ValueError("a refund names either payment_intent or charge, not both and not neither")
+        if key_age_s >= KEY_LIFETIME_S:
+            found = await self.find_refund(key=key, payment_intent=payment_intent, charge=charge)
+            if not isinstance(found, Absent):
+                return found
+        return await self._create(
+            "refunds",
+            {
+                "payment_intent": payment_intent,
+                "charge": charge,
+                "amount": amount_minor,
+                "reason": reason,
+                "metadata": {**(metadata or {}), KEY_METADATA: key},
+            },
+            key=key,
+        )
+
+    async def find_refund(self, *, key: str, payment_intent: str | None = None, charge: str | None = None) -> Lookup:
+        """The refund that was made under a key, however long ago."""
+        return await self._find("refunds", {"payment_intent": payment_intent, "charge": charge, "limit": 100}, key=key)
+
+    async def create_checkout_session(
+        self,
+        *,
+        key: str,
+        line_items: Sequence[Mapping[str, Any]],
+        success_url: str,
+        cancel_url: str,
+        client_reference_id: str | None = None,
+        customer_email: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        mode: str = "payment",
+        expires_at: int | None = None,
+        locale: str | None = None,
+    ) -> Outcome:
+        """Start a hosted payment; `detail["url"]` is where the buyer goes. Metadata is copied to the payment.
+
+        A session lives at most 24 hours, no longer than its key: there is nothing older to look up.
+        """
+        kept = {**(metadata or {}), KEY_METADATA: key}
+        return await self._create(
+            "checkout/sessions",
+            {
+                "mode": mode,
+                "line_items": list(line_items),
+                "success_url": success_url,
+                "cancel_url": cancel_url,
+                "client_reference_id": client_reference_id,
+                "customer_email": customer_email,
+                "expires_at": expires_at,
+                "locale": locale,
+                "metadata": kept,
+                "payment_intent_data": {"metadata": kept} if mode == "payment" else None,
+            },
+            key=key,
+        )
+
+    async def create_payment_intent(
+        self,
+        *,
+        key: str,
+        amount_minor: int,
+        currency: str,
+        metadata: Mapping[str, str] | None = None,
+        description: str | None = None,
+        receipt_email: str | None = None,
+        key_age_s: float = 0.0,
+    ) -> Outcome:
+        """Prepare a payment to be confirmed in the browser; `detail["client_secret"]` is for it."""
+        if key_age_s >= KEY_LIFETIME_S:
+            found = await self._find(
+                "payment_intents/search", {"query": f"metadata['{KEY_METADATA}']:'{_quoted(key)}'"}, key=key
+            )
+            if not isinstance(found, Absent):
+                return found
+        return await self._create(
+            "payment_intents",
+            {
+                "amount": amount_minor,
+                "currency": currency.lower(),
+                "description": description,
+                "receipt_email": receipt_email,
+                "automatic_payment_methods": {"enabled": True},
+                "metadata": {**(metadata or {}), KEY_METADATA: key},
+            },
+            key=key,
+        )
+
+    async def cancel_payment_intent(self, payment_intent: str, *, key: str) -> Outcome:
+        return await self._create(f"payment_intents/{quote(payment_intent, safe='')}/cancel", {}, key=key)
+
+    async def expire_checkout_session(self, session: str, *, key: str) -> Outcome:
+        """Close a session that has not been paid, so that it cannot be paid late."""
+        return await self._create(f"checkout/sessions/{quote(session, safe='')}/expire", {}, key=key)
+
+    async def retrieve_payment_intent(self, payment_intent: str) -> Outcome:
+        return await self._get(f"payment_intents/{quote(payment_intent, safe='')}")
+
+    async def retrieve_checkout_session(self, session: str) -> Outcome:
+        return await self._get(f"checkout/sessions/{quote(session, safe='')}")
+
+    async def retrieve_refund(self, refund: str) -> Outcome:
+        return await self._get(f"refunds/{quote(refund, safe='')}")
+
+    async def _create(self, path: str, fields: Mapping[str, Any], *, key: str) -> Outcome:
+        if not 0 < len(key) <= MAX_KEY_CHARACTERS:
+            raise ValueError(f"key must have 1 to {MAX_KEY_CHARACTERS} characters, not {len(key)}")
+        headers = {
+            **self._headers(),
+            "Idempotency-Key": key,
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        return await call(
+            self.client,
+            "POST",
+            f"{self.base_url}/v1/{path}",
+            headers=headers,
+            body=write_form(flatten_form(fields)),
+            judge=judge,
+            timeout_s=self.timeout_s,
+        )
+
+    async def _get(self, path: str, fields: Mapping[str, Any] | None = None) -> Outcome:
+        query = f"?{urlencode(flatten_form(fields))}" if fields else ""
+        return await call(
+            self.client,
+            "GET",
+            f"{self.base_url}/v1/{path}{query}",
+            headers=self._headers(),
+            judge=judge,
+            timeout_s=self.timeout_s,
+        )
+
+    async def _find(self, path: str, fields: Mapping[str, Any], *, key: str) -> Lookup:
+        """Search a list for the object that carries the key, page by page."""
+        asked = dict(fields)
+        while True:
+            answer = await self._get(path, asked)
+            if not isinstance(answer, Accepted):
+                return answer
+            listed = objects(answer.detail, "data")
+            for item in listed:
+                if inner(item, "metadata").get(KEY_METADATA) == key:
+                    return accepted(item.get("id"), item)
+            if not answer.detail.get("has_more") or not listed:
+                return Absent()
+            if next_page := answer.detail.get("next_page"):
+                asked["page"] = next_page
+            else:
+                asked["starting_after"] = listed[-1].get("id")
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Authorization": f"Bearer {self.secret_key}"}
+        if self.api_version:
+            headers["Stripe-Version"] = self.api_version
+        if self.account:
+            headers["Stripe-Account"] = self.account
+        return headers
+
+
+def judge(response: Response) -> Outcome:
+    """`Stripe-Should-Retry` decides where it is sent; 409 is a call under the same key still running."""
+    answer = read_json(response)
+    if response.ok:
+        return accepted(answer.get("id"), answer)
+    error = inner(answer, "error")
+    reason = said(f"HTTP {response.status}", error.get("code") or error.get("type"), error.get("message"))
+    failure = judge_failure(response, repeatable=True, reason=reason)
+    if not isinstance(failure, Refused):
+        return failure
+    match response.headers.get("stripe-should-retry", "").lower():
+        case "true":
+            return replace(failure, permanent=False, detail=error)
+        case "false":
+            return replace(failure, permanent=True, detail=error)
+        case _:
+            return replace(failure, detail=error)
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")

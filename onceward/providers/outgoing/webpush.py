@@ -1,0 +1,166 @@
+"""Web Push (RFC 8030, 8291, 8292): the body encrypted for one browser, the sender named by VAPID.
+
+The endpoint comes from a browser, so from data: give this a GuardedClient.
+"""
+
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, ClassVar, Literal, cast
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_der_private_key,
+    load_pem_private_key,
+)
+from pywebpush import WebPusher  # pyright: ignore[reportMissingTypeStubs]
+from yarl import URL
+
+from onceward.http import Response
+
+from .call import Client, accepted, call, judge_failure, retry_after, said
+from .outcome import Outcome, Refused, Throttled
+
+# The encrypted record may have 4096 bytes; 86 of header, 16 of tag and 1 of padding go from it.
+MAX_PLAIN_BYTES = 4096 - 86 - 16 - 1
+_TOKEN_LIFETIME_S = 12 * 3600
+# A service may be told to hold a message for four weeks.
+MAX_TTL_S = 28 * 24 * 3600
+
+Urgency = Literal["very-low", "low", "normal", "high"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What `PushSubscription.toJSON()` gives in the browser; all of it is private to the person."""
+
+    endpoint: str = field(repr=False)
+    p256dh: str = field(repr=False)
+    auth: str = field(repr=False)
+
+
+class VapidKey:
+    """The sender's P-256 key: PEM, or the 32 bytes of it in base64url as `web-push generate-keys` prints."""
+
+    def __init__(self, private_key: str) -> None:
+        self._key = _load(private_key)
+
+    @cached_property
+    def public(self) -> str:
+        """What the browser is given as `applicationServerKey`."""
+        point = self._key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+        return urlsafe_b64encode(point).rstrip(b"=").decode("ascii")
+
+    def header(self, endpoint: str, *, subject: str, now_epoch_s: float) -> str:
+        """The Authorization header for the push service behind an endpoint."""
+        claims = {
+            "aud": str(URL(endpoint).origin()),
+            "exp": int(now_epoch_s) + _TOKEN_LIFETIME_S,
+            "sub": subject,
+        }
+        return f"vapid t={jwt.encode(claims, self._key, algorithm='ES256')}, k={self.public}"
+
+
+class WebPush:
+    """Pushes in the name of one sender; `subject` (mailto: or https:) is whom push services may write to."""
+
+    # Under one topic a repeat replaces what has not been shown yet; what has been shown, shows again.
+    repeatable: ClassVar[bool] = False
+
+    def __init__(self, client: Client, *, vapid: VapidKey, subject: str, timeout_s: float = 15.0) -> None:
+        if not subject.startswith(("mailto:", "https:")):
+            raise ValueError(f"subject must start with mailto: or https:, not {subject[:20]!r}")
+        self._client = client
+        self._vapid = vapid
+        self._subject = subject
+        self._timeout_s = timeout_s
+
+    async def push(
+        self,
+        subscription: Subscription,
+        payload: bytes,
+        *,
+        key: str | None = None,
+        ttl_s: int = 24 * 3600,
+        urgency: Urgency = "normal",
+    ) -> Outcome:
+        """Push once; the key becomes the topic. Refused with `detail["gone"]`: delete the subscription."""
+        if not 0 < len(payload) <= MAX_PLAIN_BYTES:
+            return Refused(f"payload has {len(payload)} bytes, Web Push takes 1 to {MAX_PLAIN_BYTES}", permanent=True)
+        try:
+            body = encrypt(subscription, payload)
+            authorization = self._vapid.header(subscription.endpoint, subject=self._subject, now_epoch_s=time.time())
+        except Exception as error:
+            # Keys that are no points on the curve, an endpoint that is no URL: the browser's data is broken.
+            return Refused(f"subscription is not usable ({error.__class__.__name__})", permanent=True)
+        headers = {
+            "Authorization": authorization,
+            "Content-Encoding": "aes128gcm",
+            "Content-Type": "application/octet-stream",
+            "TTL": str(max(0, min(ttl_s, MAX_TTL_S))),
+            "Urgency": urgency,
+        }
+        if key is not None:
+            headers["Topic"] = topic(key)
+        return await call(
+            self._client,
+            "POST",
+            subscription.endpoint,
+            headers=headers,
+            body=body,
+            judge=judge,
+            timeout_s=self._timeout_s,
+        )
+
+
+def encrypt(subscription: Subscription, payload: bytes) -> bytes:
+    pusher = WebPusher(
+        {
+            "endpoint": subscription.endpoint,
+            "keys": {"p256dh": subscription.p256dh, "auth": subscription.auth},
+        }
+    )
+    encoded = cast("Mapping[str, Any]", pusher.encode(payload, content_encoding="aes128gcm"))
+    return cast("bytes", encoded["body"])
+
+
+def topic(key: str) -> str:
+    """A key as a topic: 32 characters of the base64url alphabet, whatever it held."""
+    return urlsafe_b64encode(sha256(key.encode()).digest()).decode("ascii")[:32]
+
+
+def judge(response: Response) -> Outcome:
+    if response.ok:
+        return accepted(response.headers.get("location"), {"status": response.status})
+    reason = said(f"HTTP {response.status}")
+    match response.status:
+        case 404 | 410:
+            return Refused(reason, permanent=True, detail={"gone": True})
+        case 406:
+            # Some services say 406 where they mean 429.
+            return Throttled(retry_after(response.headers))
+        case _:
+            return judge_failure(response, repeatable=False, reason=reason)
+
+
+def _load(text: str) -> ec.EllipticCurvePrivateKey:
+    stripped = text.strip()
+    try:
+        if stripped.startswith("-----"):
+            key = load_pem_private_key(stripped.encode(), password=None)
+        else:
+            raw = urlsafe_b64decode(stripped + "=" * (-len(stripped) % 4))
+            if len(raw) == 32:
+                return ec.derive_private_key(int.from_bytes(raw), ec.SECP256R1())
+            key = load_der_private_key(raw, password=None)
+    except ValueError:
+        raise ValueError("the VAPID private key is neither PEM nor base64url; generate a P-256 key") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise ValueError("the VAPID private key is not on curve P-256; generate one that is")
+    return key

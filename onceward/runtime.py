@@ -1,0 +1,229 @@
+"""The composition root: the one place that knows every part and puts them together.
+
+A part is a component: `start()` returns when it works, `stop()` when it has come to rest. They are started in the
+order below and stopped in the reverse one; if a start fails, what was started before it is stopped again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Literal, Protocol
+
+from onceward import __version__
+from onceward.app import Onceward
+from onceward.db import Database, DatabaseError, Line, MigrationError, migrate, plan
+from onceward.db.embedded import EmbeddedPostgres
+from onceward.engine import Engine
+from onceward.schema import LINES
+from onceward.settings import Settings
+from onceward.telemetry import configure_logging, configure_tracing, get_logger
+from onceward.web import Dispatcher, Health, WebServer, create_api
+from onceward.work import Worker, WorkerOptions
+from onceward.work.metrics import count
+
+log = get_logger("onceward.runtime")
+
+RoleName = Literal["web", "worker", "scheduler"]
+EVERYTHING: frozenset[RoleName] = frozenset({"web", "worker", "scheduler"})
+OLDEST_SERVER = 150000
+
+
+class Component(Protocol):
+    """Something with a beginning and an end."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class OldServer(DatabaseError):
+    """The server is older than what our SQL is written for."""
+
+
+class Runtime:
+    """One process of Onceward."""
+
+    def __init__(self, app: Onceward, settings: Settings) -> None:
+        self.app = app
+        self.settings = settings
+        self.health = Health()
+        self.web: WebServer | None = None
+        self.engine: Engine | None = None
+        self._undo: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+        self._database: Database | None = None
+
+    @property
+    def database(self) -> Database:
+        if self._database is None:
+            raise RuntimeError("the runtime has not been started")
+        return self._database
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The engine's migrations, then those of the apps."""
+        return (*LINES, *self.app.lines)
+
+    async def start(self, roles: Iterable[RoleName] = EVERYTHING) -> None:
+        """Open the database, bring the schema up to date, start the parts that these roles need."""
+        chosen = frozenset(roles)
+        try:
+            await self.open_database()
+            await self._prepare_schema()
+            for name, component in self._components(chosen):
+                await component.start()
+                self._undo.append((name, component.stop))
+        except BaseException:
+            await self.stop()
+            raise
+        log.info("runtime.started", app=self.app.name, roles=sorted(chosen))
+
+    async def stop(self) -> None:
+        """Stop everything that was started. One part's failure to stop does not keep the others running."""
+        self.health.stopping = True
+        hurried = False
+        while self._undo:
+            name, undo = self._undo.pop()
+            try:
+                await undo()
+            except asyncio.CancelledError:
+                hurried = True  # do not wait for this part any longer, but still stop the ones below it
+                log.warning("runtime.stop_cut_short", component=name)
+            except Exception:
+                log.exception("runtime.stop_failed", component=name)
+        self._database = None
+        if hurried:
+            raise asyncio.CancelledError
+
+    async def run(self, roles: Iterable[RoleName] = EVERYTHING, *, ready: Callable[[], None] | None = None) -> None:
+        """Start, serve until SIGINT or SIGTERM, stop. A second signal does not wait for work to finish."""
+        asked_to_stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        running = asyncio.current_task()
+
+        def on_signal() -> None:
+            if asked_to_stop.is_set() and running is not None:
+                running.cancel()
+            asked_to_stop.set()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, on_signal)
+        try:
+            starting = asyncio.create_task(self.start(roles))
+            asked = asyncio.create_task(asked_to_stop.wait())
+            await asyncio.wait({starting, asked}, return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done():  # a migration under way rolls back; nothing is left half done
+                starting.cancel()
+                await asyncio.wait({starting})
+                return
+            await starting
+            if ready is not None:
+                ready()
+            await asked
+            log.info("runtime.stopping", grace_s=self.settings.shutdown_grace_s)
+        finally:
+            asked_to_stop.set()
+            await self.stop()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    # -- the database --------------------------------------------------------------------------------------
+
+    async def open_database(self) -> Database:
+        """Connect to the configured database, or start the embedded one first."""
+        settings = self.settings
+        if settings.database_url is None:
+            url = await self._start_embedded(EmbeddedPostgres(settings.data_dir))
+        else:
+            url = settings.database_url.get_secret_value()
+        database = await Database.open(
+            url,
+            min_size=settings.pool_min,
+            max_size=settings.pool_max,
+            pgbouncer=settings.pgbouncer,
+            application_name=settings.service,
+        )
+        self._database = database
+        self._undo.append(("database", database.close))
+        version = int(await database.fetchval("show server_version_num"))
+        if version < OLDEST_SERVER:
+            raise OldServer(f"the server is PostgreSQL {version // 10000}, Onceward needs 15 or newer: upgrade it")
+        self.health.add("database", self._ask_database)
+        return database
+
+    async def _start_embedded(self, server: EmbeddedPostgres) -> str:
+        # The thread cannot be interrupted. Whoever stops us meanwhile waits for it, or the server would stay behind.
+        starting = asyncio.ensure_future(asyncio.to_thread(server.start))
+
+        async def leave() -> None:
+            await asyncio.wait({starting})
+            await asyncio.to_thread(server.stop)
+
+        self._undo.append(("embedded database", leave))
+        return await asyncio.shield(starting)
+
+    async def _ask_database(self) -> None:
+        await self.database.fetchval("select 1")
+
+    async def _prepare_schema(self) -> None:
+        conn = await self.database.connect(application_name=f"{self.settings.service}-migrate")
+        try:
+            if self.settings.auto_migrate:
+                for migration in await migrate(conn, self.lines):
+                    log.info("migration.applied", migration=str(migration))
+            elif pending := await plan(conn, self.lines):
+                raise MigrationError(
+                    f"{len(pending)} migrations are pending, the first is {pending[0]}, and ONCEWARD_AUTO_MIGRATE is "
+                    "off: run `onceward migrate`"
+                )
+        finally:
+            await conn.close()
+
+    # -- the parts -----------------------------------------------------------------------------------------
+
+    def _components(self, roles: frozenset[RoleName]) -> Sequence[tuple[str, Component]]:
+        """What these roles consist of, in the order of starting. The web comes last: it answers when all else works."""
+        self.engine = Engine(self.database, self.app.registry)
+        components: list[tuple[str, Component]] = [("engine", self.engine)]
+        if "worker" in roles:
+            components.append(("worker", self._worker(self.engine)))
+        if "web" in roles:
+            self.web = self._web(self.engine)
+            components.append(("web", self.web))
+        return components
+
+    def _worker(self, engine: Engine) -> Worker:
+        settings = self.settings
+        options = WorkerOptions(
+            concurrency=settings.worker_concurrency,
+            only_queues=settings.queues or None,
+            poll_s=settings.poll_interval_ms / 1000,
+            grace_s=settings.shutdown_grace_s,
+            keep_finished=timedelta(days=settings.retention_days),
+            version=__version__,
+        )
+        return Worker(
+            self.database, self.app.registry, engine.waker, options=options, open_tx=engine.open_tx, count=count
+        )
+
+    def _web(self, engine: Engine) -> WebServer:
+        """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
+        api = create_api(
+            settings=self.settings,
+            database=self.database,
+            engine=engine,
+            health=self.health,
+            version=__version__,
+            routers=self.app.routers,
+        )
+        return WebServer(Dispatcher(api), self.settings)
+
+
+def configure_process(settings: Settings) -> None:
+    """Logging and tracing for the whole process, from its settings."""
+    identity = {"service": settings.service, "environment": settings.environment, "version": __version__}
+    configure_logging(level=settings.log_level, format=settings.log_format, **identity)
+    if settings.tracing:
+        configure_tracing(**identity)

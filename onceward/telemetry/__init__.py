@@ -1,0 +1,6 @@
+"""What an operator sees: log lines, metrics, spans. Imports nothing of ours."""
+
+from onceward.telemetry.logs import bind, configure_logging, get_logger
+from onceward.telemetry.tracing import configure_tracing, span
+
+__all__ = ["bind", "configure_logging", "configure_tracing", "get_logger", "span"]

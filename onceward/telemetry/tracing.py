@@ -1,0 +1,63 @@
+"""Spans for OpenTelemetry, when its packages are installed and tracing is switched on.
+
+Exporters and sampling follow the standard `OTEL_*` variables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+
+class TracingUnavailable(Exception):
+    """Tracing was asked for and its packages are not installed."""
+
+
+class _Tracing:
+    """The tracer, or None while tracing is off; process-wide, as OpenTelemetry's own provider is."""
+
+    tracer: Any = None
+
+
+def configure_tracing(*, service: str, environment: str, version: str) -> None:
+    """Switch spans on for the process."""
+    try:
+        trace = import_module("opentelemetry.trace")
+        sdk = import_module("opentelemetry.sdk.trace")
+        export = import_module("opentelemetry.sdk.trace.export")
+        resources = import_module("opentelemetry.sdk.resources")
+    except ImportError as error:
+        raise TracingUnavailable(
+            "ONCEWARD_TRACING is on but OpenTelemetry is not installed: pip install 'onceward[otel]'"
+        ) from error
+    identity = {"service.name": service, "deployment.environment": environment, "service.version": version}
+    provider = sdk.TracerProvider(resource=resources.Resource.create(identity))
+    if exporter := _exporter():
+        provider.add_span_processor(export.BatchSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    _Tracing.tracer = provider.get_tracer("onceward", version)
+
+
+def _exporter() -> Any:
+    """OTLP when an endpoint is set; the exporter is a package of its own."""
+    if not (os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")):
+        return None
+    try:
+        return import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter").OTLPSpanExporter()
+    except ImportError as error:
+        raise TracingUnavailable(
+            "OTEL_EXPORTER_OTLP_ENDPOINT is set: pip install opentelemetry-exporter-otlp-proto-http"
+        ) from error
+
+
+@contextmanager
+def span(name: str, **attributes: str | int | float | bool) -> Generator[None]:
+    """Measure the block as one span with these attributes; an exception is recorded on it."""
+    if _Tracing.tracer is None:
+        yield
+        return
+    with _Tracing.tracer.start_as_current_span(name, attributes=attributes):
+        yield

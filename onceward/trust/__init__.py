@@ -1,0 +1,51 @@
+"""Organizations, roles, keys, secrets, audit, cause: promises that the database keeps. Builds on `db` only."""
+
+from onceward.trust.audit import Entry, list_entries, record
+from onceward.trust.cause import Node, Trace, trace
+from onceward.trust.errors import (
+    AlreadyActing,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    SecretError,
+    TooManyFailures,
+    TrustError,
+    UnknownOrganization,
+)
+from onceward.trust.identity import COMMAND_LINE, Identity, Scope, transaction_for
+from onceward.trust.metrics_events import record_metric, severity
+from onceward.trust.organizations import act_for, create_organization, find_organization
+from onceward.trust.sealer import Sealer
+from onceward.trust.secrets import SecretBox
+from onceward.trust.verify import Check, Result, verify
+
+__all__ = [
+    "COMMAND_LINE",
+    "AlreadyActing",
+    "Check",
+    "Entry",
+    "Identity",
+    "Node",
+    "NotAllowed",
+    "NotAuthenticated",
+    "NotFound",
+    "Result",
+    "Scope",
+    "Sealer",
+    "SecretBox",
+    "SecretError",
+    "TooManyFailures",
+    "Trace",
+    "TrustError",
+    "UnknownOrganization",
+    "act_for",
+    "create_organization",
+    "find_organization",
+    "list_entries",
+    "record",
+    "record_metric",
+    "severity",
+    "trace",
+    "transaction_for",
+    "verify",
+]

@@ -1,0 +1,109 @@
+"""The audit log: who did what to which entity, appended in the transaction that did it.
+
+The database stamps id, time, cause and hashes, and refuses every change but an erasure. `onceward.trust.sealer` chains
+the entries once they are committed; `onceward.trust.chain` proves that nothing was changed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from onceward.db import Connection, Transaction
+from onceward.trust.identity import Identity
+
+INSERT = """
+insert into onceward.audit_log
+    (organization_id, action, entity_type, entity_id, actor, user_id, reason, changes, metadata)
+values (coalesce($1, onceward.organization()), $2, $3, $4, $5, $6, $7, $8, $9)
+"""
+
+LIST = """
+select id, organization_id, at, action, entity_type, entity_id, actor, user_id, reason, changes, metadata, caused_by,
+       erased_at
+from onceward.audit_log
+where ($1::uuid is null or organization_id = $1)
+  and ($2::text is null or action = $2)
+  and ($3::text is null or entity_type = $3)
+  and ($4::text is null or entity_id = $4)
+  and ($5::bigint is null or id < $5)
+order by id desc
+limit $6
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the audit log; what was erased is None, and its actor `erased`."""
+
+    id: int
+    organization_id: UUID | None
+    at: datetime
+    action: str
+    entity_type: str
+    entity_id: str | None
+    actor: str
+    user_id: str | None
+    reason: str | None
+    changes: Any
+    metadata: Any
+    caused_by: int | None
+    erased_at: datetime | None
+
+
+async def record(
+    tx: Transaction,
+    action: str,
+    *,
+    entity_type: str,
+    entity_id: object,
+    changes: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    actor: str | Identity | None = None,
+    reason: str | None = None,
+    organization: UUID | None = None,
+) -> None:
+    """Append an entry that exists if and only if this transaction commits.
+
+    Without an `actor` it is what caused the transaction (`event:17`), or `system`. `organization` is for the engine,
+    which may write for any; the app role can write for its own only.
+    """
+    name, user_id = _who(tx, actor)
+    await tx.execute(
+        INSERT,
+        organization,
+        action,
+        entity_type,
+        None if entity_id is None else str(entity_id),
+        name,
+        user_id,
+        reason,
+        changes,
+        metadata,
+    )
+
+
+def _who(tx: Transaction, actor: str | Identity | None) -> tuple[str, str | None]:
+    if isinstance(actor, Identity):
+        return actor.actor, actor.user_id
+    if actor is not None:
+        return actor, None
+    return ("system" if tx.cause is None else f"{tx.cause.kind}:{tx.cause.id}"), None
+
+
+async def list_entries(
+    conn: Connection | Transaction,
+    *,
+    organization: UUID | None = None,
+    action: str | None = None,
+    entity_type: str | None = None,
+    entity_id: str | None = None,
+    before: int | None = None,
+    limit: int = 100,
+) -> list[Entry]:
+    """Newest first; `before` is the last id of the page before."""
+    rows = await conn.fetch(LIST, organization, action, entity_type, entity_id, before, limit)
+    return [Entry(**dict(row)) for row in rows]

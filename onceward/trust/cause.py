@@ -1,0 +1,231 @@
+"""What caused a row, and all that it caused: the tree behind `onceward trace`.
+
+One id names one thing over all tables, so the tree is walked level by level, one statement each, over every table
+that the role may read. Row-level security applies: an organization sees the part of the tree that is its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from onceward.db import Connection, Transaction
+from onceward.trust.errors import NotFound
+from onceward.trust.traced import LABELS, STATES, TIMES, TRACED, Traced
+
+COLUMNS = """
+select n.nspname || '.' || c.relname as table, array_agg(a.attname::text) as columns,
+       array_agg(a.attname::text) filter (where a.atttypid = 'bigint'::regtype) as bigints
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+where c.relkind in ('r', 'p') and not c.relispartition
+  and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname !~ '^pg_'
+  and has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select')
+group by 1
+having 'caused_by' = any (array_agg(a.attname::text))
+    or (n.nspname || '.' || c.relname) = any ($1)
+"""
+
+STATE = """
+select w.id, case when w.dead_reason is not null then 'dead_letter' when w.lease is not null then 'processing'
+                  else 'pending' end as state,
+       w.attempts::int as attempts, null::timestamptz as finished_at
+from onceward.work w where w.id = any($1)
+union all
+select * from (
+    select distinct on (work_id) work_id,
+           case outcome when 'retry' then 'pending' when 'discarded' then 'cancelled' else outcome end,
+           number::int, finished_at
+    from onceward.attempts where work_id = any($1)
+    order by work_id, finished_at desc, number desc) last
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One thing that happened, and what followed from it."""
+
+    id: int
+    kind: str
+    label: str
+    state: str | None
+    at: datetime | None
+    finished_at: datetime | None
+    attempts: int | None
+    organization_id: UUID | None
+    caused_by: int | None
+    children: tuple[Node, ...] = ()
+
+    def count(self) -> int:
+        return 1 + sum(child.count() for child in self.children)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """`node` with all its consequences; `causes` leads from the root cause down to it. `truncated`: there is more."""
+
+    causes: tuple[Node, ...]
+    node: Node
+    truncated: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+async def trace(conn: Connection | Transaction, ref: int | str, *, most: int = 5000) -> Trace:
+    """The tree around an id, or around another name of the row, such as a provider's event id."""
+    tables = await _tables(conn)
+    found = await _find(conn, tables, ref)
+    if not found:
+        raise NotFound(f"nothing with the id {ref} is known, or it belongs to another organization")
+    causes = await _climb(conn, tables, found[0])
+    nodes, truncated = await _descend(conn, tables, found, most)
+    nodes = await _with_states(conn, nodes + causes)
+    by_id = {node.id: node for node in nodes}
+    root = _assemble(by_id[found[0].id], nodes[: len(nodes) - len(causes)])
+    return Trace(tuple(by_id[node.id] for node in causes), root, truncated)
+
+
+async def _tables(conn: Connection | Transaction) -> list[Traced]:
+    """The declared tables that exist as declared, then every other one that has a cause."""
+    declared = {one.table: one for one in TRACED}
+    tables: list[Traced] = []
+    for row in await conn.fetch(COLUMNS, list(declared)):
+        table: str = row["table"]
+        columns: set[str] = set(row["columns"])
+        bigints: set[str] = set(row["bigints"] or ())
+        one = declared.get(table)
+        if one is not None and _fits(one, columns, bigints):
+            names = tuple(name for name in one.names if name in columns)
+            tables.append(replace(one, names=names, organization=_organization(columns)))
+        elif {"id", "caused_by"} <= bigints:
+            tables.append(_guess(table, columns))
+    return sorted(tables, key=lambda one: one.table)
+
+
+def _fits(one: Traced, columns: set[str], bigints: set[str]) -> bool:
+    used = {part[2:] for part in (one.label, one.at, one.state) if part.startswith("r.")}
+    return {one.id, one.caused_by} <= bigints and used <= columns
+
+
+def _organization(columns: set[str]) -> str:
+    return "r.organization_id" if "organization_id" in columns else "null"
+
+
+def _guess(table: str, columns: set[str]) -> Traced:
+    def first(names: tuple[str, ...], otherwise: str) -> str:
+        return next((f"r.{name}" for name in names if name in columns), otherwise)
+
+    kind = table.rpartition(".")[2].removesuffix("s")
+    return Traced(
+        table,
+        kind,
+        label=first(LABELS, "''"),
+        at=first(TIMES, "null"),
+        state=first(STATES, "null"),
+        organization=_organization(columns),
+    )
+
+
+def _union(tables: list[Traced], where: str) -> str:
+    """`where` is SQL over {id}, {caused_by}; names come from the catalogue and our own lines, never from a caller."""
+    parts = [
+        f"select r.{one.id} as id, '{one.kind}' as kind, ({one.label})::text as label, ({one.at})::timestamptz as at,"
+        f" ({one.state})::text as state, r.{one.caused_by} as caused_by, ({one.organization})::uuid as organization"
+        f" from {_quoted(one.table)} r where " + where.format(id=f"r.{one.id}", caused_by=f"r.{one.caused_by}")
+        for one in tables
+    ]
+    return " union all ".join(parts)
+
+
+def _quoted(table: str) -> str:
+    schema, _, name = table.partition(".")
+    return ".".join('"' + part.replace('"', '""') + '"' for part in (schema, name))
+
+
+async def _find(conn: Connection | Transaction, tables: list[Traced], ref: int | str) -> list[Node]:
+    if isinstance(ref, int) or (ref.isascii() and ref.isdigit() and len(ref) < 19):
+        return [_node(row) for row in await conn.fetch(_union(tables, "{id} = $1"), int(ref))]
+    for one in tables:
+        for name in one.names:
+            rows = await conn.fetch(_union([one], f'r."{name}"::text = $1') + " limit 1", ref)
+            if rows:
+                return [_node(row) for row in rows]
+    return []
+
+
+async def _climb(conn: Connection | Transaction, tables: list[Traced], node: Node) -> list[Node]:
+    causes: list[Node] = []
+    seen = {node.id}
+    while node.caused_by is not None and node.caused_by not in seen:
+        rows = await conn.fetch(_union(tables, "{id} = $1"), node.caused_by)
+        if not rows:
+            break
+        node = _node(rows[0])
+        seen.add(node.id)
+        causes.insert(0, node)
+    return causes
+
+
+async def _descend(
+    conn: Connection | Transaction, tables: list[Traced], level: list[Node], most: int
+) -> tuple[list[Node], bool]:
+    found = {node.id: node for node in level}
+    while level and len(found) <= most:
+        room = most - len(found) + 1
+        query = f"select * from ({_union(tables, '{caused_by} = any($1)')}) found order by id limit $2"
+        rows = await conn.fetch(query, [node.id for node in level], room)
+        level = [_node(row) for row in rows if row["id"] not in found]
+        found |= {node.id: node for node in level}
+    return list(found.values())[:most], len(found) > most
+
+
+async def _with_states(conn: Connection | Transaction, nodes: list[Node]) -> list[Node]:
+    """What is unfinished says so itself; of what is finished the last attempt tells."""
+    if not await conn.fetchval("select to_regclass('onceward.attempts') is not null"):
+        return nodes
+    states: dict[int, Any] = {}
+    for row in await conn.fetch(STATE, [node.id for node in nodes]):
+        states.setdefault(row["id"], row)
+    return [_with_state(node, states.get(node.id)) for node in nodes]
+
+
+def _with_state(node: Node, row: Any) -> Node:
+    if row is None:
+        return node
+    return replace(node, state=row["state"], attempts=row["attempts"], finished_at=row["finished_at"])
+
+
+def _assemble(root: Node, nodes: list[Node]) -> Node:
+    children: dict[int | None, list[Node]] = {}
+    for node in nodes:
+        if node.id != root.id:
+            children.setdefault(node.caused_by, []).append(node)
+    # From the leaves up, so that a long chain needs no deep recursion.
+    order, queue = [root], [root]
+    while queue:
+        below = sorted(children.get(queue.pop().id, ()), key=lambda child: child.id)
+        order += below
+        queue += below
+    built: dict[int, Node] = {}
+    for node in reversed(order):
+        below = sorted(children.get(node.id, ()), key=lambda child: child.id)
+        built[node.id] = replace(node, children=tuple(built[child.id] for child in below))
+    return built[root.id]
+
+
+def _node(row: Any) -> Node:
+    return Node(
+        id=row["id"],
+        kind=row["kind"],
+        label=row["label"] or "",
+        state=row["state"],
+        at=row["at"],
+        finished_at=None,
+        attempts=None,
+        organization_id=row["organization"],
+        caused_by=row["caused_by"],
+    )

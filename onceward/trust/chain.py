@@ -1,0 +1,174 @@
+"""The chain over the audit log: how links are made, and the proof that none was changed, lost or moved.
+
+A link is sha256(previous link, number, ids, hashes of those entries). An entry's hash covers its frame (id, time,
+organization, action, cause) and the hashes of its two erasable parts, so erasing keeps the chain whole. Everything is
+computed here from what the tables hold, with functions that PostgreSQL itself brings: replacing ours does not help.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onceward.db import Connection
+
+START = bytes(32)
+HASH_BYTES = 32
+
+FRAME = """
+    id, who_salt, who_hash, content_salt, content_hash, erased_at,
+    pg_catalog.jsonb_build_object('id', id, 'organization_id', organization_id, 'at',
+        (pg_catalog.date_part('epoch', pg_catalog.date_trunc('second', at))::bigint * 1000000
+            + pg_catalog.date_part('microseconds', at)::bigint % 1000000),
+        'action', action, 'entity_type', entity_type, 'caused_by', caused_by)::text as frame
+"""
+
+ENTRIES = f"""
+select {FRAME},
+    pg_catalog.jsonb_build_object('actor', actor, 'user_id', user_id, 'entity_id', entity_id)::text as who,
+    pg_catalog.jsonb_build_object('reason', reason, 'changes', changes, 'metadata', metadata)::text as content,
+    actor = 'erased' and user_id is null and entity_id is null as who_gone,
+    reason is null and changes is null and metadata is null as content_gone
+from onceward.audit_log where id = any($1)
+"""
+
+UNSEALED = """
+select a.id
+from onceward.audit_log a
+left join (select distinct unnest(ids) as id from onceward.audit_seals) s on s.id = a.id
+left join onceward.audit_pending p on p.id = a.id
+where s.id is null and p.id is null
+order by a.id limit 100
+"""
+
+ERASURES = """
+select distinct (jsonb_array_elements_text(metadata -> 'ids'))::bigint as id
+from onceward.audit_log where action = 'audit.erased' and metadata is not null
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of the chain, as the log shows it: `7:9f86d0...`."""
+
+    number: int
+    hash: bytes
+
+    def __str__(self) -> str:
+        return f"{self.number}:{self.hash.hex()}"
+
+    @classmethod
+    def parse(cls, text: str) -> Head:
+        if not (match := re.fullmatch(r"(\d{1,18}):([0-9a-f]{64})", text.strip())):
+            raise ValueError(f"head {text!r} is not NUMBER:HASH as the log shows it")
+        return cls(int(match[1]), bytes.fromhex(match[2]))
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the proof found. `problems` empty: every sealed entry is as it was when it was sealed."""
+
+    head: Head
+    entries: int
+    pending: int
+    problems: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+def entry_hash(frame: str, who_hash: bytes, content_hash: bytes) -> bytes:
+    return hashlib.sha256(frame.encode() + b"\x00" + who_hash + content_hash).digest()
+
+
+def link_hash(previous: bytes, number: int, ids: Sequence[int], hashes: bytes) -> bytes:
+    digest = hashlib.sha256(previous)
+    digest.update(number.to_bytes(8, "big") + len(ids).to_bytes(8, "big"))
+    digest.update(b"".join(one.to_bytes(8, "big") for one in ids))
+    digest.update(hashes)
+    return digest.digest()
+
+
+async def prove(conn: Connection, *, known: Sequence[Head] = (), most_problems: int = 100) -> Report:
+    """Go through the whole chain in one snapshot. `known` are heads noted elsewhere, which must still be part of it."""
+    async with conn.transaction(isolation="repeatable_read", readonly=True):
+        return await prove_within(conn, known=known, most_problems=most_problems)
+
+
+async def prove_within(conn: Connection, *, known: Sequence[Head] = (), most_problems: int = 100) -> Report:
+    """The same in a snapshot that the caller has opened."""
+    return await _Proof(conn, known, most_problems).run()
+
+
+class _Proof:
+    def __init__(self, conn: Connection, known: Sequence[Head], most_problems: int) -> None:
+        self.conn = conn
+        self.known = {head.number: head for head in known}
+        self.most = most_problems
+        self.problems: list[str] = []
+        self.erased: set[int] = set()
+        self.entries = 0
+
+    async def run(self) -> Report:
+        last = Head(0, START)
+        async for link in self.conn.cursor("select * from onceward.audit_seals order by number", prefetch=20):
+            last = await self._link(link, last)
+            if len(self.problems) >= self.most:
+                self.problems.append(f"... stopped after {self.most} problems")
+                break
+        else:
+            await self._whole(last)
+        pending = await self.conn.fetchval("select count(*) from onceward.audit_pending")
+        return Report(last, self.entries, pending, tuple(self.problems))
+
+    async def _link(self, link: Any, last: Head) -> Head:
+        number: int = link["number"]
+        ids: list[int] = link["ids"]
+        hashes: bytes = link["hashes"]
+        if number != last.number + 1:
+            self.problems.append(f"seal {last.number + 1} is missing before seal {number}")
+        elif link["previous"] != last.hash:
+            self.problems.append(f"seal {number} does not follow from seal {last.number}")
+        if link_hash(link["previous"], number, ids, hashes) != link["hash"]:
+            self.problems.append(f"seal {number} was changed")
+        noted = self.known.get(number)
+        if noted is not None and noted.hash != link["hash"]:
+            self.problems.append(f"seal {number} is not the one that was noted: the chain was written anew")
+        rows = {row["id"]: row for row in await self.conn.fetch(ENTRIES, ids)}
+        for position, one in enumerate(ids):
+            sealed = hashes[position * HASH_BYTES : (position + 1) * HASH_BYTES]
+            self._entry(one, rows.get(one), sealed, number)
+        self.entries += len(ids)
+        return Head(number, link["hash"])
+
+    def _entry(self, one: int, row: Any, sealed: bytes, number: int) -> None:
+        if row is None:
+            self.problems.append(f"entry {one} of seal {number} was deleted")
+            return
+        if entry_hash(row["frame"], row["who_hash"], row["content_hash"]) != sealed:
+            self.problems.append(f"entry {one} of seal {number} was changed")
+        for part in ("who", "content"):
+            salt: bytes | None = row[f"{part}_salt"]
+            if salt is None:
+                self.erased.add(one)
+                if not row[f"{part}_gone"]:
+                    self.problems.append(f"entry {one} of seal {number}: its erased {part} was filled in again")
+            elif hashlib.sha256(salt + row[part].encode()).digest() != row[f"{part}_hash"]:
+                self.problems.append(f"entry {one} of seal {number}: its {part} was changed")
+
+    async def _whole(self, last: Head) -> None:
+        """What no single link can show."""
+        for number, noted in self.known.items():
+            if number > last.number:
+                self.problems.append(
+                    f"the chain ends at seal {last.number}, but {noted} was noted: its end was cut off"
+                )
+        for row in await self.conn.fetch(UNSEALED):
+            self.problems.append(f"entry {row['id']} is neither sealed nor waiting for it: its seal was taken away")
+        said = {row["id"] for row in await self.conn.fetch(ERASURES)} if self.erased else set[int]()
+        for one in sorted(self.erased - said):
+            self.problems.append(f"entry {one} was erased, and no entry says by whom")

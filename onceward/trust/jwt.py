@@ -1,0 +1,184 @@
+"""Tokens of end users: signed JWTs, checked against an allow-list of one family of algorithms.
+
+A verifier for shared keys refuses every other algorithm and the other way round, so a public key can never be used
+as a shared one. The token says who somebody is; what they may do is looked up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+from uuid import UUID
+
+import aiohttp
+import jwt as pyjwt
+
+from onceward.trust.errors import NotAuthenticated, TrustError
+from onceward.trust.identity import Identity
+
+SHARED = frozenset({"HS256", "HS384", "HS512"})
+SIGNED = frozenset({"RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA"})
+LONGEST_TOKEN = 8192
+LARGEST_KEY_SET = 256 * 1024
+KEYS_LAST_S = 600.0
+"""How long a fetched key set is used before it is fetched again."""
+REFETCH_AFTER_S = 30.0
+"""A token with an unknown key id fetches at most this often."""
+
+FetchKeys = Callable[[], Awaitable[Mapping[str, Any]]]
+
+
+class BadVerifier(TrustError):
+    """Settings that no token could be checked with safely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a token must satisfy besides its signature; `exp` and `sub` are always required."""
+
+    algorithms: tuple[str, ...] = ("HS256",)
+    audience: str | None = None
+    issuer: str | None = None
+    leeway_s: float = 30.0
+    organization_claim: str = "organization_id"
+
+
+class TokenVerifier:
+    """Give it exactly one of: a shared `secret`, a `public_key` (PEM), or where to get a JWKS."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        *,
+        secret: str | None = None,
+        public_key: str | None = None,
+        jwks: FetchKeys | None = None,
+    ) -> None:
+        self.rules = rules
+        self._fetch = jwks
+        self._fixed = secret if secret is not None else public_key
+        self._keys: dict[str | None, pyjwt.PyJWK] = {}
+        self._fetched_at: float | None = None
+        if sum(one is not None for one in (secret, public_key, jwks)) != 1:
+            raise BadVerifier("give exactly one of a shared secret, a public key or a key set (JWKS)")
+        family = SHARED if secret is not None else SIGNED
+        wrong = set(rules.algorithms) - family
+        if wrong or not rules.algorithms:
+            raise BadVerifier(f"algorithms {sorted(rules.algorithms)} must all be of {', '.join(sorted(family))}")
+        if secret is not None and (len(secret.encode()) < 32 or "-----BEGIN" in secret):
+            raise BadVerifier("ONCEWARD_JWT_SECRET must be at least 32 bytes, and not a public key")
+
+    async def verify(self, token: str) -> dict[str, Any]:
+        """The claims of a valid token; `NotAuthenticated` for any other."""
+        if len(token) > LONGEST_TOKEN:
+            raise NotAuthenticated(f"the token is longer than {LONGEST_TOKEN} characters")
+        try:
+            header = pyjwt.get_unverified_header(token)
+            if header.get("alg") not in self.rules.algorithms:
+                raise NotAuthenticated("the token's algorithm is not allowed")
+            return pyjwt.decode(
+                token,
+                key=await self._key(header.get("kid")),
+                algorithms=list(self.rules.algorithms),
+                audience=self.rules.audience,
+                issuer=self.rules.issuer,
+                leeway=self.rules.leeway_s,
+                options={"require": ["exp", "sub"], "verify_aud": self.rules.audience is not None},
+            )
+        except pyjwt.PyJWTError as error:
+            raise NotAuthenticated(f"the token is not valid: {type(error).__name__}") from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise NotAuthenticated(f"the token cannot be read: {type(error).__name__}") from error
+
+    async def authenticate(self, token: str) -> Identity:
+        """The end user the token names, in the organization it names."""
+        claims = await self.verify(token)
+        organization = claims.get(self.rules.organization_claim)
+        subject = str(claims["sub"])
+        if not subject or len(subject) > 200:
+            raise NotAuthenticated("the token's subject is empty or too long")
+        try:
+            acting = None if organization is None else UUID(str(organization))
+        except ValueError:
+            raise NotAuthenticated(f"the token's {self.rules.organization_claim} is not a UUID") from None
+        return Identity("token", acting, frozenset({"user"}), user_id=subject, label=subject)
+
+    async def _key(self, kid: str | None) -> Any:
+        if self._fetch is None:
+            return self._fixed
+        age = float("inf") if self._fetched_at is None else time.monotonic() - self._fetched_at
+        if age > KEYS_LAST_S or (kid not in self._keys and age > REFETCH_AFTER_S):
+            await self._refresh()
+        key = self._keys.get(kid)
+        if key is None and kid is None and len(self._keys) == 1:
+            key = next(iter(self._keys.values()))
+        if key is None:
+            raise NotAuthenticated("the token is signed with a key that is not in the key set")
+        return key
+
+    async def _refresh(self) -> None:
+        """Fetch the key set; one that cannot be had leaves the old keys in use."""
+        assert self._fetch is not None
+        try:
+            found = await self._fetch()
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            if not self._keys:
+                raise NotAuthenticated(f"the key set could not be had: {type(error).__name__}") from error
+            return
+        finally:
+            self._fetched_at = time.monotonic()
+        self._keys = _usable(found, self.rules.algorithms)
+
+
+def _usable(key_set: Mapping[str, Any], algorithms: Sequence[str]) -> dict[str | None, pyjwt.PyJWK]:
+    """Keys for signatures of the allowed algorithms; shared keys in a key set are never used."""
+    usable: dict[str | None, pyjwt.PyJWK] = {}
+    for entry in cast(list[dict[str, Any]], key_set.get("keys", [])):
+        if entry.get("kty") == "oct" or entry.get("use", "sig") != "sig":
+            continue
+        algorithm = entry.get("alg", algorithms[0])
+        if algorithm not in algorithms:
+            continue
+        try:
+            usable[entry.get("kid")] = pyjwt.PyJWK(entry, algorithm=algorithm)
+        except pyjwt.PyJWTError:
+            continue
+    return usable
+
+
+def jwks_from_url(url: str, *, timeout_s: float = 5.0) -> FetchKeys:
+    """A key set over HTTP, from an address that was configured, not sent."""
+
+    async def fetch() -> Mapping[str, Any]:
+        timeout = aiohttp.ClientTimeout(total=timeout_s)
+        async with aiohttp.ClientSession(timeout=timeout) as http, http.get(url) as reply:
+            reply.raise_for_status()
+            body = bytearray()
+            async for chunk in reply.content.iter_any():
+                body += chunk
+                if len(body) > LARGEST_KEY_SET:
+                    raise ValueError(f"the key set is larger than {LARGEST_KEY_SET} bytes")
+            return _object(bytes(body))
+
+    return fetch
+
+
+def jwks_from_file(path: Path) -> FetchKeys:
+    """A key set from a file, read again when the keys are refreshed."""
+
+    async def fetch() -> Mapping[str, Any]:
+        return _object(await asyncio.to_thread(path.read_bytes))
+
+    return fetch
+
+
+def _object(body: bytes) -> Mapping[str, Any]:
+    found = json.loads(body)
+    if not isinstance(found, dict):
+        raise ValueError("a key set is a JSON object with keys")
+    return cast(Mapping[str, Any], found)

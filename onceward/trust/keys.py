@@ -1,0 +1,170 @@
+"""API keys: `ow_<prefix>_<secret>`. The prefix is shown and looked up; of the whole only the sha256 is kept.
+
+A fast hash is enough, because the secret is 256 random bits and not a word somebody chose.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+from uuid import UUID
+
+from onceward.db import Connection, Transaction
+from onceward.trust import audit
+from onceward.trust.errors import NotAuthenticated, NotFound, TrustError
+from onceward.trust.identity import Identity, Scope
+
+FORM = re.compile(r"^(ow_[a-z2-7]{10})_[A-Za-z0-9_-]{43}$")
+LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
+GRANTABLE = ("viewer", "operator", "owner", "admin")
+
+COLUMNS = "key_id, organization_id, name, prefix, scopes, created_by, created_at, expires_at, revoked_at, last_used_at"
+
+FIND = """
+select key_id, organization_id, name, hash, scopes,
+       revoked_at is not null as revoked,
+       coalesce(expires_at <= onceward.now(), false) as expired,
+       coalesce(last_used_at < onceward.now() - interval '1 minute', true) as touch
+from onceward.api_keys where prefix = $1
+"""
+
+TOUCH = "update onceward.api_keys set last_used_at = onceward.now() where key_id = $1"
+"""At most once a minute for a key, so that reading with it is not a write each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What may be shown of a key."""
+
+    key_id: UUID
+    organization_id: UUID | None
+    name: str
+    prefix: str
+    scopes: list[str]
+    created_by: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """`text` is the key itself: shown now, and never again."""
+
+    key: Key
+    text: str
+
+
+async def create_key(
+    tx: Transaction,
+    *,
+    name: str,
+    organization: UUID | None,
+    scopes: Iterable[str],
+    expires_at: datetime | None = None,
+    actor: str | Identity,
+) -> NewKey:
+    """Make a key for an organization, or for the instance (`organization=None`, scope admin). Runs as the engine."""
+    wanted = sorted(set(scopes))
+    unknown = [scope for scope in wanted if scope not in GRANTABLE]
+    if unknown or not wanted:
+        raise TrustError(f"scopes {unknown or wanted} must be one or more of {', '.join(GRANTABLE)}")
+    if ("admin" in wanted) != (organization is None):
+        raise TrustError("the scope admin is for keys of the whole instance, the others belong to an organization")
+    if not name.strip() or len(name) > 200:
+        raise TrustError(f"name must have 1-200 characters, has {len(name)}")
+    prefix = "ow_" + "".join(secrets.choice(LETTERS) for _ in range(10))
+    text = f"{prefix}_{secrets.token_urlsafe(32)}"
+    row = await tx.fetchrow(
+        "insert into onceward.api_keys (organization_id, name, prefix, hash, scopes, created_by, expires_at)"
+        f" values ($1, $2, $3, $4, $5, $6, $7) returning {COLUMNS}",
+        organization,
+        name,
+        prefix,
+        _hash(text),
+        wanted,
+        actor.actor if isinstance(actor, Identity) else actor,
+        expires_at,
+    )
+    assert row is not None
+    key = Key(**dict(row))
+    await audit.record(
+        tx,
+        "key.created",
+        entity_type="api_key",
+        entity_id=key.key_id,
+        organization=organization,
+        changes={"prefix": prefix, "scopes": wanted, "expires_at": expires_at},
+        actor=actor,
+    )
+    return NewKey(key, text)
+
+
+async def list_keys(conn: Connection | Transaction, *, organization: UUID | None = None) -> list[Key]:
+    """Newest first; those the role may see, of one organization when it is given."""
+    rows = await conn.fetch(
+        f"select {COLUMNS} from onceward.api_keys where $1::uuid is null or organization_id = $1"
+        " order by created_at desc, key_id",
+        organization,
+    )
+    return [Key(**dict(row)) for row in rows]
+
+
+async def revoke_key(
+    tx: Transaction, ref: UUID | str, *, organization: UUID | None, actor: str | Identity, reason: str | None = None
+) -> Key:
+    """Stop a key for good, by id or prefix. `organization=None` reaches every key. Runs as the engine."""
+    row = await tx.fetchrow(
+        "update onceward.api_keys set revoked_at = coalesce(revoked_at, onceward.now())"
+        " where (key_id::text = $1 or prefix = $1) and ($2::uuid is null or organization_id = $2)"
+        f" returning {COLUMNS}",
+        str(ref),
+        organization,
+    )
+    if row is None:
+        raise NotFound(f"there is no key {ref}")
+    key = Key(**dict(row))
+    await audit.record(
+        tx,
+        "key.revoked",
+        entity_type="api_key",
+        entity_id=key.key_id,
+        organization=key.organization_id,
+        changes={"prefix": key.prefix},
+        actor=actor,
+        reason=reason,
+    )
+    return key
+
+
+async def authenticate_key(conn: Connection, text: str) -> Identity:
+    """Who holds this key. Says no in the same way, and after the same work, whatever is wrong with it."""
+    form = FORM.match(text) if len(text) <= 100 else None
+    if form is None:
+        raise NotAuthenticated("the API key is malformed")
+    row = await conn.fetchrow(FIND, form[1])
+    stored: bytes = row["hash"] if row is not None else bytes(32)
+    if not hmac.compare_digest(_hash(text), stored) or row is None:
+        raise NotAuthenticated(f"the API key {form[1]} is unknown")
+    if row["revoked"] or row["expired"]:
+        raise NotAuthenticated(f"the API key {form[1]} is {'revoked' if row['revoked'] else 'expired'}")
+    if row["touch"]:
+        await conn.execute(TOUCH, row["key_id"])
+    scopes = frozenset(cast(list[Scope], row["scopes"]))
+    return Identity("key", row["organization_id"], scopes, label=row["name"])
+
+
+def looks_like_key(text: str) -> bool:
+    """An API key and a JWT come in the same header; only one begins so."""
+    return text.startswith("ow_")
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()

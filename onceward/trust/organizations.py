@@ -1,0 +1,190 @@
+"""Organizations and the people in them. Changes run as the engine, are checked by the caller, and are audited here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+import asyncpg
+
+from onceward.db import Connection, Transaction
+from onceward.trust import audit
+from onceward.trust.errors import AlreadyActing, NotFound, TrustError, UnknownOrganization
+
+SLUG = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
+Role = Literal["owner", "operator", "viewer"]
+
+
+class OrganizationExists(TrustError):
+    """Slugs are unique over the instance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Organization:
+    organization_id: UUID
+    slug: str
+    name: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    user_id: UUID
+    email: str
+    name: str
+    role: Role
+    admin: bool
+
+
+async def create_organization(tx: Transaction, slug: str, *, name: str = "", actor: str) -> Organization:
+    """A new tenant. `tx` must run as the engine."""
+    if not SLUG.match(slug):
+        raise TrustError(f"slug {slug!r} must be 1-63 of a-z, 0-9 and -, not starting with -")
+    row = await tx.fetchrow(
+        "insert into onceward.organizations (slug, name) values ($1, $2) on conflict (slug) do nothing returning *",
+        slug,
+        name or slug,
+    )
+    if row is None:
+        raise OrganizationExists(f"there is already an organization {slug!r}")
+    found = Organization(**dict(row))
+    await audit.record(
+        tx,
+        "organization.created",
+        entity_type="organization",
+        entity_id=found.organization_id,
+        organization=found.organization_id,
+        changes={"slug": slug, "name": found.name},
+        actor=actor,
+    )
+    return found
+
+
+async def find_organization(conn: Connection, ref: str) -> Organization:
+    """By id or slug."""
+    rows = await conn.fetch(
+        "select organization_id, slug, name, created_at from onceward.organizations"
+        " where slug = $1 or organization_id = $2",
+        ref,
+        _uuid(ref),
+    )
+    if not rows:
+        raise UnknownOrganization(f"there is no organization {ref!r}")
+    return Organization(**dict(rows[0]))
+
+
+async def list_organizations(conn: Connection) -> list[Organization]:
+    """Those the connection may see: all for the engine, its own for a transaction of an organization."""
+    rows = await conn.fetch("select organization_id, slug, name, created_at from onceward.organizations order by slug")
+    return [Organization(**dict(row)) for row in rows]
+
+
+async def act_for(tx: Transaction, organization: UUID | str, *, actor: str | None = None) -> None:
+    """Let a transaction of a platform-wide source act for one organization: once, audited.
+
+    Saying the same organization again changes nothing; another one is an error, because what was already written
+    in this transaction belongs to the first.
+    """
+    wanted = organization if isinstance(organization, UUID) else _uuid(organization)
+    if wanted is None:
+        raise UnknownOrganization(f"organization {organization!r} is not a UUID")
+    if tx.organization == wanted:
+        return
+    if tx.organization is not None:
+        raise AlreadyActing(
+            f"this transaction acts for {tx.organization} and cannot also act for {wanted}: enqueue a job for it"
+        )
+    # Asked from inside: the app role sees an organization only while it acts for it.
+    await tx.set_organization(wanted)
+    if not await tx.fetchval("select 1 from onceward.organizations where organization_id = $1", wanted):
+        await tx.execute("select set_config('onceward.organization', '', true)")
+        tx.organization = None
+        raise UnknownOrganization(f"there is no organization {wanted}")
+    await audit.record(tx, "organization.acted_for", entity_type="organization", entity_id=wanted, actor=actor)
+
+
+# -- people --------------------------------------------------------------------------------------------------
+
+
+async def add_user(tx: Transaction, email: str, *, name: str = "", admin: bool | None = None, actor: str) -> UUID:
+    """A person, or the one already known by this address. `admin=None` leaves that as it is."""
+    email = email.strip()
+    if "@" not in email or len(email) > 320:
+        raise TrustError("email must be an address like name@example.org")
+    try:
+        row = await tx.fetchrow(
+            "insert into onceward.users (email, name, admin) values ($1, $2, coalesce($3, false))"
+            " on conflict (lower(email)) do update set admin = coalesce($3, users.admin), disabled_at = null"
+            " returning user_id, admin, xmax = 0 as created",
+            email,
+            name,
+            admin,
+        )
+    except asyncpg.CharacterNotInRepertoireError as error:
+        raise TrustError("email must be text") from error
+    assert row is not None
+    await audit.record(
+        tx,
+        "user.created" if row["created"] else "user.changed",
+        entity_type="user",
+        entity_id=row["user_id"],
+        changes={"admin": row["admin"]},
+        actor=actor,
+    )
+    return row["user_id"]
+
+
+async def set_member(tx: Transaction, organization: UUID, email: str, role: Role, *, actor: str) -> UUID:
+    """Give a person a role in an organization, in place of the one they had. `tx` must run as the engine."""
+    user_id = await add_user(tx, email, actor=actor)
+    await tx.execute(
+        "insert into onceward.memberships (organization_id, user_id, role) values ($1, $2, $3)"
+        " on conflict (organization_id, user_id) do update set role = excluded.role",
+        organization,
+        user_id,
+        role,
+    )
+    await audit.record(
+        tx,
+        "member.set",
+        entity_type="user",
+        entity_id=user_id,
+        organization=organization,
+        changes={"role": role},
+        actor=actor,
+    )
+    return user_id
+
+
+async def remove_member(tx: Transaction, organization: UUID, user_id: UUID, *, actor: str) -> None:
+    """Take a person out of an organization. `tx` must run as the engine."""
+    gone = await tx.fetchval(
+        "delete from onceward.memberships where organization_id = $1 and user_id = $2 returning 1",
+        organization,
+        user_id,
+    )
+    if not gone:
+        raise NotFound(f"user {user_id} is not a member of this organization")
+    await audit.record(
+        tx, "member.removed", entity_type="user", entity_id=user_id, organization=organization, actor=actor
+    )
+
+
+async def list_members(conn: Connection, organization: UUID) -> list[Member]:
+    """Runs as the engine, because addresses are not the app role's to read; the organization is explicit."""
+    rows: list[Any] = await conn.fetch(
+        "select user_id, email, name, role, admin from onceward.memberships join onceward.users using (user_id)"
+        " where organization_id = $1 and disabled_at is null order by lower(email)",
+        organization,
+    )
+    return [Member(**dict(row)) for row in rows]
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None

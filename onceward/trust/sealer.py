@@ -1,0 +1,96 @@
+"""Chain committed audit entries. Any node may run it; one does at a time; a missed tick costs one interval.
+
+Chaining inside the writing transactions would make them queue behind each other, so entries are taken from
+`audit_pending` as they become visible: no order of commits can lose one, and none is sealed twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from onceward.db import Connection, Database
+from onceward.telemetry import get_logger
+from onceward.trust.chain import FRAME, HASH_BYTES, START, Head, entry_hash, link_hash
+
+LOCK = 0x7365616C  # "seal"
+MISSING = bytes(HASH_BYTES)
+
+TAKE = """
+delete from onceward.audit_pending
+where id = any (array(select id from onceward.audit_pending order by id limit $1))
+returning id
+"""
+
+log = get_logger("onceward.audit")
+
+
+class Sealer:
+    """`start`, `stop`, and `step`, which seals one batch and says how many entries it held."""
+
+    def __init__(self, db: Database, *, interval_s: float = 2.0, batch: int = 1000) -> None:
+        self.db = db
+        self.interval_s = interval_s
+        self.batch = batch
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+
+    async def start(self) -> None:
+        self._stopping.clear()
+        self._task = asyncio.create_task(self._run(), name="audit sealer")
+
+    async def stop(self) -> None:
+        """Finish the batch under way."""
+        self._stopping.set()
+        if self._task is not None:
+            await self._task
+            self._task = None
+
+    async def step(self) -> int:
+        """Seal up to one batch; 0 when nothing waits or another node is at it."""
+        async with self.db.acquire() as conn, conn.transaction():
+            if not await conn.fetchval("select pg_try_advisory_xact_lock($1)", LOCK):
+                return 0
+            ids = sorted(row["id"] for row in await conn.fetch(TAKE, self.batch))
+            if not ids:
+                return 0
+            head = await self._seal(conn, ids)
+        log.info("audit.sealed", head=str(head), entries=len(ids))
+        return len(ids)
+
+    async def _seal(self, conn: Connection, ids: list[int]) -> Head:
+        rows = await conn.fetch(f"select {FRAME} from onceward.audit_log where id = any($1)", ids)
+        last = await conn.fetchrow("select number, hash from onceward.audit_seals order by number desc limit 1")
+        number = 1 if last is None else last["number"] + 1
+        previous = START if last is None else last["hash"]
+        made = {row["id"]: entry_hash(row["frame"], row["who_hash"], row["content_hash"]) for row in rows}
+        # An entry that was deleted before it could be sealed keeps its place: the proof will report it.
+        hashes = b"".join(made.get(one, MISSING) for one in ids)
+        link = link_hash(previous, number, ids, hashes)
+        await conn.execute(
+            "insert into onceward.audit_seals (number, ids, hashes, previous, hash) values ($1, $2, $3, $4, $5)",
+            number,
+            ids,
+            hashes,
+            previous,
+            link,
+        )
+        return Head(number, link)
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set():
+            sealed = 0
+            try:
+                sealed = await self.step()
+            except Exception as error:
+                log.warning("audit.seal_failed", error=type(error).__name__, sqlstate=getattr(error, "sqlstate", None))
+            if sealed < self.batch:
+                try:
+                    await asyncio.wait_for(self._stopping.wait(), timeout=self.interval_s)
+                except TimeoutError:
+                    continue
+
+
+async def head(conn: Connection) -> Head:
+    """The end of the chain now."""
+    row = await conn.fetchrow("select number, hash from onceward.audit_seals order by number desc limit 1")
+    return Head(0, START) if row is None else Head(row["number"], row["hash"])

@@ -1,0 +1,213 @@
+"""Secrets at rest: AES-256-GCM, bound to the table, row and column they stand in.
+
+A sealed value that is copied to another row, or changed by one bit, does not open. The first key seals, all of them
+open: to rotate, put a new key in front, restart, run `rotate`, then drop the old one.
+
+Sealed form: version (1 byte), key id (4), nonce (12), ciphertext and tag.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets as random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from onceward.db import Connection, Database, Transaction
+from onceward.trust.errors import BadSecretKey, NotFound, SecretError, Tampered, UnknownSecretKey
+
+VERSION = b"\x01"
+KEY_ID_BYTES = 4
+NONCE_BYTES = 12
+HEADER_BYTES = 1 + KEY_ID_BYTES + NONCE_BYTES
+SHORTEST_KEY = 32
+KEY_FILE = "secret.key"
+
+
+@dataclass(frozen=True, slots=True)
+class SealedColumn:
+    """A column that holds sealed values; `row` is the column whose text names the row in the seal."""
+
+    table: str
+    row: str
+    column: str
+
+
+SEALED: tuple[SealedColumn, ...] = (
+    SealedColumn("onceward.secrets", "secret_id", "value"),
+    SealedColumn("onceward.sources", "source_id", "secrets"),
+    SealedColumn("onceward.endpoints", "endpoint_id", "secret"),
+)
+"""What `rotate` and `verify` go through; a table that is not there is passed over. Packages add their line here."""
+
+
+def _derive(key: str, purpose: bytes, length: int) -> bytes:
+    return HKDF(algorithm=SHA256(), length=length, salt=None, info=b"onceward secrets v1 " + purpose).derive(
+        key.encode()
+    )
+
+
+class SecretBox:
+    """Seals and opens with a list of keys, newest first."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        if not keys:
+            raise BadSecretKey("ONCEWARD_SECRET_KEY is empty: make one with `openssl rand -base64 32`")
+        self._ciphers: dict[bytes, AESGCM] = {}
+        for number, key in enumerate(keys, start=1):
+            if len(key) < SHORTEST_KEY:
+                raise BadSecretKey(
+                    f"key {number} of ONCEWARD_SECRET_KEY has {len(key)} characters, needs {SHORTEST_KEY}: "
+                    "make one with `openssl rand -base64 32`"
+                )
+            self._ciphers[_derive(key, b"id", KEY_ID_BYTES)] = AESGCM(_derive(key, b"key", 32))
+        self.current = next(iter(self._ciphers))
+
+    @classmethod
+    def from_directory(cls, directory: Path) -> SecretBox:
+        """The key in the data directory; made there, readable by its owner only, when there is none."""
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / KEY_FILE
+        if not path.exists():
+            _create_key_file(path)
+        return cls(path.read_text(encoding="ascii").split())
+
+    def knows(self, key_id: bytes) -> bool:
+        return key_id in self._ciphers
+
+    def seal(self, plain: bytes, *, table: str, row: object, column: str) -> bytes:
+        """Encrypt for exactly this place."""
+        header = VERSION + self.current
+        nonce = random.token_bytes(NONCE_BYTES)
+        place = _place(header, table, row, column)
+        return header + nonce + self._ciphers[self.current].encrypt(nonce, plain, place)
+
+    def open(self, sealed: bytes, *, table: str, row: object, column: str) -> bytes:
+        """Decrypt; raises `Tampered` when it was changed, or sealed for another place."""
+        header, nonce = sealed[: 1 + KEY_ID_BYTES], sealed[1 + KEY_ID_BYTES : HEADER_BYTES]
+        if len(sealed) < HEADER_BYTES + 16 or not header.startswith(VERSION):
+            raise Tampered(f"{table}.{column} of row {row} is not a sealed value")
+        cipher = self._ciphers.get(header[1:])
+        if cipher is None:
+            raise UnknownSecretKey(
+                f"{table}.{column} of row {row} is sealed under key {header[1:].hex()}, which is not in "
+                "ONCEWARD_SECRET_KEY: add that key behind the new one"
+            )
+        try:
+            return cipher.decrypt(nonce, sealed[HEADER_BYTES:], _place(header, table, row, column))
+        except InvalidTag:
+            raise Tampered(f"{table}.{column} of row {row} was changed, or belongs elsewhere") from None
+
+
+def key_id(sealed: bytes) -> bytes:
+    """Which key a value is sealed under."""
+    return bytes(sealed[1 : 1 + KEY_ID_BYTES])
+
+
+def _place(header: bytes, table: str, row: object, column: str) -> bytes:
+    """Each part with its length before it: no two places can spell the same bytes."""
+    parts = [part.encode() for part in (table, str(row), column)]
+    return header + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def _create_key_file(path: Path) -> None:
+    """Written aside, then linked: of two processes starting at once one wins, and nobody reads half a key."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}.{random.token_hex(4)}")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(random.token_urlsafe(32) + "\n")
+    try:
+        os.link(aside, path)
+    except FileExistsError:
+        return
+    finally:
+        aside.unlink()
+
+
+async def sealed_columns(conn: Connection) -> list[SealedColumn]:
+    """Those of `SEALED` that this database has."""
+    found: list[SealedColumn] = []
+    for place in SEALED:
+        there = await conn.fetchval(
+            "select count(*) from pg_attribute"
+            " where attrelid = to_regclass($1) and attname = any($2) and not attisdropped and"
+            " (attname <> $3 or atttypid = 'bytea'::regtype)",
+            place.table,
+            [place.row, place.column],
+            place.column,
+        )
+        if there == 2:
+            found.append(place)
+    return found
+
+
+async def rotate(db: Database, box: SecretBox, *, batch: int = 100) -> int:
+    """Seal anew whatever is not under the current key; returns how many. Safe to stop and to repeat."""
+    changed = 0
+    async with db.acquire() as conn:
+        for place in await sealed_columns(conn):
+            while moved := await _rotate_some(conn, box, place, batch):
+                changed += moved
+    return changed
+
+
+async def _rotate_some(conn: Connection, box: SecretBox, place: SealedColumn, batch: int) -> int:
+    async with conn.transaction():
+        rows = await conn.fetch(
+            f"select {place.row}::text as row, {place.column} as sealed from {place.table}"
+            f" where substr({place.column}, 2, {KEY_ID_BYTES}) <> $1 limit $2 for update",
+            box.current,
+            batch,
+        )
+        for row in rows:
+            at = {"table": place.table, "row": row["row"], "column": place.column}
+            anew = box.seal(box.open(row["sealed"], **at), **at)
+            await conn.execute(
+                f"update {place.table} set {place.column} = $1 where {place.row}::text = $2", anew, row["row"]
+            )
+        return len(rows)
+
+
+async def put_secret(tx: Transaction, box: SecretBox, name: str, value: str) -> None:
+    """Keep a named secret for the organization the transaction acts for; the same name again replaces it."""
+    row = await tx.fetchval(
+        "insert into onceward.secrets (organization_id, name, value) values (onceward.organization(), $1, '')"
+        " on conflict (organization_id, name) do update set name = excluded.name returning secret_id",
+        name,
+    )
+    sealed = box.seal(value.encode(), table="onceward.secrets", row=row, column="value")
+    await tx.execute("update onceward.secrets set value = $1 where secret_id = $2", sealed, row)
+
+
+async def get_secret(tx: Transaction, box: SecretBox, name: str) -> str:
+    """A named secret of the organization the transaction acts for."""
+    row = await tx.fetchrow(
+        "select secret_id, value from onceward.secrets"
+        " where name = $1 and organization_id is not distinct from onceward.organization()",
+        name,
+    )
+    if row is None:
+        raise NotFound(f"there is no secret named {name!r} in this organization")
+    return box.open(row["value"], table="onceward.secrets", row=row["secret_id"], column="value").decode()
+
+
+async def unreadable(conn: Connection, box: SecretBox) -> list[str]:
+    """What cannot be opened with these keys, one line each."""
+    problems: list[str] = []
+    for place in await sealed_columns(conn):
+        rows = await conn.fetch(
+            f"select {place.row}::text as row, {place.column} as sealed from {place.table}"
+            f" where {place.column} is not null"
+        )
+        for row in rows:
+            try:
+                box.open(row["sealed"], table=place.table, row=row["row"], column=place.column)
+            except SecretError as error:
+                problems.append(str(error))
+    return problems

@@ -1,0 +1,102 @@
+"""Every error is answered as problem+json (RFC 9457): status, title, detail, and the id of the request to ask about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, cast
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from onceward.db import DatabaseError, OutcomeUnknown, Unavailable
+from onceward.telemetry import get_logger
+
+log = get_logger("onceward.web")
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(Exception):
+    """An answer that is an error. Raise it anywhere below a route; extra members end up in the body."""
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        title: str | None = None,
+        kind: str = "about:blank",
+        headers: Mapping[str, str] | None = None,
+        **members: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.title = title or HTTPStatus(status).phrase
+        self.kind = kind
+        self.headers = dict(headers or {})
+        self.members = members
+
+
+def respond(problem: Problem, request_id: str | None = None) -> Response:
+    """The problem as a response."""
+    body: dict[str, Any] = {
+        **problem.members,
+        "type": problem.kind,
+        "title": problem.title,
+        "status": problem.status,
+        "detail": problem.detail,
+    }
+    if request_id is not None:
+        body["request_id"] = request_id
+    return Response(
+        orjson.dumps(body, default=str), status_code=problem.status, headers=problem.headers, media_type=MEDIA_TYPE
+    )
+
+
+def request_id_of(request: Request) -> str | None:
+    return cast("str | None", request.scope.get("onceward.request_id"))
+
+
+def install(api: FastAPI) -> None:
+    """Answer every kind of error alike."""
+
+    async def on_problem(request: Request, error: Exception) -> Response:
+        return respond(cast(Problem, error), request_id_of(request))
+
+    async def on_http(request: Request, error: Exception) -> Response:
+        found = cast(HTTPException, error)
+        return respond(Problem(found.status_code, str(found.detail), headers=found.headers), request_id_of(request))
+
+    async def on_invalid(request: Request, error: Exception) -> Response:
+        errors = [
+            {"field": ".".join(str(part) for part in item["loc"]), "reason": item["msg"]}
+            for item in cast(RequestValidationError, error).errors()
+        ]
+        summary = "; ".join(f"{item['field']}: {item['reason']}" for item in errors)
+        return respond(Problem(422, summary, title="Request does not fit", errors=errors), request_id_of(request))
+
+    async def on_database(request: Request, error: Exception) -> Response:
+        # Only "nothing happened" may be sent again without thought; an unknown outcome needs its key looked up first.
+        log.warning("web.database_unavailable", error=type(error).__name__)
+        match error:
+            case Unavailable():
+                problem = Problem(503, "the database cannot be reached; try again", headers={"Retry-After": "2"})
+            case OutcomeUnknown():
+                problem = Problem(503, "the outcome is unknown; look it up before trying again", kind="outcome-unknown")
+            case _:
+                problem = Problem(503, "the database refused")
+        return respond(problem, request_id_of(request))
+
+    async def on_bug(request: Request, _error: Exception) -> Response:
+        return respond(Problem(500, "an error on our side; it has been logged"), request_id_of(request))
+
+    api.add_exception_handler(Problem, on_problem)
+    api.add_exception_handler(HTTPException, on_http)
+    api.add_exception_handler(RequestValidationError, on_invalid)
+    api.add_exception_handler(DatabaseError, on_database)
+    api.add_exception_handler(Exception, on_bug)

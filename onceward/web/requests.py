@@ -1,0 +1,102 @@
+"""What surrounds each API request: its id, the context of its log lines, the limit of its body, its access line."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from onceward.telemetry import bind, get_logger
+from onceward.web import metrics
+from onceward.web.problems import Problem, respond
+
+log = get_logger("onceward.access")
+
+ACCEPTED_ID = re.compile(r"^[A-Za-z0-9._:-]{1,128}$")
+QUIET_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Asked every few seconds by machines; they are counted, not logged."""
+
+
+class RequestContext:
+    """Wraps the API. The caller's `X-Request-Id` is kept if it is harmless, else one is made; the answer carries it."""
+
+    def __init__(self, api: ASGIApp, *, access_log: bool, max_body_bytes: int) -> None:
+        self._api = api
+        self._access_log = access_log
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._api(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        given = headers.get("x-request-id", "")
+        request_id = given if ACCEPTED_ID.match(given) else uuid.uuid4().hex
+        scope["onceward.request_id"] = request_id
+        with bind(request=request_id):
+            await self._serve(scope, receive, send, request_id, headers)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, request_id: str, headers: Headers) -> None:
+        status = 0
+        began = time.perf_counter()
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["x-request-id"] = request_id
+            await send(message)
+
+        try:
+            declared = headers.get("content-length", "")
+            if declared.isdigit() and int(declared) > self._max_body_bytes:
+                raise self._too_large()
+            await self._api(scope, self._limited(receive), send_with_id)
+        except Problem as problem:
+            await self._answer_late(problem, scope, receive, send_with_id, started=status > 0)
+        except Exception:
+            log.exception("request.failed", method=scope["method"], path=scope["path"])
+            bug = Problem(500, "an error on our side; it has been logged")
+            await self._answer_late(bug, scope, receive, send_with_id, started=status > 0)
+        finally:
+            self._record(scope, status, time.perf_counter() - began)
+
+    def _limited(self, receive: Receive) -> Receive:
+        seen = 0
+
+        async def receive_counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._max_body_bytes:
+                raise self._too_large()
+            return message
+
+        return receive_counted
+
+    def _too_large(self) -> Problem:
+        return Problem(413, f"the body is larger than {self._max_body_bytes} bytes (ONCEWARD_MAX_BODY_BYTES)")
+
+    @staticmethod
+    async def _answer_late(problem: Problem, scope: Scope, receive: Receive, send: Send, *, started: bool) -> None:
+        if not started:
+            await respond(problem, scope["onceward.request_id"])(scope, receive, send)
+
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        # The route's pattern, not the path: ids in label values would make a time series each.
+        route = getattr(scope.get("route"), "path", "unmatched")
+        metrics.REQUESTS.labels(scope["method"], route, f"{status // 100}xx").inc()
+        metrics.REQUEST_SECONDS.labels(scope["method"], route).observe(seconds)
+        if self._access_log and scope["path"] not in QUIET_PATHS:
+            client = scope.get("client")
+            log.info(
+                "request",
+                method=scope["method"],
+                path=scope["path"],  # without the query string, where tokens travel
+                status=status,
+                duration_ms=round(seconds * 1000, 1),
+                ip=client[0] if client else None,
+            )

@@ -1,0 +1,85 @@
+"""Listen on a port and serve the dispatcher with uvicorn, inside a loop that somebody else owns."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from onceward.settings import Settings
+from onceward.telemetry import get_logger
+
+log = get_logger("onceward.web")
+
+
+class CannotListen(Exception):
+    """The address is taken or not ours. The message says what to do."""
+
+
+class _QuietServer(uvicorn.Server):
+    """Signals belong to the runtime: it also has workers to stop."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+class WebServer:
+    """A component: `start()` returns when requests are answered, `stop()` when the last one is."""
+
+    def __init__(self, asgi: ASGIApp, settings: Settings) -> None:
+        self._settings = settings
+        config = uvicorn.Config(
+            asgi,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            http="httptools",
+            ws="websockets-sansio",
+            loop="none",
+            server_header=False,
+            proxy_headers=True,
+            forwarded_allow_ips=list(settings.trusted_proxies),
+            timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
+        )
+        self._server = _QuietServer(config)
+        self._serving: asyncio.Task[None] | None = None
+        self.port = settings.port
+
+    async def start(self) -> None:
+        listener = self._bind()
+        self.port = listener.getsockname()[1]
+        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]), name="web")
+        while not self._server.started:
+            if self._serving.done():
+                await self._serving
+                raise CannotListen("the web server ended at its start")
+            await asyncio.sleep(0.005)
+        log.info("web.listening", url=self.url)
+
+    async def stop(self) -> None:
+        if self._serving is not None:
+            self._server.should_exit = True
+            await self._serving
+            self._serving = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens, as somebody on this machine would type it."""
+        host = "127.0.0.1" if self._settings.host in ("0.0.0.0", "::", "") else self._settings.host
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    def _bind(self) -> socket.socket:
+        host, port = self._settings.host, self._settings.port
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            return socket.create_server((host, port), family=family, backlog=2048)
+        except OSError as error:
+            raise CannotListen(
+                f"cannot listen on {host}:{port}: {error.strerror}; "
+                "end the process that uses the port, or set ONCEWARD_PORT (and ONCEWARD_HOST)"
+            ) from error

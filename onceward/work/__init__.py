@@ -1,0 +1,65 @@
+"""Work: what is left to do, who does it, and what became of it."""
+
+from onceward.work.claimed import Claimed
+from onceward.work.enqueue import Enqueued, Item, bundle, enqueue, insert, item, items
+from onceward.work.executor import Executor, judge
+from onceward.work.group_commit import GroupCommit, Overloaded
+from onceward.work.job import Job
+from onceward.work.loop import Loop
+from onceward.work.order import JobTask, Options, Order
+from onceward.work.outcomes import (
+    Cancelled,
+    Finished,
+    Indeterminate,
+    PayloadInvalid,
+    Permanent,
+    Retry,
+    Snooze,
+    Superseded,
+    TimedOut,
+)
+from onceward.work.policy import EVENTS, JOBS, RetryPolicy, as_policy, waits
+from onceward.work.task import Kind, KindName, Registry, Task
+from onceward.work.wake import Waker
+from onceward.work.worker import Worker, WorkerOptions
+
+__all__ = [
+    "EVENTS",
+    "JOBS",
+    "Cancelled",
+    "Claimed",
+    "Enqueued",
+    "Executor",
+    "Finished",
+    "GroupCommit",
+    "Indeterminate",
+    "Item",
+    "Job",
+    "JobTask",
+    "Kind",
+    "KindName",
+    "Loop",
+    "Options",
+    "Order",
+    "Overloaded",
+    "PayloadInvalid",
+    "Permanent",
+    "Registry",
+    "Retry",
+    "RetryPolicy",
+    "Snooze",
+    "Superseded",
+    "Task",
+    "TimedOut",
+    "Waker",
+    "Worker",
+    "WorkerOptions",
+    "as_policy",
+    "bundle",
+    "enqueue",
+    "insert",
+    "item",
+    "items",
+    "judge",
+    "waits",
+]

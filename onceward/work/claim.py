@@ -1,0 +1,101 @@
+"""Take due work, under a lease made before the claim."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from onceward.db import Connection
+from onceward.work.claimed import Claimed
+from onceward.work.statements import CLAIM, CLAIM_SUSPECT, HELD, RELEASE
+
+BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
+
+
+def new_lease() -> int:
+    """A random 63-bit number: no two claims ever share one."""
+    return secrets.randbits(63) or 1
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one claim brought, and how far it reached."""
+
+    lease: int
+    work: list[Claimed]
+    reached: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LaneClaim:
+    """What one claim by lane brought, and where the next one goes on."""
+
+    lease: int
+    work: list[Claimed]
+    cursor: str
+    visited: int
+
+
+async def claim(
+    conn: Connection,
+    *,
+    queue: str,
+    tasks: Sequence[str],
+    most: int,
+    lease: int,
+    worker: int,
+    mark: datetime = BEGINNING,
+) -> Claim:
+    """At most `most` rows of the queue that are due from `mark` on."""
+    rows = await conn.fetch(CLAIM, queue, mark, tasks, most, lease, worker)
+    reached = max((row[9] for row in rows), default=mark)
+    return Claim(lease, [_claimed(row, lease) for row in rows], reached)
+
+
+async def claim_suspect(
+    conn: Connection, *, queue: str, tasks: Sequence[str], lease: int, worker: int
+) -> list[Claimed]:
+    """One row that a dead worker held, if there is one."""
+    return [_claimed(row, lease) for row in await conn.fetch(CLAIM_SUSPECT, queue, tasks, lease, worker)]
+
+
+async def claim_lanes(
+    conn: Connection,
+    *,
+    queue: str,
+    tasks: Sequence[str],
+    most: int,
+    lease: int,
+    worker: int,
+    cursor: str,
+    suspect: bool,
+) -> LaneClaim:
+    """Due work of lanes after `cursor`, as many per lane as the lane allows."""
+    taken = await conn.fetchrow(
+        "select * from onceward.claim_lanes($1, $2, $3, $4, $5, $6, $7)",
+        queue,
+        tasks,
+        most,
+        lease,
+        worker,
+        cursor,
+        suspect,
+    )
+    assert taken is not None
+    rows = await conn.fetch(HELD, taken["ids"], lease) if taken["ids"] else []
+    return LaneClaim(lease, [_claimed(row, lease) for row in rows], taken["last_lane"] or "", taken["visited"])
+
+
+async def release(conn: Connection, work: Sequence[Claimed]) -> None:
+    """Hand back, uncounted, what was not started."""
+    if work:
+        await conn.fetch(RELEASE, [each.id for each in work], list({each.lease for each in work}))
+
+
+def _claimed(row: Any, lease: int) -> Claimed:
+    return Claimed(
+        row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8], row[10], row[11], row[12], lease
+    )

@@ -1,0 +1,146 @@
+"""Put work into the queue: in the caller's transaction, in bulk, or by group commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from onceward.db import Connection, RawJson, Transaction
+from onceward.work.order import JobTask, Options, Order
+from onceward.work.statements import ENQUEUE_MANY, ENQUEUE_ONE
+from onceward.work.wake import Waker
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """The job that now exists. `duplicate`: it existed already, under the same unique key."""
+
+    id: int
+    duplicate: bool = False
+
+
+class Item(NamedTuple):
+    """One job, ready to be inserted."""
+
+    task: str
+    args: str
+    queue: str
+    options: Options
+    organization: UUID | None
+    caused_by: int | None
+
+
+def item(
+    what: JobTask | Order, arguments: dict[str, Any], *, organization: UUID | None = None, caused_by: int | None = None
+) -> Item:
+    """Check the arguments against the signature; raises TypeError or ValueError naming the argument."""
+    [one] = items(what, [arguments], organization=organization, caused_by=caused_by)
+    return one
+
+
+def items(
+    what: JobTask | Order,
+    arguments: Sequence[dict[str, Any]],
+    *,
+    organization: UUID | None = None,
+    caused_by: int | None = None,
+) -> list[Item]:
+    """The same job with different arguments."""
+    order = what if isinstance(what, Order) else Order(what)
+    job, options = order.job, order.options
+    queue = options.queue or job.task.queue
+    return [Item(job.name, job.dump(each), queue, options, organization, caused_by) for each in arguments]
+
+
+async def insert(conn: Connection, wanted: Sequence[Item], *, bundle: int | None = None) -> list[Enqueued]:
+    """Insert all of them, in order, as part of whatever transaction the connection is in."""
+    if bundle is None and all(_is_plain(options) for options in {each.options for each in wanted}):
+        rows = await conn.fetch(ENQUEUE_MANY, *_columns(wanted))
+        return [Enqueued(row[0]) for row in rows]
+    done: list[Enqueued] = []
+    for each in wanted:
+        row = await conn.fetchrow(ENQUEUE_ONE, *_parameters(each, bundle))
+        assert row is not None
+        done.append(Enqueued(row["id"], row["duplicate"]))
+    return done
+
+
+async def enqueue(tx: Transaction, wanted: Sequence[Item], *, waker: Waker | None = None) -> list[Enqueued]:
+    """Jobs in this commit. Workers are woken after it."""
+    done = await insert(tx.conn, wanted)
+    if waker is not None:
+        for queue in {each.queue for each in wanted}:
+            tx.after_commit(lambda queue=queue: waker.wake(queue))
+    return done
+
+
+async def bundle(tx: Transaction, wanted: Sequence[Item], then: Item, *, waker: Waker | None = None) -> Enqueued:
+    """Enqueue what is wanted, and `then` when all of them are finished, whichever way they ended."""
+    number: int = await tx.fetchval("select nextval('onceward.ids')")
+    [last] = await insert(tx.conn, [then])
+    await tx.execute("update onceward.work set sort_at = 'infinity' where id = $1", last.id)
+    members = [each for each in await insert(tx.conn, wanted, bundle=number) if not each.duplicate]
+    if not members:
+        await tx.execute("update onceward.work set sort_at = onceward.now() where id = $1", last.id)
+    else:
+        await tx.execute(
+            "insert into onceward.bundles (id, organization_id, remaining, then_id) values ($1, $2, $3, $4)",
+            number,
+            tx.organization,
+            len(members),
+            last.id,
+        )
+    if waker is not None:
+        for queue in {then.queue, *(each.queue for each in wanted)}:
+            tx.after_commit(lambda queue=queue: waker.wake(queue))
+    return last
+
+
+def _is_plain(options: Options) -> bool:
+    return (
+        options.unique_key is None
+        and options.lane is None
+        and options.max_attempts is None
+        and not options.tags
+        and (options.run_at is None or options.boost_s == 0)
+    )
+
+
+def _columns(wanted: Sequence[Item]) -> tuple[list[Any], ...]:
+    return (
+        [each.task for each in wanted],
+        [each.args for each in wanted],
+        [each.queue for each in wanted],
+        [each.options.run_at for each in wanted],
+        [each.options.delay.total_seconds() if each.options.delay else 0.0 for each in wanted],
+        [each.options.boost_s for each in wanted],
+        [each.organization for each in wanted],
+        [each.caused_by for each in wanted],
+    )
+
+
+def _parameters(each: Item, bundle: int | None) -> tuple[Any, ...]:
+    o = each.options
+    return (
+        each.task,
+        RawJson(each.args),
+        each.queue,
+        o.run_at,
+        o.delay.total_seconds() if o.delay else 0.0,
+        o.boost_s,
+        o.unique_key,
+        o.unique_for,
+        o.on_conflict,
+        o.lane,
+        o.cap,
+        o.ordered,
+        o.parent,
+        o.parent_cap,
+        o.max_attempts,
+        list(o.tags) or None,
+        bundle,
+        each.organization,
+        each.caused_by,
+    )

@@ -1,0 +1,263 @@
+"""Run one piece of work: start, run, judge, settle. The outcome is one of a closed set."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import asyncpg
+import structlog
+
+from onceward.db import BROKEN, Connection, Database, OutcomeUnknown, Transaction, Unavailable
+from onceward.work.claimed import Claimed
+from onceward.work.gate import gate
+from onceward.work.leases import Leases
+from onceward.work.outcomes import (
+    Again,
+    Cancelled,
+    Dead,
+    Indeterminate,
+    NotKnown,
+    Outcome,
+    PayloadInvalid,
+    Permanent,
+    Retry,
+    Snooze,
+    Stopped,
+    Succeeded,
+    Superseded,
+    TimedOut,
+)
+from onceward.work.settle import Acknowledger, describe, final_statement, settle
+from onceward.work.statements import FINISH, RELEASE
+from onceward.work.task import Task
+
+log = structlog.get_logger(__name__)
+
+LOST_LEASE = "OW001"
+TRANSIENT = ("40001", "40P01")
+
+Opener = Callable[[Connection, Claimed], Transaction]
+
+
+class Stopper(Protocol):
+    """Whoever may cancel a handler, and knows why."""
+
+    def take_reason(self) -> BaseException | None:
+        """Why the handler was cancelled; None when the whole worker is being torn down."""
+        ...
+
+
+class Unstoppable:
+    """Nobody cancels."""
+
+    def take_reason(self) -> BaseException | None:
+        return None
+
+
+UNSTOPPABLE = Unstoppable()
+
+
+class Executor:
+    """Runs claimed work with what the worker has: a pool, a way to open transactions, a batch of acks."""
+
+    def __init__(self, db: Database, *, worker: int, acks: Acknowledger, leases: Leases, open_tx: Opener) -> None:
+        self._db = db
+        self._worker = worker
+        self._acks = acks
+        self._leases = leases
+        self._open_tx = open_tx
+
+    async def run(self, task: Task, work: Claimed, stopper: Stopper = UNSTOPPABLE) -> str:
+        """Run and settle; returns the outcome's name, for metrics."""
+        work.started_at = datetime.now(UTC)
+        try:
+            if task.transactional:
+                return await self._in_transaction(task, work, stopper)
+            return await self._by_itself(task, work, stopper)
+        except Superseded:
+            self._leases.done(work)
+            log.info("superseded", kind=work.kind, id=work.id, task=work.task)
+            return "superseded"
+
+    async def _by_itself(self, task: Task, work: Claimed, stopper: Stopper) -> str:
+        try:
+            result = await task.run(work, None)
+        except asyncio.CancelledError as error:
+            return await self._settle(task, work, judge(task, work, _reason(error, stopper)))
+        except Exception as error:
+            return await self._settle(task, work, judge(task, work, error))
+        gate("after-run")
+        if task.outside or work.bundle is not None or work.kind != "job":
+            return await self._settle(task, work, Succeeded(result))
+        self._acks.add(work, result)
+        if self._acks.congested:
+            await self._acks.settle_down()
+        return "success"
+
+    async def _in_transaction(self, task: Task, work: Claimed, stopper: Stopper) -> str:
+        async with self._db.acquire() as conn:
+            tx = self._open_tx(conn, work)
+            try:
+                await tx.open()
+                gate("after-begin")
+                result = await task.run(work, tx)
+                gate("before-commit")
+                await tx.commit(final_statement(work, self._worker, result))
+                self._leases.done(work)
+                gate("after-commit")
+                return "success"
+            except OutcomeUnknown as error:
+                conn.terminate()
+                return await self._release(work, error)
+            except asyncpg.PostgresError as error:
+                await asyncio.shield(tx.rollback())
+                if getattr(error, "sqlstate", None) == LOST_LEASE:
+                    raise Superseded from error
+                failure: BaseException = error
+            except asyncio.CancelledError as error:
+                await asyncio.shield(tx.rollback())
+                failure = _reason(error, stopper)
+            except Exception as error:
+                await asyncio.shield(tx.rollback())
+                failure = error
+        return await self._settle(task, work, judge(task, work, failure))
+
+    async def run_batch(self, task: Task, works: list[Claimed]) -> str:
+        """Several at once, one commit. If it fails, each runs alone, so that only the guilty one fails."""
+        now = datetime.now(UTC)
+        for work in works:
+            work.started_at = now
+        try:
+            async with self._db.acquire() as conn:
+                tx = self._open_tx(conn, works[0])
+                try:
+                    await tx.open()
+                    await task.run(works, tx)
+                    gate("before-commit")
+                    await tx.conn.execute("reset role")
+                    ids = [work.id for work in works]
+                    rows = await tx.conn.fetch(FINISH, ids, list({work.lease for work in works}), self._worker, None)
+                    if len(rows) < len(ids):
+                        raise Superseded
+                    await tx.commit()
+                    for work in works:
+                        self._leases.done(work)
+                    return "success"
+                except OutcomeUnknown as error:
+                    conn.terminate()
+                    for work in works:
+                        await self._release(work, error)
+                    return "released"
+                except BaseException:
+                    await asyncio.shield(tx.rollback())
+                    raise
+        except Superseded:
+            # One of them is somebody else's now; the others get their turn alone.
+            if len(works) > 1:
+                return await self._one_by_one(task, works)
+            self._leases.done(works[0])
+            log.info("superseded", task=task.name, id=works[0].id)
+            return "superseded"
+        except Exception as error:
+            if len(works) == 1:
+                return await self._settle(task, works[0], judge(task, works[0], error))
+            return await self._one_by_one(task, works)
+
+    async def _one_by_one(self, task: Task, works: list[Claimed]) -> str:
+        for work in works:
+            await self.run_batch(task, [work])
+        return "split"
+
+    async def _settle(self, task: Task, work: Claimed, outcome: Outcome) -> str:
+        """Write the outcome, however long the database is away; the lease decides whether it still counts."""
+        pause_s = 0.1
+        while True:
+            try:
+                async with self._db.acquire() as conn:
+                    kept = await settle(conn, work, self._worker, outcome, critical=task.critical)
+                self._leases.done(work)
+                gate("after-settle")
+                _tell(work, outcome)
+                return type(outcome).__name__.lower() if kept else "superseded"
+            except (*BROKEN, Unavailable) as error:
+                log.warning("settle_delayed", id=work.id, task=work.task, error=type(error).__name__)
+                await asyncio.sleep(pause_s)
+                pause_s = min(5.0, pause_s * 2)
+
+    async def _release(self, work: Claimed, error: Exception) -> str:
+        """The commit's outcome is unknown: give up the lease. If it did happen the row is gone and nothing is released."""
+        log.warning("outcome_unknown", kind=work.kind, id=work.id, task=work.task, error=type(error).__name__)
+        pause_s = 0.1
+        while True:
+            try:
+                async with self._db.acquire() as conn:
+                    await conn.fetch(RELEASE, [work.id], [work.lease])
+                self._leases.done(work)
+                return "released"
+            except (*BROKEN, Unavailable):
+                await asyncio.sleep(pause_s)
+                pause_s = min(5.0, pause_s * 2)
+
+
+def _reason(error: asyncio.CancelledError, stopper: Stopper) -> BaseException:
+    """The reason of a cancellation that was meant for the handler; any other goes on upwards."""
+    reason = stopper.take_reason()
+    if reason is None:
+        raise error
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()
+    return reason
+
+
+def judge(task: Task, work: Claimed, error: BaseException) -> Outcome:
+    """What an error means for the work that raised it."""
+    failures = work.attempts + 1
+    match error:
+        case Snooze():
+            return Again(error.after_s, describe(error), counted=False)
+        case Cancelled():
+            return Stopped(describe(error))
+        case Indeterminate():
+            return NotKnown(describe(error))
+        case PayloadInvalid():
+            return Dead("payload_invalid", describe(error, "payload_invalid"), error.result)
+        case Permanent():
+            return Dead("permanent", describe(error, "permanent"), error.result)
+        case _ if _is_transient(error):
+            # Not the handler's fault: a deadlock victim or a lost connection has done nothing, and is not counted.
+            return Again(0.05, describe(error), counted=False)
+        case _ if task.retry.exhausted(failures, work.max_attempts):
+            reason = "timeout" if isinstance(error, TimedOut) else "max_attempts_exceeded"
+            return Dead(reason, describe(error, reason))
+        case Retry() if error.after_s is not None:
+            return Again(error.after_s, describe(error))
+        case _:
+            return Again(task.retry.wait_s(failures), describe(error))
+
+
+def _is_transient(error: BaseException) -> bool:
+    if isinstance(error, Unavailable):
+        return True
+    return isinstance(error, asyncpg.PostgresError) and getattr(error, "sqlstate", None) in TRANSIENT
+
+
+def _tell(work: Claimed, outcome: Outcome) -> None:
+    """One line per failure: what, for whom, and the error's type; the rest is in `attempts`."""
+    error: dict[str, Any] | None = getattr(outcome, "error", None)
+    if error is None:
+        return
+    told = {"kind": work.kind, "id": work.id, "task": work.task, "attempt": work.attempt, "error": error["type"]}
+    frames: list[str] = error.get("stack") or []
+    if frames:
+        told["at"] = frames[-1]
+    match outcome:
+        case Dead(reason):
+            log.error("dead_letter", reason=reason, hint=f"onceward dead-letters show {work.id}", **told)
+        case Again(due_in_s, _, True):
+            log.warning("retry", in_s=round(due_in_s, 1), **told)
+        case _:
+            log.info(type(outcome).__name__.lower(), **told)

@@ -1,0 +1,102 @@
+"""Show that this worker lives: a counter in the database, counted up from a thread of its own.
+
+The thread has its own event loop and connection, so a handler that blocks the worker's loop does not make the worker
+look dead. Nobody compares clocks: a rescuer only asks whether the counter moved between its own observations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import asyncpg
+import structlog
+
+from onceward.db import BROKEN, Connection, Database, Unavailable
+
+log = structlog.get_logger(__name__)
+
+BEAT = """
+with beaten as (
+    insert into onceward.workers as w (id, name, version, queues, tasks) values ($1, $2, $3, $4, $5)
+    on conflict (id) do update set beat = w.beat + 1, beat_at = clock_timestamp(), stopping = $6
+    returning beat
+)
+select (select array_agg(id) from onceward.work where cancel) as cancelled from beaten
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What others can see of this worker."""
+
+    id: int
+    name: str
+    version: str
+    queues: list[str]
+    tasks: list[str]
+
+
+class Heartbeat:
+    """Runs until stopped; a database that is away is tried again at every beat."""
+
+    def __init__(
+        self, url: str, identity: Identity, *, pgbouncer: bool, every_s: float, on_cancel: Callable[[set[int]], None]
+    ) -> None:
+        self._url = url
+        self._identity = identity
+        self._pgbouncer = pgbouncer
+        self._every_s = every_s
+        self._on_cancel = on_cancel
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self.stopping = False
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread; the worker's row is deleted by the worker once everything is handed back."""
+        self._stop.set()
+        self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        asyncio.run(self._beat_until_stopped())
+
+    async def _beat_until_stopped(self) -> None:
+        conn: Connection | None = None
+        while not self._stop.is_set():
+            try:
+                if conn is None or conn.is_closed():
+                    conn = await self._connect()
+                await self.beat(conn)
+            except (*BROKEN, Unavailable, asyncpg.PostgresError, TimeoutError) as error:
+                log.warning("heartbeat_missed", worker=self._identity.id, error=type(error).__name__)
+            await asyncio.to_thread(self._stop.wait, self._every_s)
+        if conn is not None and not conn.is_closed():
+            await conn.close()
+
+    async def _connect(self) -> Connection:
+        return await asyncpg.connect(
+            self._url,
+            timeout=5,
+            command_timeout=10,
+            statement_cache_size=0 if self._pgbouncer else 10,
+            server_settings={} if self._pgbouncer else {"application_name": "onceward heartbeat"},
+        )
+
+    async def beat(self, conn: Connection) -> None:
+        """Count up (or register, if somebody thought this worker dead) and learn what is to be cancelled."""
+        who = self._identity
+        cancelled: list[int] | None = await conn.fetchval(
+            BEAT, who.id, who.name, who.version, who.queues, who.tasks, self.stopping
+        )
+        if cancelled:
+            self._on_cancel(set(cancelled))
+
+    @staticmethod
+    async def register(db: Database, who: Identity) -> None:
+        """Before the first claim: a worker without a row would look dead at once."""
+        await db.fetchval(BEAT, who.id, who.name, who.version, who.queues, who.tasks, False)

@@ -1,0 +1,53 @@
+"""The shape of every background loop: start, stop, and one step that tests call directly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Awaitable, Callable
+
+import asyncpg
+import structlog
+
+from onceward.db import BROKEN, DatabaseError
+
+log = structlog.get_logger(__name__)
+
+
+class Loop:
+    """Calls `step` every so often. A step that fails is logged and tried again at the next turn."""
+
+    def __init__(self, name: str, step: Callable[[], Awaitable[object]], *, every_s: float) -> None:
+        self.name = name
+        self.step = step
+        self._every_s = every_s
+        self._nudged = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name=self.name)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    def nudge(self) -> None:
+        """Do not wait for the next turn."""
+        self._nudged.set()
+
+    async def _run(self) -> None:
+        while True:
+            self._nudged.clear()
+            try:
+                await self.step()
+            except (*BROKEN, DatabaseError, asyncpg.PostgresError, TimeoutError) as error:
+                log.warning("step_failed", loop=self.name, error=type(error).__name__, detail=str(error)[:200])
+            except Exception:
+                log.exception("step_failed", loop=self.name)
+            with contextlib.suppress(TimeoutError):
+                # A little jitter, so that nodes started together do not stay in step.
+                await asyncio.wait_for(self._nudged.wait(), timeout=self._every_s * random.uniform(0.9, 1.1))

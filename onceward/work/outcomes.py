@@ -1,0 +1,110 @@
+"""How an attempt can end, and what a handler may raise to choose it.
+
+pending ──claim──▶ processing ──▶ success
+   ▲                   │  ├─────▶ failed       ends, nobody is called (a task that is not critical)
+   │                   │  ├─────▶ dead_letter  ends, an operator is told, can be replayed
+   └── retry, snoozed ─┘  ├─────▶ cancelled    asked to stop
+                          └─────▶ unknown      sent to a service without keys, and never answered (messages)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+DeadReason = Literal[
+    "max_attempts_exceeded", "payload_invalid", "permanent", "no_handler", "timeout", "worker_lost", "cancelled"
+]
+
+
+class Retry(Exception):
+    """Raise to try again after `after` (seconds or timedelta; none: as the task's policy says). Counts as an attempt."""
+
+    def __init__(self, reason: str = "", *, after: float | timedelta | None = None) -> None:
+        super().__init__(reason or "asked to be tried again")
+        self.after_s = after.total_seconds() if isinstance(after, timedelta) else after
+
+
+class Snooze(Exception):
+    """Raise to run again later without counting an attempt: nothing failed, it is only too early."""
+
+    def __init__(self, after: float | timedelta, reason: str = "") -> None:
+        super().__init__(reason or "not yet")
+        self.after_s = after.total_seconds() if isinstance(after, timedelta) else float(after)
+
+
+class Permanent(Exception):
+    """Raise when trying again cannot help: a dead letter at once. `result` is what duplicates are answered."""
+
+    def __init__(self, reason: str, *, result: Any = None, status: int | None = None) -> None:
+        super().__init__(reason)
+        self.result = result
+        self.status = status
+
+
+class PayloadInvalid(Permanent):
+    """What arrived does not fit the declared model or signature."""
+
+
+class Indeterminate(Exception):
+    """Raise when a call without an idempotency key was sent and never answered: it must not be repeated blindly."""
+
+
+class Superseded(Exception):
+    """The lease was lost: somebody else has this work now, and nothing of this attempt was committed."""
+
+
+class TimedOut(Exception):
+    """The handler ran into its deadline."""
+
+
+class Cancelled(Exception):
+    """The work was cancelled while it ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    result: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Back to pending, due at a time. `counted` tells a failure from a snooze."""
+
+    due_in_s: float
+    error: dict[str, Any]
+    counted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """A dead letter, or `failed` for a task that is not critical."""
+
+    reason: DeadReason
+    error: dict[str, Any]
+    result: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    error: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NotKnown:
+    error: dict[str, Any]
+
+
+Outcome = Succeeded | Again | Dead | Stopped | NotKnown
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What is kept of a finished job, for whoever waits for it."""
+
+    id: int
+    outcome: str
+    result: Any
+    error: dict[str, Any] | None
+    finished_at: datetime

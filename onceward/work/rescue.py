@@ -1,0 +1,82 @@
+"""Return the work of silent workers. Any node may run it; a missed tick costs one interval.
+
+A worker is dead when its counter stood still over three of this rescuer's own observations. After a start of the
+database nobody is declared dead for half a minute: all workers are busy reconnecting.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import structlog
+
+from onceward.db import Connection
+
+log = structlog.get_logger(__name__)
+
+OBSERVATIONS = 3
+
+OBSERVE = """
+select w.id, w.beat, pg_postmaster_start_time() > clock_timestamp() - make_interval(secs => $1) as settling
+  from onceward.workers w
+union all
+select distinct c.worker, null::bigint, pg_postmaster_start_time() > clock_timestamp() - make_interval(secs => $1)
+  from onceward.claims c
+ where not exists (select from onceward.workers w where w.id = c.worker)
+"""
+
+
+@dataclass(slots=True)
+class _Seen:
+    beat: int | None
+    times: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rescued:
+    """One piece of work that was taken back from a dead worker."""
+
+    id: int
+    kind: str
+    task: str
+    worker: int
+    crashes: int
+    dead: bool
+
+
+class Rescuer:
+    """Remembers what it saw; `step` looks once."""
+
+    def __init__(self, *, apart_s: float = 1.5, settle_s: float = 30.0) -> None:
+        self._seen: dict[int, _Seen] = {}
+        self._apart_s = apart_s
+        self._settle_s = settle_s
+
+    async def step(self, conn: Connection, *, own: int | None = None) -> list[Rescued]:
+        """Observe every worker; rescue what the silent ones held."""
+        rows = await conn.fetch(OBSERVE, self._settle_s)
+        now = time.monotonic()
+        present = {row["id"] for row in rows}
+        self._seen = {id: seen for id, seen in self._seen.items() if id in present}
+        rescued: list[Rescued] = []
+        for row in rows:
+            if row["id"] == own or row["settling"]:
+                self._seen.pop(row["id"], None)
+                continue
+            seen = self._seen.get(row["id"])
+            if seen is None or seen.beat != row["beat"]:
+                self._seen[row["id"]] = _Seen(row["beat"], 1, now)
+            elif now - seen.at >= self._apart_s:
+                seen.times += 1
+                seen.at = now
+                if seen.times > OBSERVATIONS:
+                    rescued += await self._rescue(conn, row["id"], row["beat"])
+                    self._seen.pop(row["id"], None)
+        return rescued
+
+    async def _rescue(self, conn: Connection, worker: int, beat: int | None) -> list[Rescued]:
+        rows = await conn.fetch("select * from onceward.rescue($1, $2)", worker, beat)
+        log.warning("worker_lost", worker=worker, held=len(rows), hint="its work runs again elsewhere")
+        return [Rescued(row["id"], row["kind"], row["task"], worker, row["crashes"], row["dead"]) for row in rows]

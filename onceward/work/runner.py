@@ -1,0 +1,366 @@
+"""One queue of one worker: claim what is due, run it in a fixed number of slots, keep the slots fed.
+
+Slots are long-lived tasks that take the next piece from a deque, so a fast handler costs no task of its own. Work is
+fetched ahead only for handlers that were measured to be quick, and never for those that call the outside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from datetime import datetime
+
+import asyncpg
+import structlog
+
+from onceward.db import BROKEN, Connection, Database, Unavailable
+from onceward.work.claim import BEGINNING, Claim, claim, claim_lanes, claim_suspect, release
+from onceward.work.claimed import Claimed
+from onceward.work.executor import Executor
+from onceward.work.leases import Leases
+from onceward.work.outcomes import Cancelled, PayloadInvalid, TimedOut
+from onceward.work.task import Registry, Task
+
+log = structlog.get_logger(__name__)
+
+QUICK_S = 0.005
+MOST_AHEAD = 1000
+AHEAD_FOR_S = 0.04
+GRACE_S = 5.0
+MOST_LANES = 500
+"""As in onceward.claim_lanes: a claim that visited so many and found nothing goes on from there at once."""
+
+
+class Slot:
+    """What one slot is doing, so that it can be stopped."""
+
+    __slots__ = ("deadline", "stop_with", "task", "work")
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.work: Claimed | None = None
+        self.deadline: float | None = None
+        self.stop_with: BaseException | None = None
+
+    def stop(self, reason: BaseException) -> None:
+        """Cancel the handler; it is told again on the next tick if it does not listen."""
+        self.stop_with = reason
+        if self.task is not None:
+            self.task.cancel()
+
+    def take_reason(self) -> BaseException | None:
+        """The handler has listened: from here on nobody interrupts the settling of what it did."""
+        reason, self.stop_with, self.deadline = self.stop_with, None, None
+        return reason
+
+
+class SuspectTurn:
+    """At most one suspect at a time in this process: if the process dies, the suspect did it."""
+
+    __slots__ = ("taken",)
+
+    def __init__(self) -> None:
+        self.taken = False
+
+
+class QueueRunner:
+    """Feeds and runs one queue."""
+
+    def __init__(
+        self,
+        db: Database,
+        registry: Registry,
+        executor: Executor,
+        leases: Leases,
+        suspects: SuspectTurn,
+        *,
+        queue: str,
+        worker: int,
+        concurrency: int,
+        poll_s: float,
+        count: Callable[[str, Task, str, float], None],
+    ) -> None:
+        self._db = db
+        self._executor = executor
+        self._leases = leases
+        self._suspects = suspects
+        self._count = count
+        self.queue = queue
+        self._worker = worker
+        self._tasks = {task.name: task for task in registry if task.queue == queue}
+        self._kinds = registry.kinds
+        self._names = sorted(self._tasks)
+        self._poll_s = poll_s
+        self._slots = [Slot() for _ in range(concurrency)]
+        self._ready: deque[Claimed] = deque()
+        self._hungry = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._busy = 0
+        self._mean_s = 1.0 if any(task.outside for task in self._tasks.values()) else 0.05
+        self._ahead_allowed = not any(task.outside for task in self._tasks.values())
+        self._conn: Connection | None = None
+        self._next_suspect = 0.0
+        self._mark: datetime = BEGINNING
+        self._cursor = ""
+        self._has_lanes = True
+        self._stopping = False
+        self._loops: list[asyncio.Task[None]] = []
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        for slot in self._slots:
+            slot.task = asyncio.create_task(self._slot(slot), name=f"slot {self.queue}")
+        self._loops = [asyncio.create_task(self._feed(), name=f"feed {self.queue}")]
+
+    def wake(self, *, rescued: bool = False) -> None:
+        """Something was committed, or rescued: look from the start, not from the mark."""
+        self._mark = BEGINNING
+        self._has_lanes = True
+        self._next_suspect = 0.0 if rescued else self._next_suspect
+        self._wanted.set()
+
+    async def stop(self, grace_s: float) -> None:
+        """Claim no more, hand back what was not started, wait for the rest, then cut it off."""
+        self._stopping = True
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
+        waiting = list(self._ready)
+        self._ready.clear()
+        await self._hand_back(waiting)
+        deadline = time.monotonic() + grace_s
+        while self._busy and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+        unfinished = [slot.work for slot in self._slots if slot.work is not None]
+        for slot in self._slots:
+            if slot.task is not None:
+                slot.task.cancel()
+        await asyncio.wait([slot.task for slot in self._slots if slot.task is not None], timeout=GRACE_S)
+        await self._hand_back(unfinished)
+        if self._conn is not None and not self._conn.is_closed():
+            await self._conn.close()
+
+    async def _hand_back(self, work: Sequence[Claimed]) -> None:
+        if not work:
+            return
+        for each in work:
+            self._leases.done(each)
+        try:
+            async with self._db.acquire() as conn:
+                await release(conn, work)
+        except (*BROKEN, Unavailable, asyncpg.PostgresError) as error:
+            log.warning("not_handed_back", queue=self.queue, count=len(work), error=type(error).__name__)
+
+    # -- feeding -------------------------------------------------------------------------------------------------
+
+    def _room(self) -> int:
+        """How many to claim: the free slots, and a little ahead when handlers are quick."""
+        free = len(self._slots) - self._busy - len(self._ready)
+        if not self._ahead_allowed or self._mean_s > QUICK_S:
+            return max(0, free)
+        ahead = min(MOST_AHEAD, int(AHEAD_FOR_S / self._mean_s) * 2)
+        return max(0, free + ahead) if len(self._ready) < ahead // 2 else 0
+
+    async def _feed(self) -> None:
+        pause_s = 0.1
+        while not self._stopping:
+            try:
+                room = self._room()
+                if room <= 0:
+                    self._hungry.clear()
+                    await self._hungry.wait()
+                    continue
+                self._wanted.clear()
+                got = await self._claim(room)
+                pause_s = 0.1
+                if got == 0:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._wanted.wait(), timeout=self._poll_s)
+                    self._has_lanes = True
+            except (*BROKEN, Unavailable, asyncpg.PostgresError, TimeoutError) as error:
+                log.warning("claim_failed", queue=self.queue, error=type(error).__name__, retry_in_s=pause_s)
+                await asyncio.sleep(pause_s)
+                pause_s = min(5.0, pause_s * 2)
+
+    async def _connection(self) -> Connection:
+        """The queue's own: claims never wait for handlers to give a connection back.
+
+        Its commits need not be on disk. A claim that a crash of the server forgets leaves the row unclaimed, and the
+        worker that thought it had it is superseded.
+        """
+        if self._conn is None or self._conn.is_closed():
+            self._conn = await self._db.connect(application_name=f"onceward claim {self.queue}"[:60], durable=False)
+        return self._conn
+
+    async def _claim(self, room: int) -> int:
+        conn = await self._connection()
+        taken = await self._claim_due(conn, room)
+        work = taken.work
+        # While claims come back full the next one starts where this one ended: what lies before is dead weight.
+        full = len(work) >= room
+        self._mark = taken.reached if full else BEGINNING
+        if not full and not self._suspects.taken and self._suspects_due():
+            work += await self._claim_suspect(conn)
+        if self._has_lanes and len(work) < room:
+            work += await self._claim_lanes(conn, room - len(work))
+        await self._load(conn, work)
+        self._ready.extend(work)
+        for _ in range(min(len(work), len(self._idle))):
+            future = self._idle.popleft()
+            if not future.done():
+                future.set_result(None)
+        return len(work)
+
+    def _suspects_due(self) -> bool:
+        """Suspects are looked for once a poll interval, not at every claim."""
+        now = time.monotonic()
+        if now < self._next_suspect:
+            return False
+        self._next_suspect = now + self._poll_s
+        return True
+
+    @contextlib.contextmanager
+    def _lease(self) -> Generator[int]:
+        """A lease for one claim; forgotten if the claim's reply is lost, so that its rows are handed back."""
+        lease = self._leases.begin()
+        try:
+            yield lease
+        except BaseException:
+            self._leases.lost(lease)
+            raise
+
+    async def _claim_due(self, conn: Connection, room: int) -> Claim:
+        with self._lease() as lease:
+            taken = await claim(
+                conn, queue=self.queue, tasks=self._names, most=room, lease=lease, worker=self._worker, mark=self._mark
+            )
+            self._leases.taken(lease, len(taken.work))
+        return taken
+
+    async def _claim_suspect(self, conn: Connection) -> list[Claimed]:
+        with self._lease() as lease:
+            work = await claim_suspect(conn, queue=self.queue, tasks=self._names, lease=lease, worker=self._worker)
+            self._leases.taken(lease, len(work))
+        self._suspects.taken = self._suspects.taken or bool(work)
+        return work
+
+    async def _claim_lanes(self, conn: Connection, room: int) -> list[Claimed]:
+        with self._lease() as lease:
+            taken = await claim_lanes(
+                conn,
+                queue=self.queue,
+                tasks=self._names,
+                most=room,
+                lease=lease,
+                worker=self._worker,
+                cursor=self._cursor,
+                suspect=not self._suspects.taken,
+            )
+            self._leases.taken(lease, len(taken.work))
+        self._cursor = taken.cursor
+        self._has_lanes = taken.visited > 0
+        self._suspects.taken = self._suspects.taken or any(each.crashes for each in taken.work)
+        if taken.visited >= MOST_LANES and not taken.work:
+            self._wanted.set()
+        return taken.work
+
+    async def _load(self, conn: Connection, work: list[Claimed]) -> None:
+        """Bodies of other kinds than jobs, one statement per kind."""
+        others: dict[str, list[Claimed]] = {}
+        for each in work:
+            if each.kind != "job":
+                others.setdefault(each.kind, []).append(each)
+        for kind, group in others.items():
+            bodies = await self._kinds[kind].load(conn, [each.id for each in group])
+            for each in group:
+                each.body = bodies.get(each.id)
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    async def _slot(self, slot: Slot) -> None:
+        while True:
+            if not self._ready:
+                self._hungry.set()
+                future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._idle.append(future)
+                await future
+                continue
+            work = self._ready.popleft()
+            self._busy += 1
+            try:
+                await self._run(slot, work)
+            except Exception:
+                # A fault of our own: the row stays under its lease and is handed back as a lost claim.
+                log.exception("slot_failed", queue=self.queue, id=work.id, task=work.task)
+                self._leases.lost(work.lease)
+            finally:
+                self._busy -= 1
+                slot.work = None
+            if (self._ready or self._stopping) and len(self._ready) < len(self._slots) * 2:
+                self._hungry.set()
+
+    async def _run(self, slot: Slot, work: Claimed) -> None:
+        task = self._tasks[work.task]
+        slot.work = work
+        work.db = self._db
+        slot.stop_with = None
+        started = time.monotonic()
+        slot.deadline = None if task.timeout_s is None else started + task.timeout_s
+        if work.kind != "job" and work.body is None:
+            task = _without_body(task)
+        try:
+            if task.batch > 1:
+                outcome = await self._executor.run_batch(task, self._gather(work, task))
+            else:
+                outcome = await self._executor.run(task, work, slot)
+        finally:
+            slot.deadline = None
+            if work.crashes:
+                self._suspects.taken = False
+                self._next_suspect = 0.0
+                self._wanted.set()
+        taken = time.monotonic() - started
+        self._mean_s += (taken - self._mean_s) * 0.1
+        self._count(self.queue, task, outcome, taken)
+
+    def _gather(self, first: Claimed, task: Task) -> list[Claimed]:
+        """More of the same task and organization that is ready, for one commit."""
+        batch = [first]
+        keep: deque[Claimed] = deque()
+        while self._ready and len(batch) < task.batch:
+            work = self._ready.popleft()
+            same = work.task == task.name and work.organization == first.organization and work.bundle is None
+            (batch if same else keep).append(work)
+        self._ready.extendleft(reversed(keep))
+        return batch
+
+    # -- stopping what runs too long --------------------------------------------------------------------------------
+
+    def check_deadlines(self) -> None:
+        """Called every so often: stop what ran out of time, and repeat it to what does not listen."""
+        now = time.monotonic()
+        for slot in self._slots:
+            if slot.work is None:
+                continue
+            if slot.stop_with is not None:
+                slot.stop(slot.stop_with)
+            elif slot.deadline is not None and now > slot.deadline:
+                slot.stop(TimedOut(f"{slot.work.task} ran longer than its time limit"))
+
+    def cancel(self, ids: set[int]) -> None:
+        """Stop these, if they run here."""
+        for slot in self._slots:
+            if slot.work is not None and slot.work.id in ids and slot.stop_with is None:
+                slot.stop(Cancelled("cancelled by an operator"))
+
+
+def _without_body(task: Task) -> Task:
+    async def missing(_work: object, _tx: object) -> None:
+        raise PayloadInvalid("its body is gone: it was pruned or deleted by hand")
+
+    return Task(name=task.name, run=missing, kind=task.kind, queue=task.queue, retry=task.retry)

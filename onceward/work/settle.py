@@ -1,0 +1,172 @@
+"""Write down how attempts ended. Every statement is fenced; an ack that touches no row is a named outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, assert_never
+
+import asyncpg
+import structlog
+
+from onceward.db import BROKEN, Connection, Database, RawJson, Unavailable, dump_json, quote
+from onceward.work.claimed import Claimed
+from onceward.work.leases import Leases
+from onceward.work.outcomes import Again, Dead, NotKnown, Outcome, Stopped, Succeeded
+from onceward.work.statements import FINISH
+
+log = structlog.get_logger(__name__)
+
+SETTLE = "select onceward.settle($1, $2, $3, $4, $5, $6, $7, onceward.now() + make_interval(secs => $8), $9)"
+MAX_RESULT_BYTES = 64 << 10
+
+
+def describe(error: BaseException, reason: str | None = None) -> dict[str, Any]:
+    """What is kept of an error, under row-level security: type, message, frames."""
+    frames = traceback.extract_tb(error.__traceback__)
+    told: dict[str, Any] = {
+        "type": type(error).__name__,
+        "message": str(error)[:4000].replace("\x00", ""),
+        "stack": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames[-20:]],
+    }
+    if isinstance(error, asyncpg.PostgresError):
+        told["sqlstate"] = getattr(error, "sqlstate", None)
+        told["constraint"] = getattr(error, "constraint_name", None)
+    if reason is not None:
+        told["reason"] = reason
+    return told
+
+
+def result_json(result: Any) -> str | None:
+    """A handler's result as JSON; one that cannot be kept is replaced by a note that says so."""
+    if result is None:
+        return None
+    try:
+        text = dump_json(result)
+    except TypeError as error:
+        return dump_json({"not_kept": f"the result is not JSON: {error}"})
+    if len(text) > MAX_RESULT_BYTES:
+        return dump_json({"not_kept": f"the result takes {len(text)} bytes, more than {MAX_RESULT_BYTES}"})
+    return text.replace("\\u0000", "")
+
+
+def final_statement(work: Claimed, worker: int, result: Any) -> str:
+    """The fenced ack as text, for the round trip that commits a handler's transaction."""
+    text = result_json(result)
+    started = (work.started_at or datetime.now(UTC)).isoformat()
+    return (
+        f"select onceward.settle_or_fail({work.id}, {work.lease}, {worker}, 'success', "
+        f"'{started}', {'null' if text is None else quote(text) + '::jsonb'})"
+    )
+
+
+async def settle(conn: Connection, work: Claimed, worker: int, outcome: Outcome, *, critical: bool = True) -> bool:
+    """Write one outcome. False: the lease was lost and nothing was written."""
+    result: Any = None
+    error: dict[str, Any] | None = None
+    due_in_s = 0.0
+    reason: str | None = None
+    match outcome:
+        case Succeeded(value):
+            name, result = "success", value
+        case Again(due_in_s, error, counted):
+            name = "retry" if counted else "snoozed"
+        case Dead(reason, error, result):
+            name = "dead_letter" if critical else "failed"
+        case Stopped(error):
+            name = "cancelled"
+        case NotKnown(error):
+            name = "unknown"
+        case _:
+            assert_never(outcome)
+    text = result_json(result)
+    kept: bool = await conn.fetchval(
+        SETTLE,
+        work.id,
+        work.lease,
+        worker,
+        name,
+        work.started_at or datetime.now(UTC),
+        None if text is None else RawJson(text),
+        error,
+        due_in_s,
+        reason,
+    )
+    if not kept:
+        log.info("superseded", kind=work.kind, id=work.id, task=work.task, outcome=name)
+    return kept
+
+
+class Acknowledger:
+    """Collects successes that need no statement of their own and acknowledges them together within a few ms."""
+
+    def __init__(
+        self, db: Database, worker: int, leases: Leases, *, most_at_once: int = 500, within_s: float = 0.005
+    ) -> None:
+        self._db = db
+        self._worker = worker
+        self._leases = leases
+        self._most = most_at_once
+        self._within_s = within_s
+        self._ready: list[tuple[Claimed, Any]] = []
+        self._flushing: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, work: Claimed, result: Any) -> None:
+        """Acknowledge soon."""
+        self._ready.append((work, result))
+        if len(self._ready) >= self._most:
+            self._begin()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._within_s, self._begin)
+
+    @property
+    def congested(self) -> bool:
+        """Acks are piling up: whoever produces them should wait with `settle_down`."""
+        return len(self._flushing) > 4
+
+    async def settle_down(self) -> None:
+        while self._flushing:
+            await asyncio.wait(self._flushing, return_when=asyncio.FIRST_COMPLETED)
+            if not self.congested:
+                return
+
+    def _begin(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        ready, self._ready = self._ready, []
+        if ready:
+            task = asyncio.create_task(self._flush(ready))
+            self._flushing.add(task)
+            task.add_done_callback(self._flushing.discard)
+
+    async def _flush(self, ready: Sequence[tuple[Claimed, Any]]) -> None:
+        ids = [work.id for work, _ in ready]
+        leases = list({work.lease for work, _ in ready})
+        kept = {str(work.id): text for work, result in ready if (text := result_json(result)) is not None}
+        results = None if not kept else "{" + ",".join(f'"{id}":{text}' for id, text in kept.items()) + "}"
+        pause_s = 0.1
+        while True:
+            try:
+                async with self._db.acquire() as conn:
+                    rows = await conn.fetch(
+                        FINISH, ids, leases, self._worker, None if results is None else RawJson(results)
+                    )
+                break
+            except (*BROKEN, Unavailable, asyncpg.PostgresError) as error:
+                # Repeating is safe: a row that was acknowledged is gone, and only rows still under the lease count.
+                log.warning("ack_delayed", count=len(ids), error=type(error).__name__)
+                await asyncio.sleep(pause_s)
+                pause_s = min(5.0, pause_s * 2)
+        for work, _ in ready:
+            self._leases.done(work)
+        if len(rows) < len(ids):
+            log.info("superseded", count=len(ids) - len(rows))
+
+    async def close(self) -> None:
+        self._begin()
+        if self._flushing:
+            await asyncio.wait(self._flushing)

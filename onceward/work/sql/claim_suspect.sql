@@ -1,0 +1,24 @@
+-- Take one piece of work that a dead worker held. One at a time: if this worker dies too, it is to blame.
+with due as materialized (
+    select ctid
+      from onceward.work
+     where queue = $1 and sort_at <= onceward.now()
+       and lease is null and lane is null and dead_reason is null
+       and crashes > 0 and task = any($2::text[])
+       and not exists (select from onceward.queues q where q.name = $1 and q.paused_at is not null)
+     order by sort_at
+     limit 1
+       for update skip locked
+), held as (
+    update onceward.work
+       set lease = $3, claimed_at = clock_timestamp()
+     where ctid = any(array(select ctid from due))
+    returning id, kind, task, organization_id, attempts, crashes, max_attempts, bundle, lane, sort_at
+), noted as (
+    insert into onceward.claims (lease, worker, ids)
+    select $3, $4, array_agg(id) from held having count(*) > 0
+)
+select h.id, h.kind, h.task, h.organization_id, h.attempts, h.crashes, h.max_attempts, h.bundle, h.lane, h.sort_at,
+       j.args, j.caused_by, j.tags
+  from held h
+  left join onceward.jobs j on j.id = h.id

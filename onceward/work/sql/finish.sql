@@ -1,0 +1,10 @@
+-- Acknowledge successes that need nothing more: fenced by lease, no join, ids that came back are the ones that counted.
+with done as (
+    delete from onceward.work
+     where id = any($1::bigint[]) and lease = any($2::bigint[])
+    returning id, organization_id, attempts, kind, task, claimed_at
+), noted as (
+    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, worker, started_at, result)
+    select id, organization_id, attempts + 1, kind, task, 'success', $3, claimed_at, $4::jsonb -> id::text from done
+)
+select id from done

@@ -1,0 +1,19 @@
+"""The hot statements, one file each, read once. Each file's first line states its promise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def read(name: str) -> str:
+    """The text of `sql/<name>.sql`."""
+    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+CLAIM = read("claim")
+CLAIM_SUSPECT = read("claim_suspect")
+HELD = read("held")
+FINISH = read("finish")
+RELEASE = read("release")
+ENQUEUE_MANY = read("enqueue_many")
+ENQUEUE_ONE = read("enqueue_one")

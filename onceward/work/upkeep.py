@@ -1,0 +1,117 @@
+"""What keeps the tables of work in order: lost claims, names nobody knows, and pruning that never scans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import structlog
+
+from onceward.db import Connection
+
+log = structlog.get_logger(__name__)
+
+RELEASE_UNKNOWN = """
+with lost as (
+    delete from onceward.claims
+     where worker = $1 and not lease = any($2::bigint[]) and claimed_at < clock_timestamp() - interval '2 seconds'
+    returning lease, ids
+)
+update onceward.work w
+   set lease = null, claimed_at = null, slot = null, parent_slot = null
+  from lost
+ where w.id = any(lost.ids) and w.lease = lost.lease
+returning w.id
+"""
+
+UNCLAIMED = """
+with known as (
+    select array_agg(distinct t) as tasks from onceward.workers w, unnest(w.tasks) t
+), stray as (
+    select w.id, w.task, w.kind, j.created_at
+      from onceward.work w
+      join onceward.jobs j on j.id = w.id
+     where w.kind = 'job' and w.lease is null and w.dead_reason is null
+       and w.sort_at <= onceward.now() - interval '5 seconds'
+       and not w.task = any(coalesce((select tasks from known), '{}'))
+     order by w.sort_at limit 1000
+       for update of w skip locked
+)
+update onceward.work w
+   set sort_at = case when s.created_at > onceward.now() - make_interval(secs => $1)
+                      then onceward.now() + interval '30 seconds' else w.sort_at end,
+       dead_reason = case when s.created_at > onceward.now() - make_interval(secs => $1) then null else 'no_handler' end,
+       dead_at = case when s.created_at > onceward.now() - make_interval(secs => $1) then null else onceward.now() end
+  from stray s
+ where w.id = s.id
+returning w.task, w.dead_reason
+"""
+
+PRUNE_JOBS = """
+with mark as (
+    select coalesce((select through from onceward.prune_marks where name = 'jobs'), 0) as through
+), window_ as (
+    select id, created_at from onceward.jobs where id > (select through from mark) order by id limit $2
+), old as (
+    select id from window_ where created_at < onceward.now() - $1::interval
+), unfinished as (
+    insert into onceward.prune_later (id)
+    select o.id from old o where exists (select from onceward.work w where w.id = o.id)
+    on conflict do nothing
+), gone as (
+    delete from onceward.jobs j using old o
+     where j.id = o.id and not exists (select from onceward.work w where w.id = o.id)
+    returning j.id
+), spent as (
+    delete from onceward.attempts a using gone g where a.work_id = g.id
+), moved as (
+    insert into onceward.prune_marks (name, through)
+    select 'jobs', max(id) from old having max(id) is not null
+    on conflict (name) do update set through = excluded.through
+)
+select count(*) from gone
+"""
+
+PRUNE_LATER = """
+with done as (
+    select p.id from onceward.prune_later p
+     where not exists (select from onceward.work w where w.id = p.id) limit $1
+), gone as (
+    delete from onceward.jobs j using done d where j.id = d.id
+), spent as (
+    delete from onceward.attempts a using done d where a.work_id = d.id
+)
+delete from onceward.prune_later p using done d where p.id = d.id
+"""
+
+
+async def release_unknown(conn: Connection, worker: int, known: Sequence[int]) -> int:
+    """Hand back rows under leases this worker does not know: claims whose reply was lost."""
+    rows = await conn.fetch(RELEASE_UNKNOWN, worker, known)
+    if rows:
+        log.warning("lost_claims_released", worker=worker, count=len(rows))
+    return len(rows)
+
+
+async def forget_finished(conn: Connection, leases: Sequence[int]) -> None:
+    """Claims with nothing outstanding are only in the way."""
+    if leases:
+        await conn.execute("delete from onceward.claims where lease = any($1::bigint[])", leases)
+
+
+async def set_aside_unclaimed(
+    conn: Connection, *, dead_after: timedelta = timedelta(hours=24)
+) -> dict[str, str | None]:
+    """Jobs whose name no live worker knows wait aside, and are dead letters after a day. Returns the names."""
+    rows = await conn.fetch(UNCLAIMED, dead_after.total_seconds())
+    found = {row["task"]: row["dead_reason"] for row in rows}
+    for task, reason in found.items():
+        log.warning("unclaimed", task=task, dead=reason is not None, hint="no running worker has a job of this name")
+    return found
+
+
+async def prune(conn: Connection, *, keep: timedelta, at_once: int = 1000) -> int:
+    """Delete finished jobs and their attempts older than `keep`, from a remembered mark on. Never dead letters."""
+    pruned: int = await conn.fetchval(PRUNE_JOBS, keep, at_once)
+    await conn.execute(PRUNE_LATER, at_once)
+    return pruned

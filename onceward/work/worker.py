@@ -1,0 +1,188 @@
+"""A worker: one runner per queue, a heartbeat, and the loops that keep the tables in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import structlog
+
+from onceward.db import Database
+from onceward.work.executor import Executor, Opener
+from onceward.work.heartbeat import Heartbeat, Identity
+from onceward.work.leases import Leases
+from onceward.work.loop import Loop
+from onceward.work.rescue import Rescued, Rescuer
+from onceward.work.runner import QueueRunner, SuspectTurn
+from onceward.work.settle import Acknowledger
+from onceward.work.task import Registry, Task, open_transaction
+from onceward.work.upkeep import forget_finished, prune, release_unknown, set_aside_unclaimed
+from onceward.work.wake import Waker
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """How a worker behaves; units are in the names."""
+
+    concurrency: int = 64
+    queue_concurrency: Mapping[str, int] = field(default_factory=dict[str, int])
+    only_queues: Sequence[str] | None = None
+    poll_s: float = 1.0
+    beat_s: float = 1.0
+    observe_s: float = 2.0
+    settle_s: float = 30.0
+    grace_s: float = 30.0
+    keep_finished: timedelta = timedelta(days=7)
+    version: str = "0"
+
+    def __post_init__(self) -> None:
+        if self.concurrency < 1:
+            raise ValueError(f"concurrency must be at least 1, not {self.concurrency}")
+
+
+def uncounted(_queue: str, _task: Task, _outcome: str, _seconds: float) -> None:
+    """No metrics."""
+
+
+class Worker:
+    """Start it, stop it; `kill` leaves everything as a crash would, for tests."""
+
+    def __init__(
+        self,
+        db: Database,
+        registry: Registry,
+        waker: Waker,
+        *,
+        options: WorkerOptions | None = None,
+        open_tx: Opener = open_transaction,
+        count: Callable[[str, Task, str, float], None] = uncounted,
+        on_rescued: Callable[[list[Rescued]], None] | None = None,
+    ) -> None:
+        self._db = db
+        self._options = options or WorkerOptions()
+        self._waker = waker
+        self._on_rescued = on_rescued
+        self.id = secrets.randbits(62) + 1
+        self._leases = Leases()
+        self._acks = Acknowledger(db, self.id, self._leases)
+        executor = Executor(db, worker=self.id, acks=self._acks, leases=self._leases, open_tx=open_tx)
+        suspects = SuspectTurn()
+        queues = registry.queues()
+        wanted = self._options.only_queues
+        self._runners = [
+            QueueRunner(
+                db,
+                registry,
+                executor,
+                self._leases,
+                suspects,
+                queue=queue,
+                worker=self.id,
+                concurrency=self._options.queue_concurrency.get(queue, self._options.concurrency),
+                poll_s=self._options.poll_s,
+                count=count,
+            )
+            for queue in sorted(queues)
+            if wanted is None or queue in wanted
+        ]
+        self.identity = Identity(
+            id=self.id,
+            name=f"{socket.gethostname()}:{os.getpid()}",
+            version=self._options.version,
+            queues=[runner.queue for runner in self._runners],
+            tasks=sorted(name for runner in self._runners for name in queues[runner.queue]),
+        )
+        self._rescuer = Rescuer(apart_s=self._options.observe_s * 0.75, settle_s=self._options.settle_s)
+        self._loops = [
+            Loop("deadlines", self._check_deadlines, every_s=0.25),
+            Loop("rescue", self.rescue, every_s=self._options.observe_s),
+            Loop("claims", self._tidy_claims, every_s=1.0),
+            Loop("unclaimed", self._set_aside_unclaimed, every_s=10.0),
+            Loop("prune", self._prune, every_s=30.0),
+        ]
+        self._heartbeat: Heartbeat | None = None
+        self._turn = 0
+
+    async def start(self) -> None:
+        """Register, then claim."""
+        loop = asyncio.get_running_loop()
+        await Heartbeat.register(self._db, self.identity)
+        self._heartbeat = Heartbeat(
+            self._db.url,
+            self.identity,
+            pgbouncer=self._db.pgbouncer,
+            every_s=self._options.beat_s,
+            on_cancel=lambda ids: loop.call_soon_threadsafe(self._cancel, ids) and None,
+        )
+        self._heartbeat.start()
+        self._waker.listen(self._wake)
+        for runner in self._runners:
+            runner.start()
+        for each in self._loops:
+            await each.start()
+        log.info("worker_started", worker=self.id, queues=self.identity.queues, tasks=len(self.identity.tasks))
+
+    async def stop(self) -> None:
+        """Finish or hand back, within the grace time; then take the name off the list."""
+        log.info("worker_stopping", worker=self.id)
+        for each in self._loops:
+            await each.stop()
+        await asyncio.gather(*(runner.stop(self._options.grace_s) for runner in self._runners))
+        await self._acks.close()
+        if self._heartbeat is not None:
+            await asyncio.to_thread(self._heartbeat.stop)
+        async with self._db.acquire() as conn:
+            await release_unknown(conn, self.id, self._leases.known())
+            await conn.execute("delete from onceward.claims where worker = $1", self.id)
+            await conn.execute("delete from onceward.workers where id = $1", self.id)
+        log.info("worker_stopped", worker=self.id)
+
+    def _wake(self, queue: str) -> None:
+        for runner in self._runners:
+            if runner.queue == queue:
+                runner.wake()
+
+    def _cancel(self, ids: set[int]) -> None:
+        for runner in self._runners:
+            runner.cancel(ids)
+
+    # -- the steps of the loops -----------------------------------------------------------------------------------
+
+    async def _check_deadlines(self) -> None:
+        for runner in self._runners:
+            runner.check_deadlines()
+
+    async def rescue(self) -> list[Rescued]:
+        """Look once for silent workers and take back what they held."""
+        async with self._db.acquire() as conn:
+            rescued = await self._rescuer.step(conn, own=self.id)
+        if rescued:
+            for runner in self._runners:
+                runner.wake(rescued=True)
+            if self._on_rescued is not None:
+                self._on_rescued(rescued)
+        return rescued
+
+    async def _tidy_claims(self) -> None:
+        self._turn += 1
+        finished = self._leases.take_finished()
+        async with self._db.acquire() as conn:
+            await forget_finished(conn, finished)
+            if self._turn % 5 == 0:
+                await release_unknown(conn, self.id, self._leases.known())
+
+    async def _set_aside_unclaimed(self) -> None:
+        async with self._db.acquire() as conn:
+            await set_aside_unclaimed(conn)
+
+    async def _prune(self) -> None:
+        async with self._db.acquire() as conn:
+            while await prune(conn, keep=self._options.keep_finished) >= 1000:
+                await asyncio.sleep(0.05)
