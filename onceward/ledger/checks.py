@@ -12,9 +12,16 @@ LIMIT = 100
 """How many differences of one kind are named; a ledger that is wrong everywhere need not say so a million times."""
 
 BALANCED = """
-select format('organization %s, %s: debits %s, credits %s', organization_id, currency, sum(debits), sum(credits))
-from onceward.ledger_balances
-group by organization_id, currency
+with sums as (
+    select debit_id as account_id, sum(amount) as debits, 0 as credits
+    from onceward.ledger_entries where not pending group by debit_id
+    union all
+    select credit_id, 0, sum(amount)
+    from onceward.ledger_entries where not pending group by credit_id
+)
+select format('organization %s, %s: debits %s, credits %s', a.organization_id, a.currency, sum(debits), sum(credits))
+from sums s join onceward.ledger_accounts a on a.id = s.account_id
+group by a.organization_id, a.currency
 having sum(debits) <> sum(credits)
 limit $1
 """
@@ -85,10 +92,20 @@ where p.journal_id is null or o.id is null
 limit $1
 """
 BOUNDS = """
-with expected as (
-    select account_id, balance,
-           case when kind in ('asset', 'expense') then pending_credits else pending_debits end as reserved
-    from onceward.ledger_balances where bounded
+with legs as (
+    select debit_id as account_id, amount, true as debit, journal_id, pending from onceward.ledger_entries
+    union all
+    select credit_id, amount, false, journal_id, pending from onceward.ledger_entries
+), expected as (
+    select a.id as account_id,
+           coalesce(sum(case when l.debit = a.debit_normal then l.amount else -l.amount end)
+                    filter (where not l.pending), 0) as balance,
+           coalesce(sum(l.amount) filter (where l.debit <> a.debit_normal and p.journal_id is not null), 0) as reserved
+    from onceward.ledger_accounts a
+    left join legs l on l.account_id = a.id
+    left join onceward.ledger_pending p on p.journal_id = l.journal_id
+    where a.bounded
+    group by a.id
 )
 select format('bounded account %s: %s less %s reserved recorded, entries give %s less %s',
               coalesce(b.account_id, e.account_id), b.balance, b.reserved, e.balance, e.reserved)
