@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onceward import inject
 from onceward.db import Line
@@ -14,6 +14,9 @@ from onceward.inbox.event import Event, EventKind
 from onceward.inbox.handler import Declared, Handler, Ordering, follower, handler, only_followers, task_name
 from onceward.tx import Tx
 from onceward.work import EVENTS, JOBS, Job, JobTask, Registry, RetryPolicy, Task, as_policy
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
 
 INJECTED: tuple[type, ...] = (Job, Tx)
 
@@ -31,6 +34,7 @@ class Onceward:
         self._followers: dict[str, list[str]] = {}
         self._implied: set[str] = set()
         self.lines: list[Line] = [] if migrations is None else [Line(name, migrations)]
+        self.routers: list[APIRouter] = []
 
     def include(self, other: Onceward) -> None:
         """Everything of another app becomes part of this one; a clash of names is an error."""
@@ -41,6 +45,13 @@ class Onceward:
         for kind in other.registry.kinds.values():
             self.registry.add_kind(kind)
         self.lines.extend(other.lines)
+        self.routers.extend(other.routers)
+
+    # -- HTTP ------------------------------------------------------------------------------------------------------
+
+    def routes(self, router: APIRouter) -> None:
+        """Serve these routes, beside the engine's own."""
+        self.routers.append(router)
 
     # -- events ----------------------------------------------------------------------------------------------------
 
