@@ -19,7 +19,7 @@ create table onceward.sources (
     public_url text,
     tolerance_s int not null default 300 check (tolerance_s between 1 and 86400),
     ordering boolean not null default false,
-    rate_per_s double precision check (rate_per_s > 0 and mode = 'ack'),
+    rate_per_s double precision check (rate_per_s is null or (rate_per_s > 0 and mode = 'ack')),
     max_body_bytes int not null default 1048576 check (max_body_bytes between 1024 and 33554432),
     retention_days int check (retention_days > 0),
     origin text not null default 'stored' check (origin in ('stored', 'environment', 'builtin')),
@@ -97,7 +97,7 @@ create table onceward.webhook_rejects (
     status int not null,
     ip text,
     bytes int,
-    similar int not null default 0         -- how many of the same kind were only counted since the last sample
+    more int not null default 0            -- how many of the same kind were only counted since the last sample
 );
 comment on table onceward.webhook_rejects is
     'A sample of what was turned away, never its body: a ring of slots, so it cannot grow.';

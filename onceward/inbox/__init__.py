@@ -1,0 +1,19 @@
+"""The inbox: every provider's webhook, verified, committed and answered once."""
+
+from onceward.inbox.event import Event, EventKind, StoredEvent
+from onceward.inbox.handler import Declared, Handler, Ordering, follower, handler, only_followers, task_name
+from onceward.inbox.inbox import Inbox
+
+__all__ = [
+    "Declared",
+    "Event",
+    "EventKind",
+    "Handler",
+    "Inbox",
+    "Ordering",
+    "StoredEvent",
+    "follower",
+    "handler",
+    "only_followers",
+    "task_name",
+]
