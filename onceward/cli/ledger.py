@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.rendering import JsonOption, document, listing, say, verdict
-from onceward.cli.session import opened, run
-
-if TYPE_CHECKING:
-    from onceward.db import Database
+from onceward.cli.session import opened_database, run
 
 BALANCE_COLUMNS = ("code", "currency", "kind", "debits", "credits", "balance", "available")
 STATEMENT_COLUMNS = ("entry_id", "at", "journal_kind", "key", "other", "amount", "balance", "memo")
@@ -35,7 +30,7 @@ def check(as_json: JsonOption = False) -> None:
     from onceward.trust.verify import verify
 
     async def work() -> list[Any]:
-        async with _database() as db:
+        async with opened_database() as db:
             return await verify(db, CHECKS)
 
     results = run(work())
@@ -94,7 +89,7 @@ async def _trials(organization: str, currency: str | None) -> list[Any]:
     from onceward import ledger
     from onceward.trust.organizations import find_organization
 
-    async with _database() as db, db.acquire() as conn:
+    async with opened_database() as db, db.acquire() as conn:
         found = await find_organization(conn, organization)
         async with db.transaction(organization=found.organization_id) as tx:
             return await ledger.trial_balance(tx, currency=currency)
@@ -104,23 +99,10 @@ async def _statement(organization: str, account: str, currency: str, after: int,
     from onceward import ledger
     from onceward.trust.organizations import find_organization
 
-    async with _database() as db, db.acquire() as conn:
+    async with opened_database() as db, db.acquire() as conn:
         found = await find_organization(conn, organization)
         async with db.transaction(organization=found.organization_id) as tx:
             try:
                 return await ledger.statement(tx, account, currency=currency, after=after, limit=limit)
             except ledger.LedgerError as error:
                 raise CommandFailed(str(error)) from error
-
-
-@asynccontextmanager
-async def _database() -> AsyncGenerator[Database]:
-    """The configured database."""
-    from onceward.app import Onceward
-    from onceward.runtime import configure_process
-    from onceward.settings import load_settings
-
-    settings = load_settings()
-    configure_process(settings)
-    async with opened(Onceward("ledger"), settings) as runtime:
-        yield runtime.database

@@ -7,7 +7,7 @@ from functools import cached_property
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _DAY = timedelta(days=1)
@@ -34,6 +34,11 @@ class Signer:
     @cached_property
     def certificate_pem(self) -> str:
         return self._leaf.public_bytes(Encoding.PEM).decode("ascii")
+
+    @property
+    def key_pem(self) -> str:
+        """The host's private key, for a server that speaks TLS with this certificate."""
+        return self._leaf_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
 
     def sign(self, content: bytes) -> bytes:
         return self._leaf_key.sign(content, padding.PKCS1v15(), hashes.SHA256())

@@ -41,8 +41,8 @@ class WhatsAppSimulator(Simulator):
         return [web.post("/{version}/{number}/messages", self._send)]
 
     def failure(self, status: int) -> web.Response:
-        code = 130429 if status == 429 else 131016 if status == 503 else 131000
-        return _error(code, status)
+        by_status = {429: 130429, 503: 131016}
+        return _error(by_status.get(status, 131000 if status >= 500 else 100), status)
 
     async def _send(self, request: web.Request) -> web.Response:
         if not request.headers.get("Authorization", "").startswith("Bearer "):

@@ -2,11 +2,13 @@
 
 import asyncio
 import gzip
+import ssl
 import time
 
 import pytest
 
 from onceward.http import AddressRefused, Ambiguous, GuardedClient, Unreachable, UrlRefused, check_url
+from onceward.simulators.authority import Signer
 
 
 async def read_request(reader: asyncio.StreamReader) -> bytes:
@@ -242,6 +244,27 @@ async def test_a_tls_handshake_that_fails_sent_nothing(listen) -> None:
     async with GuardedClient(allow_loopback_http=True) as client:
         with pytest.raises(Unreachable):
             await client.request("POST", f"https://127.0.0.1:{port}/", body=b"x", timeout_s=2)
+
+
+@pytest.mark.parametrize(("host", "speaks"), [("hook.example", True), ("other.example", False)])
+async def test_only_a_certificate_for_the_name_is_spoken_to(tmp_path, scripted, host: str, speaks: bool) -> None:
+    signer = Signer("hook.example")
+    (tmp_path / "pem").write_text(signer.key_pem + signer.certificate_pem)
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(tmp_path / "pem")
+    server = await asyncio.start_server(answering(OK), "127.0.0.1", 0, ssl=serving)
+    url = f"https://{host}:{server.sockets[0].getsockname()[1]}/"
+    trusting = ssl.create_default_context(cadata=signer.root_pem)
+    async with GuardedClient(
+        allow_loopback_http=True, resolver=scripted(["10.0.0.1", "127.0.0.1"]), ssl_context=trusting
+    ) as client:
+        if speaks:
+            # The address that is refused comes first and does not stand in the way of the other.
+            assert (await client.request("POST", url, body=b"x")).status == 200
+        else:
+            with pytest.raises(Unreachable, match="certificate"):
+                await client.request("POST", url, body=b"x")
+    server.close()
 
 
 async def test_a_connection_cut_after_the_request_is_ambiguous(listen) -> None:
