@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from onceward import trust, work
 from onceward import ledger, trust, work
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
@@ -32,10 +31,6 @@ class Tx(Transaction):
     ) -> None:
         super().__init__(conn, role=role, organization=organization, cause=cause)
         self.engine = engine
-
-    async def act_for(self, organization: UUID | str) -> None:
-        """From here on act for this organization: for handlers of sources that belong to the platform. Audited."""
-        await trust.act_for(self, organization)
 
     async def enqueue(self, what: JobTask | Order, /, **arguments: Any) -> Enqueued:
         """A job, in this commit. `remind.later(hours=24).once("key")` carries options."""

@@ -3,6 +3,7 @@
 from onceward.inbox.event import Event, EventKind, StoredEvent
 from onceward.inbox.handler import Declared, Handler, Ordering, follower, handler, only_followers, task_name
 from onceward.inbox.inbox import Inbox
+from onceward.inbox.upkeep import UpkeepOptions
 
 __all__ = [
     "Declared",
@@ -12,6 +13,7 @@ __all__ = [
     "Inbox",
     "Ordering",
     "StoredEvent",
+    "UpkeepOptions",
     "follower",
     "handler",
     "only_followers",

@@ -5,6 +5,7 @@ When the database is away the last known ones stay: a webhook is then refused fo
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -66,6 +67,7 @@ class Catalog:
         self._tasks = self._own
         self._followers: dict[str, tuple[str, ...]] = {}
         self._refreshed = float("-inf")
+        self._reading = asyncio.Lock()
         self._note_followers()
 
     def get(self, name: str) -> Source | None:
@@ -92,8 +94,8 @@ class Catalog:
         """Whether any source has a rate."""
         return any(source.rate_per_s for source in self._sources.values())
 
-    def __iter__(self) -> Iterable[Source]:
-        return iter(self._sources.values())
+    def sources(self) -> list[Source]:
+        return list(self._sources.values())
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -127,9 +129,14 @@ class Catalog:
 
     async def refresh(self) -> None:
         """Read sources and live handlers; what did not change is not built again."""
-        async with self._db.acquire() as conn:
-            rows = await conn.fetch(LIST)
-            alive = await conn.fetch(ALIVE)
+        # One at a time: an older answer must not replace a newer one.
+        async with self._reading:
+            async with self._db.acquire() as conn:
+                rows = await conn.fetch(LIST)
+                alive = await conn.fetch(ALIVE)
+            self._take(rows, alive)
+
+    def _take(self, rows: Sequence[Any], alive: Sequence[Any]) -> None:
         self._refreshed = time.monotonic()
         self._tasks = self._own | {row["t"] for row in alive}
         self._note_followers()

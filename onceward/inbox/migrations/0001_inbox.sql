@@ -131,3 +131,8 @@ begin
     end loop;
 end
 $$;
+
+create table onceward.prune_events (
+    seq bigint primary key                 -- unfinished, or a dead letter, when its age was reached
+);
+grant select, insert, update, delete on onceward.prune_events to onceward_engine;
