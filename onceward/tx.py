@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from onceward import trust, work
+from onceward import ledger, trust, work
 from onceward.db import Cause, Connection, Role, Transaction
+from onceward.ledger import Entry, Journal
 from onceward.work import Enqueued, JobTask, Order
 
 if TYPE_CHECKING:
@@ -75,6 +76,16 @@ class Tx(Transaction):
             reason=reason,
             actor=actor,
         )
+
+    async def post(
+        self, entries: Sequence[Entry], /, *, key: str | None = None, memo: str | None = None, pending: bool = False
+    ) -> Journal:
+        """A journal of ledger entries, in this commit. Without a key it is the one journal of what caused all this."""
+        if key is None:
+            if self.cause is None:
+                raise ledger.InvalidEntry("nothing caused this transaction: give the journal a key")
+            key = self.cause.key("post")
+        return await ledger.post(self, entries, key=key, memo=memo, pending=pending)
 
     def _item(self, what: JobTask | Order, arguments: dict[str, Any]) -> work.Item:
         caused_by = None if self.cause is None else self.cause.id
