@@ -10,13 +10,16 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Literal, Protocol
 
 from onceward import __version__
 from onceward.app import Onceward
+from onceward.capacity import reap
 from onceward.db import Database, DatabaseError, Line, Migration, MigrationError, migrate, plan
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.engine import Engine
+from onceward.ledger import checkpoint
 from onceward.schema import LINES
 from onceward.settings import Settings
 from onceward.telemetry import configure_logging, configure_tracing, get_logger
@@ -227,6 +230,8 @@ class Runtime:
         ]
         if "worker" in roles:
             components.append(("worker", self._worker(self.engine)))
+            components.append(("checkpoints", Loop("checkpoints", partial(checkpoint, self.database), every_s=60)))
+            components.append(("expired holds", Loop("expired holds", partial(reap, self.database), every_s=30)))
         if "web" in roles:
             self.web = self._web(self.engine)
             components.append(("web", self.web))

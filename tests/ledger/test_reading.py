@@ -104,14 +104,17 @@ async def test_a_checkpoint_refuses_to_share_a_transaction(db: Database, books: 
 @pytest.mark.parametrize(
     ("damage", "finding"),
     [
-        ("update onceward.ledger_entries set amount = amount + 1 where id = 1", "journals have all their entries"),
-        ("delete from onceward.ledger_entries where id = 1", "journals have all their entries"),
-        ("update onceward.ledger_entries set debit_id = debit_id + 1 where id = 1", "one organization and currency"),
-        ("update onceward.ledger_checkpoints set debits = debits + 1", "checkpoints are the sums"),
-        ("update onceward.ledger_bounds set balance = balance + 1", "bounded accounts"),
-        ("update onceward.ledger_drawn set drawn = drawn - 1", "reversals and settlements"),
-        ("delete from onceward.ledger_pending", "what is pending"),
-        ("alter table onceward.ledger_entries disable trigger append_only", "cannot be changed"),
+        (
+            "update onceward.ledger_entries set amount = amount + 1 where id = 1",
+            "ledger.journals_have_all_their_entries",
+        ),
+        ("delete from onceward.ledger_entries where id = 1", "ledger.journals_have_all_their_entries"),
+        ("update onceward.ledger_entries set debit_id = debit_id + 1 where id = 1", "ledger.entries_stay_within"),
+        ("update onceward.ledger_checkpoints set debits = debits + 1", "ledger.checkpoints_are_sums"),
+        ("update onceward.ledger_bounds set balance = balance + 1", "ledger.bounded_accounts"),
+        ("update onceward.ledger_drawn set drawn = drawn - 1", "ledger.reversals_stay"),
+        ("delete from onceward.ledger_pending", "ledger.pending_has_not_ended"),
+        ("alter table onceward.ledger_entries disable trigger append_only", "ledger.nothing_can_be_changed"),
     ],
 )
 async def test_check_finds_what_an_administrator_did_behind_its_back(
