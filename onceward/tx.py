@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from onceward import ledger, work
+from onceward import ledger, trust, work
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
 from onceward.work import Enqueued, JobTask, Order
@@ -49,6 +49,33 @@ class Tx(Transaction):
         """Enqueue all members; `then` runs when every one of them is finished, whichever way it ended."""
         items = [self._item(what, each) for what, each in members]
         return await work.bundle(self, items, self._item(then, arguments), waker=self.engine.waker)
+
+    async def act_for(self, organization: UUID | str, /) -> None:
+        """On a platform-wide source: from here on this transaction is one organization's. Once, audited."""
+        await trust.act_for(self, organization)
+
+    async def audit(
+        self,
+        action: str,
+        *,
+        entity_type: str,
+        entity_id: object,
+        changes: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        reason: str | None = None,
+        actor: str | None = None,
+    ) -> None:
+        """An audit entry, in this commit. Without an `actor` it is what caused the transaction."""
+        await trust.record(
+            self,
+            action,
+            entity_type=entity_type,
+            entity_id=entity_id,
+            changes=changes,
+            metadata=metadata,
+            reason=reason,
+            actor=actor,
+        )
 
     async def post(
         self, entries: Sequence[Entry], /, *, key: str | None = None, memo: str | None = None, pending: bool = False

@@ -178,7 +178,7 @@ async def test_a_member_acts_for_their_organization_in_their_role(db: Database, 
     async with db.transaction(role="engine") as tx:
         await set_member(tx, two.b, "ann@example.org", "viewer", actor="test")
     async with db.acquire() as conn:
-        assert (await authenticate_session(conn, session)).scopes == frozenset()
+        assert (await authenticate_session(conn, session)).scopes == {"user"}
         assert (await authenticate_session(conn, session, organization=two.b)).scopes == {"viewer"}
     async with db.transaction(role="engine") as tx:
         await remove_member(tx, two.b, user_id, actor="test")
