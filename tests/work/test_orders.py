@@ -244,5 +244,5 @@ async def test_an_unfit_argument_from_sql_is_a_dead_letter_at_once(engine: Engin
 
 async def test_assert_enqueued_says_what_is_there_instead(engine: Engine) -> None:
     await engine.enqueue(note, what="a")
-    with pytest.raises(AssertionError, match="note {'what': 'a'}"):
+    with pytest.raises(AssertionError, match=r"note \{'what': 'a'\}"):
         await assert_enqueued(engine, note, what="b")
