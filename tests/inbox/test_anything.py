@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from onceward import Event, Onceward, Tx
 from onceward.db import Database
+from onceward.providers.inbound import Rejected
 from onceward.providers.registry import PROVIDERS
 from onceward.testing import drain
 from tests.inbox.conftest import Office, call
@@ -101,7 +103,8 @@ async def test_any_bytes_and_headers_never_fail_on_our_side(db: Database) -> Non
         name = path.rpartition("/")[2]
         given_headers = dict(headers)
         if signed and name in here.configs:
-            given_headers |= here.signed(name, body, path=path)
+            with contextlib.suppress(Rejected):  # Twilio signs forms only
+                given_headers |= here.signed(name, body, path=path)
         reply = await call(here.inbox, path, body, given_headers, query=query, method=method)
         assert reply.status < 500, (reply, path)
         after = await db.fetchval("select count(*) from onceward.webhook_events")
