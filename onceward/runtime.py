@@ -288,7 +288,7 @@ class Runtime:
             routers=(login_router(), access_router(), evidence_router(), *self.app.routers),
         )
         dispatcher = Dispatcher(api)
-        dispatcher.mount("/webhooks", inbox)
+        dispatcher.mount("/webhooks", inbox.receiver)
         return WebServer(dispatcher, self.settings)
 
 
