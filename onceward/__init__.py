@@ -4,7 +4,7 @@ from onceward.app import Onceward
 from onceward.db import OutcomeUnknown
 from onceward.engine import Engine
 from onceward.tx import Tx
-from onceward.work import Enqueued, Finished, Job, Permanent, Retry, RetryPolicy, Snooze, waits
+from onceward.work import Enqueued, Finished, Job, Permanent, Retry, RetryPolicy, Snooze, enqueue_sql, waits
 
 __version__ = "0.1.0"
 
@@ -21,5 +21,6 @@ __all__ = [
     "Snooze",
     "Tx",
     "__version__",
+    "enqueue_sql",
     "waits",
 ]

@@ -32,7 +32,7 @@ from onceward.web.evidence import evidence_router
 from onceward.web.login import login_router
 from onceward.work import Worker, WorkerOptions
 from onceward.work.loop import Loop
-from onceward.work.metrics import count
+from onceward.work.metrics import count, observe_queues
 
 log = get_logger("onceward.runtime")
 
@@ -227,6 +227,7 @@ class Runtime:
             ("engine", self.engine),
             ("audit sealer", Sealer(self.database)),
             ("old logins", Loop("old logins", self._forget_logins, every_s=3600)),
+            ("queue gauges", Loop("queue gauges", partial(observe_queues, self.database), every_s=15)),
         ]
         if "worker" in roles:
             components.append(("worker", self._worker(self.engine)))
