@@ -3,6 +3,7 @@
 from onceward.app import Onceward
 from onceward.db import OutcomeUnknown
 from onceward.engine import Engine
+from onceward.inbox.event import Event
 from onceward.tx import Tx
 from onceward.work import Enqueued, Finished, Job, Permanent, Retry, RetryPolicy, Snooze, enqueue_sql, waits
 
@@ -11,6 +12,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Engine",
     "Enqueued",
+    "Event",
     "Finished",
     "Job",
     "Onceward",

@@ -19,6 +19,7 @@ from onceward.capacity import reap
 from onceward.db import Database, DatabaseError, Line, Migration, MigrationError, migrate, plan
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.engine import Engine
+from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
 from onceward.schema import LINES
 from onceward.settings import Settings
@@ -233,8 +234,10 @@ class Runtime:
             components.append(("worker", self._worker(self.engine)))
             components.append(("checkpoints", Loop("checkpoints", partial(checkpoint, self.database), every_s=60)))
             components.append(("expired holds", Loop("expired holds", partial(reap, self.database), every_s=30)))
+        inbox = self._inbox(self.engine)
+        components.append(("inbox", inbox))
         if "web" in roles:
-            self.web = self._web(self.engine)
+            self.web = self._web(self.engine, inbox)
             components.append(("web", self.web))
         return components
 
@@ -257,7 +260,25 @@ class Runtime:
             await forget_expired(conn)
             await forget_old(conn)
 
-    def _web(self, engine: Engine) -> WebServer:
+    def _inbox(self, engine: Engine) -> Inbox:
+        """On every node: workers and schedulers keep it in order even where nothing listens."""
+        settings = self.settings
+        return Inbox(
+            self.database,
+            self.app.registry,
+            self.app.handlers,
+            engine.waker,
+            open_tx=engine.open_tx,
+            box=secret_box(settings),
+            public_url=settings.public_url,
+            upkeep=UpkeepOptions(
+                sql_claim_expiry_s=settings.sql_claim_expiry_s,
+                keep=timedelta(days=settings.retention_days),
+                keep_keys=timedelta(days=settings.dedupe_days),
+            ),
+        )
+
+    def _web(self, engine: Engine, inbox: Inbox) -> WebServer:
         """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
         api = create_api(
             settings=self.settings,
@@ -267,7 +288,9 @@ class Runtime:
             version=__version__,
             routers=(login_router(), access_router(), evidence_router(), *self.app.routers),
         )
-        return WebServer(Dispatcher(api), self.settings)
+        dispatcher = Dispatcher(api)
+        dispatcher.mount("/webhooks", inbox)
+        return WebServer(dispatcher, self.settings)
 
 
 def secret_box(settings: Settings) -> SecretBox:
