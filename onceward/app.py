@@ -6,12 +6,15 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onceward import inject
 from onceward.db import Line
 from onceward.tx import Tx
 from onceward.work import JOBS, Job, JobTask, Registry, RetryPolicy, Task, as_policy
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
 
 INJECTED: tuple[type, ...] = (Job, Tx)
 
@@ -25,6 +28,7 @@ class Onceward:
         self.name = name
         self.registry = Registry()
         self.lines: list[Line] = [] if migrations is None else [Line(name, migrations)]
+        self.routers: list[APIRouter] = []
 
     def include(self, other: Onceward) -> None:
         """Everything of another app becomes part of this one; a clash of names is an error."""
@@ -33,6 +37,13 @@ class Onceward:
         for kind in other.registry.kinds.values():
             self.registry.add_kind(kind)
         self.lines.extend(other.lines)
+        self.routers.extend(other.routers)
+
+    # -- HTTP ------------------------------------------------------------------------------------------------------
+
+    def routes(self, router: APIRouter) -> None:
+        """Serve these routes, beside the engine's own."""
+        self.routers.append(router)
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 

@@ -18,13 +18,13 @@ from typing import Literal
 
 import asyncpg
 
+from onceward import __version__
 from onceward.app import Onceward
 from onceward.db import Connection, DatabaseError, Line, MigrationError, plan
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.runtime import OLDEST_SERVER
 from onceward.schema import LINES
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
-from onceward.version import VERSION
 
 Status = Literal["ok", "warn", "fail"]
 GIB = 1024**3
@@ -51,7 +51,7 @@ class Patient:
 
 async def examine(load: Callable[[], Onceward]) -> list[Finding]:
     """All findings, in the order in which things build on each other; what cannot be reached is not guessed at."""
-    findings = [Finding("version", "ok", f"onceward {VERSION}, Python {platform.python_version()}")]
+    findings = [Finding("version", "ok", f"onceward {__version__}, Python {platform.python_version()}")]
     logging.getLogger("onceward.settings").disabled = True  # it is said below, as a finding
     findings += [
         Finding("settings", "warn", str(unknown), "correct or remove it") for unknown in unknown_names(os.environ)
@@ -59,7 +59,10 @@ async def examine(load: Callable[[], Onceward]) -> list[Finding]:
     try:
         settings = load_settings()
     except SettingsError as error:
-        return [*findings, *(Finding("settings", "fail", line, "see docs/settings.md") for line in str(error).splitlines())]
+        return [
+            *findings,
+            *(Finding("settings", "fail", line, "see docs/settings.md") for line in str(error).splitlines()),
+        ]
     finally:
         logging.getLogger("onceward.settings").disabled = False
     findings += check_settings(settings)
@@ -146,7 +149,10 @@ def explain_refusal(error: Exception) -> Finding:
         case TimeoutError():
             reason, remedy = "no answer within 5 s", "check the host, the port and the firewall between"
         case OSError():
-            reason, remedy = "nobody answers there", "start PostgreSQL, or correct host and port in ONCEWARD_DATABASE_URL"
+            reason, remedy = (
+                "nobody answers there",
+                "start PostgreSQL, or correct host and port in ONCEWARD_DATABASE_URL",
+            )
         case _:
             reason, remedy = f"{type(error).__name__}: {error}", "correct ONCEWARD_DATABASE_URL"
     return Finding("database", "fail", f"cannot connect: {reason}", remedy)
@@ -227,7 +233,9 @@ async def check_migrations(patient: Patient) -> Finding:
     except MigrationError as error:
         return Finding("migrations", "fail", str(error))
     if pending:
-        remedy = "`onceward migrate` applies them" + (", and so does every start" if patient.settings.auto_migrate else "")
+        remedy = "`onceward migrate` applies them" + (
+            ", and so does every start" if patient.settings.auto_migrate else ""
+        )
         return Finding("migrations", "warn", f"{len(pending)} pending, first {pending[0]}", remedy)
     return Finding("migrations", "ok", "none pending")
 

@@ -9,16 +9,30 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import timedelta
+from functools import partial
 from typing import Literal, Protocol
 
+from onceward import __version__
 from onceward.app import Onceward
+from onceward.capacity import reap
 from onceward.db import Database, DatabaseError, Line, MigrationError, migrate, plan
 from onceward.db.embedded import EmbeddedPostgres
+from onceward.engine import Engine
+from onceward.ledger import checkpoint
 from onceward.schema import LINES
 from onceward.settings import Settings
 from onceward.telemetry import configure_logging, configure_tracing, get_logger
-from onceward.version import VERSION
+from onceward.trust import Sealer, SecretBox
+from onceward.trust.failures import forget_old
+from onceward.trust.sessions import first_admin_link, forget_expired
 from onceward.web import Dispatcher, Health, WebServer, create_api
+from onceward.web.access import access_router
+from onceward.web.evidence import evidence_router
+from onceward.web.login import login_router
+from onceward.work import Worker, WorkerOptions
+from onceward.work.loop import Loop
+from onceward.work.metrics import count
 
 log = get_logger("onceward.runtime")
 
@@ -47,6 +61,9 @@ class Runtime:
         self.settings = settings
         self.health = Health()
         self.web: WebServer | None = None
+        self.engine: Engine | None = None
+        self.first_login: str | None = None
+        """Where the administrator logs in, as long as nobody has."""
         self._undo: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._database: Database | None = None
 
@@ -70,6 +87,8 @@ class Runtime:
             for name, component in self._components(chosen):
                 await component.start()
                 self._undo.append((name, component.stop))
+            if self.web is not None and (token := await first_admin_link(self.database)):
+                self.first_login = f"{self.settings.public_url or self.web.url}/login?token={token}"
         except BaseException:
             await self.stop()
             raise
@@ -180,23 +199,61 @@ class Runtime:
 
     def _components(self, roles: frozenset[RoleName]) -> Sequence[tuple[str, Component]]:
         """What these roles consist of, in the order of starting. The web comes last: it answers when all else works."""
-        components: list[tuple[str, Component]] = []
+        self.engine = Engine(self.database, self.app.registry)
+        components: list[tuple[str, Component]] = [
+            ("engine", self.engine),
+            ("audit sealer", Sealer(self.database)),
+            ("old logins", Loop("old logins", self._forget_logins, every_s=3600)),
+        ]
+        if "worker" in roles:
+            components.append(("worker", self._worker(self.engine)))
+            components.append(("checkpoints", Loop("checkpoints", partial(checkpoint, self.database), every_s=60)))
+            components.append(("expired holds", Loop("expired holds", partial(reap, self.database), every_s=30)))
         if "web" in roles:
-            api = create_api(
-                settings=self.settings,
-                database=self.database,
-                health=self.health,
-                version=VERSION,
-                routers=self.app.routers,
-            )
-            self.web = WebServer(Dispatcher(api), self.settings)
+            self.web = self._web(self.engine)
             components.append(("web", self.web))
         return components
+
+    def _worker(self, engine: Engine) -> Worker:
+        settings = self.settings
+        options = WorkerOptions(
+            concurrency=settings.worker_concurrency,
+            only_queues=settings.queues or None,
+            poll_s=settings.poll_interval_ms / 1000,
+            grace_s=settings.shutdown_grace_s,
+            keep_finished=timedelta(days=settings.retention_days),
+            version=__version__,
+        )
+        return Worker(
+            self.database, self.app.registry, engine.waker, options=options, open_tx=engine.open_tx, count=count
+        )
+
+    async def _forget_logins(self) -> None:
+        async with self.database.acquire() as conn:
+            await forget_expired(conn)
+            await forget_old(conn)
+
+    def _web(self, engine: Engine) -> WebServer:
+        """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
+        api = create_api(
+            settings=self.settings,
+            database=self.database,
+            engine=engine,
+            health=self.health,
+            version=__version__,
+            routers=(login_router(), access_router(), evidence_router(), *self.app.routers),
+        )
+        return WebServer(Dispatcher(api), self.settings)
+
+
+def secret_box(settings: Settings) -> SecretBox:
+    """The keys that stored secrets are sealed with: as set, else one made in the data directory."""
+    return SecretBox(settings.secret_keys) if settings.secret_keys else SecretBox.from_directory(settings.data_dir)
 
 
 def configure_process(settings: Settings) -> None:
     """Logging and tracing for the whole process, from its settings."""
-    identity = {"service": settings.service, "environment": settings.environment, "version": VERSION}
+    identity = {"service": settings.service, "environment": settings.environment, "version": __version__}
     configure_logging(level=settings.log_level, format=settings.log_format, **identity)
     if settings.tracing:
         configure_tracing(**identity)

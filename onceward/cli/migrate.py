@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-
 from onceward.cli.loading import BUNDLED, AppArgument, load_app
 from onceward.cli.rendering import JsonOption, listing
 from onceward.cli.session import opened, run

@@ -13,7 +13,8 @@ from importlib import import_module
 
 import typer
 
-NOUNS = ("running", "migrate", "doctor", "db", "settings", "version")
+TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
+NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "ledger")
 
 
 def build() -> typer.Typer:

@@ -16,7 +16,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-def listing(rows: Iterable[Mapping[str, Any]], *, columns: Sequence[str], as_json: bool, empty: str = "nothing") -> None:
+def listing(
+    rows: Iterable[Mapping[str, Any]], *, columns: Sequence[str], as_json: bool, empty: str = "nothing"
+) -> None:
     """Print rows: with `--json` every member of every row, otherwise these columns."""
     found = list(rows)
     if as_json:

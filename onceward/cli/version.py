@@ -15,9 +15,9 @@ def register(cli: typer.Typer) -> None:
 
 def version(as_json: JsonOption = False) -> None:
     """Print the version of Onceward and of Python."""
-    from onceward.version import VERSION
+    from onceward import __version__
 
     if as_json:
-        document({"onceward": VERSION, "python": platform.python_version()})
+        document({"onceward": __version__, "python": platform.python_version()})
     else:
-        say(f"onceward {VERSION} on Python {platform.python_version()}")
+        say(f"onceward {__version__} on Python {platform.python_version()}")

@@ -7,7 +7,7 @@ A provider answers five questions about a request: is it authentic (`verify`), i
     prepare (only if `fetches`)  ->  verify  ->  challenge  ->  parse          for POST
     challenge                                                                  for GET
 
-Nothing here reads a clock, a database or the network: the time and the way to fetch are passed in.
+No provider opens a connection: the way to fetch is passed in, and so is the time a request is judged at.
 """
 
 from __future__ import annotations
@@ -84,9 +84,7 @@ class Request:
         if not value:
             raise Rejected("missing_header", f"header {name} is missing")
         if len(value) > MAX_HEADER_CHARS:
-            raise Rejected(
-                "header_too_large", f"header {name} has {len(value)} characters, at most {MAX_HEADER_CHARS}"
-            )
+            raise Rejected("header_too_large", f"header {name} has {len(value)} characters, at most {MAX_HEADER_CHARS}")
         if not value.isascii():
             raise Rejected("bad_header", f"header {name} is not ASCII")
         return value

@@ -25,7 +25,7 @@ SECRET_KEYS = re.compile(
 )
 """A key with one of these words in it never shows its value."""
 
-QUIET = ("asyncio", "aiohttp.access", "uvicorn.access", "botocore", "urllib3")
+QUIET = ("asyncio", "aiohttp.access", "uvicorn", "botocore", "urllib3")
 """Libraries whose routine lines we write ourselves or have no use for."""
 
 
@@ -52,6 +52,17 @@ def _clean(key: str, value: Any) -> Any:
         inner = cast(Mapping[Any, Any], value)
         return {name: _clean(str(name), item) for name, item in inner.items()}
     return value
+
+
+class _Stderr(logging.Handler):
+    """Writes to whatever stderr is at that moment: it may be replaced after logging was set up."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except Exception:
+            self.handleError(record)
 
 
 def configure_logging(
@@ -88,7 +99,7 @@ def configure_logging(
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Stderr()
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_rendering(pretty=pretty))
     )

@@ -14,14 +14,21 @@ from fastapi.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from onceward.db import Database
+from onceward.engine import Engine
 from onceward.settings import Settings
-from onceward.web import problems
+from onceward.web import auth, problems
 from onceward.web.health import Health, health_router
 from onceward.web.requests import RequestContext
 
 
 def create_api(
-    *, settings: Settings, database: Database, health: Health, version: str, routers: Iterable[APIRouter] = ()
+    *,
+    settings: Settings,
+    database: Database,
+    engine: Engine,
+    health: Health,
+    version: str,
+    routers: Iterable[APIRouter] = (),
 ) -> ASGIApp:
     """The API with everything that surrounds a request; mounted behind the dispatcher."""
     api = FastAPI(
@@ -33,8 +40,10 @@ def create_api(
         redoc_url=None,
     )
     api.state.database = database
+    api.state.engine = engine
     api.state.settings = settings
     problems.install(api)
+    auth.install(api)
     api.include_router(health_router(health))
     for router in routers:
         api.include_router(router)
@@ -52,6 +61,11 @@ def create_api(
 def database_of(request: Request) -> Database:
     """For `Depends`: the database of this process."""
     return cast(Database, request.app.state.database)
+
+
+def engine_of(request: Request) -> Engine:
+    """For `Depends`: the engine, to enqueue and to open transactions with."""
+    return cast(Engine, request.app.state.engine)
 
 
 def settings_of(request: Request) -> Settings:

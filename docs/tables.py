@@ -1,0 +1,95 @@
+"""Write docs/settings.md, docs/cli.md and docs/metrics.md from the code: `make docs`. A test compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+import onceward
+from onceward.cli.exits import MEANING
+from onceward.cli.nouns import build
+from onceward.settings import all_settings
+from onceward.telemetry.metrics import declare_all
+
+HERE = Path(__file__).parent
+
+
+def settings_page() -> str:
+    lines = [
+        "# Settings",
+        "",
+        "Environment variables, read at start. A name that begins with `ONCEWARD_` and is not in this table is warned",
+        "about; a value that does not fit stops the start with exit code 3. Lists are separated by commas. Secrets are",
+        "never printed. `onceward settings` shows the values in force.",
+        "",
+        "| name | default | meaning |",
+        "|---|---|---|",
+    ]
+    for row in all_settings():
+        default = f"`{row.default}`" if row.default else ""
+        lines.append(f"| `{row.name}`{' (secret)' if row.secret else ''} | {default} | {row.description} |")
+    return "\n".join(lines) + "\n"
+
+
+def cli_page() -> str:
+    lines = [
+        "# Commands",
+        "",
+        "`onceward COMMAND --help` says the same. Answers go to stdout, logs and errors to stderr; `--json` prints one JSON",
+        "document. Where an app can be given it is written `pkg.module:app`, found from the current directory; without one",
+        "the bundled apps run.",
+        "",
+        "| exit code | meaning |",
+        "|---|---|",
+        *(f"| {code.value} | {meaning} |" for code, meaning in MEANING.items()),
+    ]
+    for path, command in _commands("onceward", typer.main.get_command(build())):
+        lines += ["", f"## `{path}`", "", (command.help or "").strip()]
+        parameters = [row for row in (_parameter(each) for each in command.params) if row]
+        if parameters:
+            lines += ["", "| | |", "|---|---|", *parameters]
+    return "\n".join(lines) + "\n"
+
+
+def _commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield path, command
+        return
+    for name, child in children.items():
+        yield from _commands(f"{path} {name}", child)
+
+
+def _parameter(parameter: Any) -> str:
+    if parameter.name == "help" or not getattr(parameter, "help", None):
+        return ""
+    option = parameter.param_type_name == "option"
+    name = ", ".join(parameter.opts) if option else parameter.metavar or parameter.name.upper()
+    return f"| `{name}` | {parameter.help} |"
+
+
+def metrics_page() -> str:
+    lines = [
+        "# Metrics",
+        "",
+        "`GET /metrics`, Prometheus text format. Label values are closed sets or names from code and configuration, never",
+        "texts from outside.",
+        "",
+        "| name | type | labels | meaning |",
+        "|---|---|---|---|",
+    ]
+    for metric in declare_all(onceward):
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |")
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {"settings.md": settings_page, "cli.md": cli_page, "metrics.md": metrics_page}
+
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (HERE / name).write_text(page(), encoding="utf-8")
