@@ -3,6 +3,7 @@
 from onceward.app import Onceward
 from onceward.db import OutcomeUnknown
 from onceward.engine import Engine
+from onceward.live import Query
 from onceward.tx import Tx
 from onceward.work import Enqueued, Finished, Job, Permanent, Retry, RetryPolicy, Snooze, waits
 
@@ -16,6 +17,7 @@ __all__ = [
     "Onceward",
     "OutcomeUnknown",
     "Permanent",
+    "Query",
     "Retry",
     "RetryPolicy",
     "Snooze",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from onceward import inject
 from onceward.db import Line
+from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
 from onceward.tx import Tx
 from onceward.work import JOBS, Job, JobTask, Registry, RetryPolicy, Task, as_policy
 
@@ -27,6 +28,7 @@ class Onceward:
             raise ValueError(f"an app's name must be an identifier, not {name!r}")
         self.name = name
         self.registry = Registry()
+        self.live = LiveRegistry()
         self.lines: list[Line] = [] if migrations is None else [Line(name, migrations)]
         self.routers: list[APIRouter] = []
 
@@ -36,6 +38,7 @@ class Onceward:
             self.registry.add(task)
         for kind in other.registry.kinds.values():
             self.registry.add_kind(kind)
+        self.live.include(other.live)
         self.lines.extend(other.lines)
         self.routers.extend(other.routers)
 
@@ -44,6 +47,36 @@ class Onceward:
     def routes(self, router: APIRouter) -> None:
         """Serve these routes, beside the engine's own."""
         self.routers.append(router)
+
+    # -- live ------------------------------------------------------------------------------------------------------
+
+    def query(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        allow: Rule = "viewer",
+        per: Per = "organization",
+    ) -> Any:
+        """Register a live query. Its result is shared by all of an organization, or with `per="user"` is each user's."""
+
+        def register(function: Callable[..., Any]) -> QueryDefinition:
+            called = name or function.__name__
+            parameter = inject.read(function, known=(Query,), name=called).parameter(Query)
+            if parameter is None:
+                raise TypeError(f"query {called} must take a parameter annotated with Query")
+            definition = QueryDefinition(function, name=called, parameter=parameter, allow=allow, per=per)
+            self.live.add(definition)
+            return definition
+
+        return register if function is None else register(function)
+
+    def topic(self, pattern: str, *, allow: Rule = "viewer", replay: int = 0, presence: bool = False) -> Topic:
+        """Let clients follow topics like `cohort/{id}/enrollments`, beginning with the last `replay` messages."""
+        topic = Topic.declare(pattern, allow=allow, replay=replay, presence=presence)
+        self.live.add_topic(topic)
+        return topic
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 

@@ -261,6 +261,10 @@ class Connection:
         """What all that this client holds is at least at."""
         return self.hub.reached(self._groups())[1]
 
+    def settled(self) -> bool:
+        """Whether no result of this client is about to change; one that keeps failing is not waited for."""
+        return all(group.behind is None or group.failures for group in self._groups())
+
     def _groups(self) -> list[Group]:
         return [thing.group for thing in self.things.values() if isinstance(thing, Subscription)]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from onceward.db import Database
-from onceward.trust import Identity, NotAuthenticated
+from onceward.trust import Identity, NotAllowed, NotAuthenticated
 from onceward.trust.jwt import TokenVerifier
 from onceward.trust.keys import authenticate_key, looks_like_key
 from onceward.trust.sessions import authenticate_session
@@ -31,6 +31,15 @@ Authenticate = Callable[[Credentials], Awaitable[Identity | None]]
 """The identity behind credentials, None for nobody; `NotAuthenticated` or `NotAllowed` when they are wrong."""
 
 
+def acting(identity: Identity, organization: UUID | None) -> Identity:
+    """The identity, in the organization it asks to act for: its own, or any for an administrator of the instance."""
+    if organization is None or identity.organization == organization:
+        return identity
+    if identity.organization is None and identity.may("admin"):
+        return replace(identity, organization=organization)
+    raise NotAllowed(f"these credentials are not for organization {organization}")
+
+
 def authenticator(db: Database, verifier: TokenVerifier | None = None) -> Authenticate:
     """By API key, end user's token (with a verifier) or session, in this order."""
 
@@ -38,10 +47,10 @@ def authenticator(db: Database, verifier: TokenVerifier | None = None) -> Authen
         if shown.token:
             if looks_like_key(shown.token):
                 async with db.acquire() as conn:
-                    return await authenticate_key(conn, shown.token)
+                    return acting(await authenticate_key(conn, shown.token), shown.organization)
             if verifier is None:
                 raise NotAuthenticated("tokens of end users are not set up: ONCEWARD_JWT_SECRET or a key set is needed")
-            return await verifier.authenticate(shown.token)
+            return acting(await verifier.authenticate(shown.token), shown.organization)
         if shown.session:
             async with db.acquire() as conn:
                 return await authenticate_session(conn, shown.session, organization=shown.organization)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 import time
+from dataclasses import replace
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
@@ -96,6 +97,8 @@ class LiveEndpoint:
             await send({"type": "websocket.send", "text": text})
 
         shown = _credentials(headers)
+        if "origin" not in headers:
+            shown = replace(shown, session=None)  # a cookie counts only from a page that says where it comes from
         # The scope holds the request's headers for as long as it lives; thousands of idle connections need none.
         scope["headers"] = []
         try:
@@ -209,9 +212,7 @@ class LiveEndpoint:
             with contextlib.suppress(OSError, RuntimeError):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _asked(
-        self, scope: Scope, receive: Receive, headers: dict[str, str]
-    ) -> tuple[Hello, list[Message]]:
+    async def _asked(self, scope: Scope, receive: Receive, headers: dict[str, str]) -> tuple[Hello, list[Message]]:
         if scope["method"] == "GET":
             return _from_url(scope["query_string"], headers)
         if scope["method"] != "POST":

@@ -35,8 +35,8 @@ log = get_logger("onceward.live")
 
 REMEMBERED = 4096
 """Advances kept to compare with runs that began before them; a run that outlasts them runs again."""
-GATHER_S = 0.01
-"""How long finished results wait for others of the same advance, to share a frame."""
+HOLD_S = 0.1
+"""How long a client's finished results wait for its others of the same advance, to share a frame."""
 LONGEST_RETRY_S = 5.0
 
 
@@ -63,7 +63,6 @@ class Hub:
         self.version: Version | None = None
         self.version_text = ""
         self.index = DependencyIndex()
-        self.pending = 0
         self.wanted = asyncio.Event()
         """Set while anybody depends on the feed being read."""
         self.positioned = asyncio.Event()
@@ -148,9 +147,8 @@ class Hub:
                 channel.add(said)
                 for follow in channel.followers:
                     self.touch(follow.connection, follow)
-        if self.waiting or advance.messages:
-            self._dirty.update(self.waiting)
-            self._settle()
+        self._dirty.update(self.waiting)
+        self._send_ready(list(self._dirty) if advance.messages or self.waiting else ())
         return advance.reset or bool(advance.changes or advance.messages)
 
     def _reset(self, before: Version) -> None:
@@ -165,7 +163,7 @@ class Hub:
             for follow in channel.followers:
                 follow.gap = True
                 self.touch(follow.connection, follow)
-        self._settle()
+        self._send_ready(list(self._dirty))
 
     # -- groups ------------------------------------------------------------------------------------------------------
 
@@ -216,7 +214,6 @@ class Hub:
     def _enqueue(self, group: Group) -> None:
         if not group.queued:
             group.queued = True
-            self.pending += 1
             self._ready.put_nowait(group)
 
     async def _run_ready(self) -> None:
@@ -229,10 +226,9 @@ class Hub:
                 log.exception("live.runner_failed", query=group.definition.name)
             finally:
                 group.queued = False
-                self.pending -= 1
             if self.groups.get(group.key) is group and group.behind is not None and not group.failures:
                 self._enqueue(group)
-            self._settle()
+            self._send_ready([each.connection for each in group.subscribers])
 
     async def _run(self, group: Group) -> None:
         await self.positioned.wait()
@@ -335,22 +331,17 @@ class Hub:
         connection.mark(what)
         self._dirty.add(connection)
 
-    def flush_soon(self) -> None:
-        self._settle()
-
-    def _settle(self) -> None:
-        """Send when all runs are done; if some take their time, do not wait for them."""
-        if not self._dirty:
-            return
-        if not self.pending:
-            self._flush()
-        elif self._flush_timer is None:
-            self._flush_timer = asyncio.get_running_loop().call_later(GATHER_S, self._flush)
+    def _send_ready(self, connections: Iterable[Connection]) -> None:
+        """Send to those that have news and wait for no other result; the others get theirs soon, come what may."""
+        for connection in connections:
+            if connection in self._dirty and connection.settled():
+                self._dirty.discard(connection)
+                connection.flush()
+        if self._dirty and self._flush_timer is None:
+            self._flush_timer = asyncio.get_running_loop().call_later(HOLD_S, self._flush)
 
     def _flush(self) -> None:
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-            self._flush_timer = None
+        self._flush_timer = None
         dirty, self._dirty = self._dirty, set()
         for connection in dirty:
             connection.flush()

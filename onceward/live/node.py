@@ -22,7 +22,7 @@ from onceward.work import Loop, Waker
 
 log = get_logger("onceward.live")
 
-WAKE = "live"
+WAKE = "onceward.live"
 """The name under which commits wake the readers of the feed, among the names of queues."""
 TRIM_EVERY_S = 30.0
 AWAY_AFTER_S = 5.0
@@ -48,9 +48,7 @@ class LiveNode:
         self.hub = Hub(db, Tables(), self.options)
         self.feed = FeedLoop(self.hub)
         self.service = Service(self.hub, registry, self.options, node=self.id)
-        self.endpoint = LiveEndpoint(
-            self.service, authenticate or authenticator(db), options=self.options, hosts=hosts
-        )
+        self.endpoint = LiveEndpoint(self.service, authenticate or authenticator(db), options=self.options, hosts=hosts)
         self._loops = (
             Loop("live report", self.report, every_s=self.options.report_s),
             Loop("live trim", self.trim, every_s=min(TRIM_EVERY_S, self.options.retention_s / 4)),

@@ -88,10 +88,7 @@ def read(found: Any) -> Message:
         case "hello":
             return Hello(_text(fields, "token"), _uuid(fields, "organization"), _text(fields, "version"))
         case "subscribe":
-            arguments = fields.get("arguments") or {}
-            if not isinstance(arguments, dict):
-                raise BadMessage("arguments must be an object")
-            return Subscribe(_id(fields), _required(fields, "query"), cast(Any, arguments), _text(fields, "hash"))
+            return Subscribe(_id(fields), _required(fields, "query"), _arguments(fields), _text(fields, "hash"))
         case "follow":
             last = fields.get("last")
             if last is not None and (not isinstance(last, int) or last < 0):
@@ -117,6 +114,13 @@ def _id(fields: dict[str, Any]) -> int:
     if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found < LARGEST_ID:
         raise BadMessage(f"id must be a number from 0 to {LARGEST_ID - 1}")
     return found
+
+
+def _arguments(fields: dict[str, Any]) -> dict[str, Any]:
+    found = fields.get("arguments")
+    if found is not None and not isinstance(found, dict):
+        raise BadMessage("arguments must be an object")
+    return cast(dict[str, Any], found or {})
 
 
 def _text(fields: dict[str, Any], name: str) -> str | None:

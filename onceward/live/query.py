@@ -1,9 +1,9 @@
 """A live query: a function from arguments to a result, and what it says about when that result changes.
 
-    @app.query
-    async def occupancy(q: Query, *, event_id: UUID):
-        q.watch("ticketing.seats", event_id=event_id)
-        return await q.fetchrow("select count(*) as sold from ticketing.seats where event_id = $1", event_id)
+@app.query
+async def occupancy(q: Query, *, event_id: UUID):
+    q.watch("ticketing.seats", event_id=event_id)
+    return await q.fetchrow("select count(*) as sold from ticketing.seats where event_id = $1", event_id)
 """
 
 from __future__ import annotations
@@ -40,7 +40,17 @@ class Dependency:
 class Query:
     """What a query function is given: the database as its viewers see it, and a way to say what it depends on."""
 
-    __slots__ = ("_conn", "_definition", "_tables", "_viewer", "dependencies", "named", "soonest", "statements", "until")
+    __slots__ = (
+        "_conn",
+        "_definition",
+        "_tables",
+        "_viewer",
+        "dependencies",
+        "named",
+        "soonest",
+        "statements",
+        "until",
+    )
 
     def __init__(self, conn: Connection, definition: QueryDefinition, viewer: Viewer, tables: Tables) -> None:
         self._conn = conn

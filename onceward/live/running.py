@@ -6,8 +6,10 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import orjson
@@ -110,8 +112,10 @@ def _plain(value: Any) -> Any:
         return dict(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
-    if isinstance(value, Decimal):
+    if isinstance(value, Decimal | UUID):  # asyncpg's UUID is a subclass, which orjson does not take
         return str(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
     if isinstance(value, set | frozenset | tuple):
         return list(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     raise TypeError(f"{type(value).__name__} has no JSON form")

@@ -106,16 +106,16 @@ class Service:
 
     async def _subscribe(self, connection: Connection, message: Subscribe) -> None:
         self._room(connection, message.id)
-        definition = (
-            self.presence_query if message.query == "presence" else self.registry.query(message.query)
-        )
+        definition = self.presence_query if message.query == "presence" else self.registry.query(message.query)
         arguments, canonical = definition.load(message.arguments)
         viewer = await self._viewer(connection, definition, arguments)
         if not connection.closed:
             group = self.hub.join(definition, arguments, canonical, viewer)
             connection.subscribe(message.id, group, message.hash)
 
-    async def _viewer(self, connection: Connection, definition: QueryDefinition, arguments: dict[str, object]) -> Viewer:
+    async def _viewer(
+        self, connection: Connection, definition: QueryDefinition, arguments: dict[str, object]
+    ) -> Viewer:
         caller = Caller(connection.identity, arguments, self.hub.db)
         viewer = await admit(definition.allow, caller, f"query {definition.name}")
         return replace(viewer, user_id=caller.user_id) if definition.per == "user" else viewer
