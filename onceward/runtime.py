@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 from onceward import __version__
 from onceward.app import Onceward
 from onceward.capacity import reap
-from onceward.db import Database, DatabaseError, Line, MigrationError, migrate, plan
+from onceward.db import Database, DatabaseError, Line, Migration, MigrationError, migrate, plan
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.engine import Engine
 from onceward.ledger import checkpoint
@@ -184,18 +184,41 @@ class Runtime:
         await self.database.fetchval("select 1")
 
     async def _prepare_schema(self) -> None:
-        conn = await self.database.connect(application_name=f"{self.settings.service}-migrate")
+        pending = await self.pending_migrations()
+        if not pending:
+            return
+        if not self.settings.auto_migrate:
+            raise MigrationError(
+                f"{len(pending)} migrations are pending, the first is {pending[0]}, and ONCEWARD_AUTO_MIGRATE is "
+                "off: run `onceward migrate`"
+            )
+        for migration in await self.migrate():
+            log.info("migration.applied", migration=str(migration))
+
+    async def pending_migrations(self) -> list[Migration]:
+        """What `migrate` would apply."""
+        async with self.database.acquire() as conn:
+            return await plan(conn, self.lines)
+
+    async def migrate(self) -> list[Migration]:
+        """Apply what is pending, over a connection of its own that PgBouncer has no part in."""
+        settings = self.settings
+        if settings.direct_url is not None:
+            direct = await Database.open(settings.direct_url.get_secret_value(), min_size=0, max_size=1)
+        elif settings.pgbouncer:
+            raise MigrationError(
+                "migrations are pending and cannot be applied through PgBouncer, which would mix up whose lock is "
+                "whose: set ONCEWARD_DIRECT_URL to the database itself"
+            )
+        else:
+            direct = self.database
+        conn = await direct.connect(application_name=f"{settings.service}-migrate")
         try:
-            if self.settings.auto_migrate:
-                for migration in await migrate(conn, self.lines):
-                    log.info("migration.applied", migration=str(migration))
-            elif pending := await plan(conn, self.lines):
-                raise MigrationError(
-                    f"{len(pending)} migrations are pending, the first is {pending[0]}, and ONCEWARD_AUTO_MIGRATE is "
-                    "off: run `onceward migrate`"
-                )
+            return await migrate(conn, self.lines)
         finally:
             await conn.close()
+            if direct is not self.database:
+                await direct.close()
 
     # -- the parts -----------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ that the role may read. Row-level security applies: an organization sees the par
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -131,8 +132,8 @@ async def _tables(conn: Connection | Transaction) -> list[Traced]:
 
 
 def _fits(one: Traced, columns: set[str], bigints: set[str]) -> bool:
-    used = {part[2:] for part in (one.label, one.at, one.state) if part.startswith("r.")}
-    return {one.id, one.caused_by} <= bigints and used <= columns
+    used = re.findall(r"\br\.(\w+)", f"{one.label} {one.at} {one.state}")
+    return {one.id, one.caused_by} <= bigints and columns.issuperset(used)
 
 
 def _organization(columns: set[str]) -> str:

@@ -98,3 +98,21 @@ async def test_signs_of_patterns_are_taken_as_they_are(db: Database, two: Two) -
     await fill(db, two)
     assert (await erase(db, "%%%%%%", ERASERS, actor="test"))["audit entries"] == 0
     assert (await erase(db, "ann_example_org", ERASERS, actor="test"))["audit entries"] == 0
+
+
+async def test_finished_jobs_and_their_attempts_forget_the_person(db: Database) -> None:
+    from onceward.work.erasers import ERASERS as WORK
+
+    await db.execute(
+        "insert into onceward.jobs (id, task, args) select i, 't', jsonb_build_object('to', $1::text)"
+        " from generate_series(1, 3) i",
+        ANN,
+    )
+    await db.execute(
+        "insert into onceward.work (id, kind, task, queue, sort_at) values (3, 'job', 't', 'q', now());"
+        "insert into onceward.attempts (work_id, number, kind, task, outcome, error)"
+        " values (1, 1, 'job', 't', 'success', '{\"message\": \"no mailbox Ann@Example.org\"}')"
+    )
+    assert await erase(db, ANN, WORK, actor="test") == {"jobs": 2, "attempts": 1}
+    assert await db.fetchval("select count(*) from onceward.jobs where args::text ilike '%ann%'") == 1
+    assert await db.fetchval("select outcome from onceward.attempts where error is null") == "success"

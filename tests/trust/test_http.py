@@ -156,13 +156,16 @@ async def test_a_key_is_made_used_and_revoked_over_http(site: Site) -> None:
     assert (await site.call("POST", "/api/v1/organizations", "admin", json={"slug": "No!"}))[0] == 400
 
 
-async def test_guessing_ends_in_429_for_every_credential(site: Site) -> None:
+async def test_guessing_ends_in_429_for_every_kind_of_credential(site: Site) -> None:
     for _ in range(20):
         status, body = await site.call("GET", "/api/v1/me", "ow_" + "a" * 10 + "_" + "b" * 43)
         assert status == 401
         assert "ow_" not in str(body)
-    assert (await site.call("GET", "/api/v1/me", "a-owner"))[0] == 429
+    for wrong in ("ow_" + "c" * 10 + "_" + "d" * 43, "a.b.c", ""):
+        assert (await site.call("GET", "/api/v1/me", wrong))[0] == 429
+    assert (await site.call("GET", "/api/v1/me", headers={"Cookie": f"{SESSION_COOKIE}={'x' * 43}"}))[0] == 429
     assert (await site.call("POST", "/login", data={"token": "x"}))[0] == 429
+    assert (await site.call("GET", "/api/v1/me", "a-owner"))[0] == 200, "neighbours cannot lock anybody out"
 
 
 async def log_in(site: Site, db: Database, email: str) -> tuple[str, dict[str, str]]:
@@ -206,6 +209,33 @@ async def test_a_session_acts_for_the_organizations_of_its_person_only(site: Sit
     assert (await site.call("GET", "/api/v1/audit", headers=alone))[0] == 403
 
 
+async def test_another_site_cannot_log_somebody_in(site: Site, db: Database) -> None:
+    async with db.transaction(role="engine") as tx:
+        token = await link_for(tx, "a@example.org", actor="test")
+    there = {"Origin": "https://evil.example"}
+    assert (await site.call("POST", "/login", headers=there, data={"token": token}))[0] == 403
+    assert (await site.call("POST", "/login", headers={"Origin": site.url}, data={"token": token}))[0] == 303
+
+
 async def test_the_login_page_shows_no_markup_from_its_address(site: Site) -> None:
     _, page = await site.call("GET", "/login?token=%22%3E%3Cscript%3E")
     assert "<script>" not in page
+
+
+async def test_the_first_start_offers_a_login_link_until_it_was_used(database_url: str) -> None:
+    settings = Settings(database_url=SecretStr(database_url), port=0, pool_min=1, pool_max=5)
+    offered: list[str | None] = []
+    for use in (True, False):
+        runtime = Runtime(Onceward("test"), settings)
+        await runtime.start({"web"})
+        offered.append(runtime.first_login)
+        if use and runtime.first_login is not None:
+            url, _, token = runtime.first_login.partition("?token=")
+            async with (
+                aiohttp.ClientSession() as http,
+                http.post(url, data={"token": token}, allow_redirects=False) as reply,
+            ):
+                assert reply.status == 303
+        await runtime.stop()
+    assert offered[0] is not None
+    assert offered[1] is None
