@@ -4,6 +4,7 @@ from onceward.app import Onceward
 from onceward.db import OutcomeUnknown
 from onceward.engine import Engine
 from onceward.inbox.event import Event
+from onceward.live import Query
 from onceward.tx import Tx
 from onceward.work import Enqueued, Finished, Job, Permanent, Retry, RetryPolicy, Snooze, enqueue_sql, waits
 
@@ -18,6 +19,7 @@ __all__ = [
     "Onceward",
     "OutcomeUnknown",
     "Permanent",
+    "Query",
     "Retry",
     "RetryPolicy",
     "Snooze",
