@@ -3,6 +3,7 @@
 from onceward.app import Onceward
 from onceward.db import OutcomeUnknown
 from onceward.engine import Engine
+from onceward.schedules import Run, Skip
 from onceward.tx import Tx
 from onceward.work import Enqueued, Finished, Job, Permanent, Retry, RetryPolicy, Snooze, waits
 
@@ -18,6 +19,8 @@ __all__ = [
     "Permanent",
     "Retry",
     "RetryPolicy",
+    "Run",
+    "Skip",
     "Snooze",
     "Tx",
     "__version__",

@@ -13,7 +13,7 @@ from importlib import import_module
 
 import typer
 
-NOUNS = ("running", "migrate", "doctor", "db", "settings", "version")
+NOUNS = ("running", "migrate", "doctor", "db", "cron", "settings", "version")
 
 
 def build() -> typer.Typer:
