@@ -43,6 +43,7 @@ class Onceward:
         self.lines.extend(other.lines)
         self.routers.extend(other.routers)
         self.schedules.update(other.schedules)
+        self.registry.template_folders += other.registry.template_folders
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
@@ -87,6 +88,12 @@ class Onceward:
             return job
 
         return register if function is None else register(function)
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def templates(self, folder: Path) -> None:
+        """Texts for `tx.send`: one folder per template, one file per language (docs/messages.md)."""
+        self.registry.template_folders.append(folder)
 
     # -- schedules -------------------------------------------------------------------------------------------------
 

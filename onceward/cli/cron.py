@@ -158,8 +158,8 @@ def backfill(
         schedule = _find(runtime.app, name)
         await Scheduler(runtime.database, runtime.app.schedules.values()).register()
         async with runtime.database.transaction(role="engine") as tx:
-            span = {"since": since.replace(tzinfo=UTC), "until": until.replace(tzinfo=UTC)}
-            return len(await backfill_schedule(tx, schedule, **span, by=BY))
+            begin, end = since.replace(tzinfo=UTC), until.replace(tzinfo=UTC)
+            return len(await backfill_schedule(tx, schedule, since=begin, until=end, by=BY))
 
     say(f"{_with_database(app, main)} runs of {name} written")
 

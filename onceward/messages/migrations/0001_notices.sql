@@ -39,6 +39,11 @@ comment on function onceward.notify(text, text, text, jsonb, text[], text, text)
 create function onceward.notice_dead_letter() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if new.kind = 'message' and exists (
+        select from onceward.messages m join onceward.notifications n on n.id = m.notification
+         where m.id = new.id and (n.round = 1 or n.type in ('DEAD_LETTER', 'CRON_FAILURE'))) then
+        return null;    -- it is tried once more; and an alarm about alarms that cannot be sent would never end
+    end if;
     insert into onceward.notices (organization_id, type, severity, title, details, group_key, caused_by)
     values (new.organization_id, 'DEAD_LETTER', 'error', 'Dead letter: ' || new.task,
             jsonb_build_object('id', new.id, 'kind', new.kind, 'task', new.task, 'reason', new.dead_reason),
