@@ -23,6 +23,7 @@ from onceward.work import (
     Waker,
     insert,
     item,
+    items,
 )
 
 FINISHED = """
@@ -31,6 +32,10 @@ select work_id, outcome, result, error, finished_at
  where work_id = $1 and outcome in ('success', 'failed', 'cancelled', 'dead_letter', 'discarded', 'unknown')
  order by finished_at desc limit 1
 """
+
+
+AT_ONCE = 2000
+"""Rows per statement in a bulk enqueue: enough to make the round trip cheap, few enough to keep arrays small."""
 
 
 class Engine:
@@ -69,27 +74,29 @@ class Engine:
         self, what: JobTask | Order, arguments: Sequence[dict[str, Any]], /, *, organization: UUID | None = None
     ) -> list[Enqueued]:
         """The same job many times, in one transaction."""
-        items = [item(what, each, organization=organization) for each in arguments]
         done: list[Enqueued] = []
+        queues: set[str] = set()
         async with self.transaction(organization=organization) as tx:
-            for start in range(0, len(items), 5000):
-                done += await insert(tx.conn, items[start : start + 5000])
-        for queue in {each.queue for each in items}:
+            for start in range(0, len(arguments), AT_ONCE):
+                wanted = items(what, arguments[start : start + AT_ONCE], organization=organization)
+                queues.update(each.queue for each in wanted)
+                done += await insert(tx.conn, wanted)
+        for queue in queues:
             self.waker.wake(queue)
         return done
 
-    async def _flush(self, items: Sequence[Item]) -> Sequence[Enqueued]:
+    async def _flush(self, wanted: Sequence[Item]) -> Sequence[Enqueued]:
         # Sorted by key: two nodes that insert the same keys in different orders would deadlock.
-        order = sorted(range(len(items)), key=lambda n: items[n].options.unique_key or "")
+        order = sorted(range(len(wanted)), key=lambda n: wanted[n].options.unique_key or "")
         async with self.db.acquire() as conn:
-            if any(each.options.unique_key for each in items):
+            if any(each.options.unique_key for each in wanted):
                 async with conn.transaction():
-                    done = await insert(conn, [items[n] for n in order])
+                    done = await insert(conn, [wanted[n] for n in order])
             else:
-                done = await insert(conn, [items[n] for n in order])
-        for queue in {each.queue for each in items}:
+                done = await insert(conn, [wanted[n] for n in order])
+        for queue in {each.queue for each in wanted}:
             self.waker.wake(queue)
-        placed: list[Enqueued] = [Enqueued(0)] * len(items)
+        placed: list[Enqueued] = [Enqueued(0)] * len(wanted)
         for n, result in zip(order, done, strict=True):
             placed[n] = result
         return placed

@@ -40,8 +40,9 @@ class Tx(Transaction):
 
     async def enqueue_many(self, what: JobTask | Order, arguments: Sequence[dict[str, Any]], /) -> list[Enqueued]:
         """The same job many times, in one statement."""
-        items = [self._item(what, each) for each in arguments]
-        return await work.enqueue(self, items, waker=self.engine.waker) if items else []
+        caused_by = None if self.cause is None else self.cause.id
+        wanted = work.items(what, arguments, organization=self.organization, caused_by=caused_by)
+        return await work.enqueue(self, wanted, waker=self.engine.waker) if wanted else []
 
     async def enqueue_then(
         self, members: Sequence[tuple[JobTask | Order, dict[str, Any]]], then: JobTask | Order, /, **arguments: Any

@@ -39,6 +39,7 @@ def code_for(error: BaseException) -> Exit | None:
     from onceward.db import DatabaseError, MigrationError
     from onceward.settings import SettingsError
     from onceward.telemetry.tracing import TracingUnavailable
+    from onceward.trust.errors import TrustError
     from onceward.web.server import CannotListen
 
     match error:
@@ -50,7 +51,7 @@ def code_for(error: BaseException) -> Exit | None:
             return Exit.MIGRATION
         case DatabaseError():
             return Exit.DATABASE
-        case CannotListen():
+        case CannotListen() | TrustError():
             return Exit.FAILED
         case KeyboardInterrupt():
             return Exit.INTERRUPTED

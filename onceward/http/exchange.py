@@ -46,6 +46,7 @@ class Attempt:
     """How far one request has come; the session's hooks find it in `current_attempt`."""
 
     only_loopback: bool = False
+    dialled: bool = False
     connected: bool = False
     refused: AddressRefused | None = None
 
@@ -111,6 +112,11 @@ async def exchange(
         raise UrlRefused("the URL cannot be read; write it as https://host/path") from None
     except (aiohttp.ClientError, OSError) as error:
         raise _failed(attempt, url, error) from None
+    except RuntimeError as error:
+        # uvloop words some failures to connect this way; a closed session is the caller's mistake.
+        if session.closed or attempt.connected:
+            raise
+        raise _failed(attempt, url, error) from None
     finally:
         current_attempt.reset(token)
 
@@ -174,7 +180,7 @@ def _failed(attempt: Attempt, url: URL, error: Exception) -> AddressRefused | Un
     if attempt.connected:
         # A line or header over our bounds ends here too: something answered, but nothing we can judge.
         return Ambiguous(f"{where}: the connection broke before an answer ({error.__class__.__name__})")
-    if attempt.refused is not None:
+    if attempt.refused is not None and not attempt.dialled:
         return AddressRefused(f"{url.raw_host}: {attempt.refused.reason}")
     return Unreachable(f"{where}: {_cause(error)}")
 

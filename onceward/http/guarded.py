@@ -133,4 +133,5 @@ class GuardedClient:
         except AddressRefused as error:
             attempt.refused = error
             raise _NotDialled(error.reason) from None
+        attempt.dialled = True
         return socket.socket(family=family, type=kind, proto=protocol)

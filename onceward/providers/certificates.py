@@ -40,9 +40,7 @@ class Chain:
         try:
             builder.build_server_verifier(x509.DNSName(name)).verify(self.leaf, list(self.intermediates))
         except (VerificationError, ValueError) as error:
-            raise Rejected(
-                "bad_certificate", f"the certificate is not trusted: {type(error).__name__}"
-            ) from None
+            raise Rejected("bad_certificate", f"the certificate is not trusted: {type(error).__name__}") from None
 
     def _name_within(self, domain: str) -> str:
         try:
@@ -71,7 +69,9 @@ def read_roots(pem: str) -> TrustedRoots:
 def system_roots(organization: str) -> TrustedRoots:
     """The roots of one organization among those this system trusts."""
     trusted = ssl.create_default_context().get_ca_certs(binary_form=True)
-    roots = [root for der in trusted if (root := _load(der)) is not None and _is_of(root, organization)]
+    # Most are another's, and a few of those too odd to be read at all.
+    likely = (x509.load_der_x509_certificate(der) for der in trusted if organization.encode() in der)
+    roots = [root for root in likely if _is_of(root, organization)]
     if not roots:
         raise Rejected("bad_certificate", f"no root of {organization} on this system: set option roots_pem")
     return TrustedRoots(Store(roots))
@@ -84,14 +84,6 @@ def _read_chain(pem: bytes) -> Chain:
     except ValueError:
         raise Rejected("bad_certificate", "what was fetched is not a PEM certificate") from None
     return Chain(leaf, tuple(intermediates))
-
-
-def _load(der: bytes) -> x509.Certificate | None:
-    try:
-        return x509.load_der_x509_certificate(der)
-    except ValueError:
-        # Stores hold a few oddly encoded old roots; none of them is one we look for.
-        return None
 
 
 def _is_of(root: x509.Certificate, organization: str) -> bool:

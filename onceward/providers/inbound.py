@@ -84,9 +84,7 @@ class Request:
         if not value:
             raise Rejected("missing_header", f"header {name} is missing")
         if len(value) > MAX_HEADER_CHARS:
-            raise Rejected(
-                "header_too_large", f"header {name} has {len(value)} characters, at most {MAX_HEADER_CHARS}"
-            )
+            raise Rejected("header_too_large", f"header {name} has {len(value)} characters, at most {MAX_HEADER_CHARS}")
         if not value.isascii():
             raise Rejected("bad_header", f"header {name} is not ASCII")
         return value

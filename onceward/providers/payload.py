@@ -23,6 +23,7 @@ MAX_DEPTH: Final = 200
 Form = list[tuple[str, str]]
 
 _NUMBER: Final = (int, float)
+_NUMBER_OR_TEXT: Final = (int, float, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ def required_text(document: Document, name: str) -> str:
 
 def from_unix(value: Any) -> datetime | None:
     """A moment from Unix seconds, as number or digits; None if it is none."""
-    if isinstance(value, bool) or not isinstance(value, (*_NUMBER, str)):
+    if isinstance(value, bool) or not isinstance(value, _NUMBER_OR_TEXT):
         return None
     try:
         return datetime.fromtimestamp(float(value), UTC)

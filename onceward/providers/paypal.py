@@ -129,7 +129,7 @@ class PayPal(Provider):
         if not isinstance(key, RSAPublicKey):
             raise Rejected("bad_certificate", "the certificate does not hold an RSA key")
         sent_at = request.header("paypal-transmission-time")
-        content = _content(
+        content = signed_content(
             request.header("paypal-transmission-id"), sent_at, options.webhook_id, request.body
         )
         try:
@@ -167,7 +167,7 @@ class PayPal(Provider):
             raise ConfigError("signing as PayPal needs a simulated source: see paypal_simulator")
         sent_at = datetime.fromtimestamp(int(now), UTC).isoformat().replace("+00:00", "Z")
         transmission = extra.get("event_id") or str(uuid4())
-        content = _content(transmission, sent_at, options.webhook_id, body)
+        content = signed_content(transmission, sent_at, options.webhook_id, body)
         return {
             "content-type": "application/json",
             "paypal-auth-algo": "SHA256withRSA",
@@ -235,7 +235,7 @@ def _vet_url(url: str, options: PayPalOptions) -> str:
     return url
 
 
-def _content(transmission_id: str, sent_at: str, webhook_id: str, body: bytes) -> bytes:
+def signed_content(transmission_id: str, sent_at: str, webhook_id: str, body: bytes) -> bytes:
     return f"{transmission_id}|{sent_at}|{webhook_id}|{zlib.crc32(body)}".encode()
 
 

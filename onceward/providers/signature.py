@@ -60,9 +60,7 @@ class Scheme:
             raise ConfigError(f"content {self.content!r} must hold {{body}} once")
         for part in parts:
             if _PLACEHOLDER.fullmatch(part) and part not in ("{body}", "{timestamp}", "{id}"):
-                raise ConfigError(
-                    f"content {self.content!r} holds {part}: use {{body}}, {{timestamp}}, {{id}}"
-                )
+                raise ConfigError(f"content {self.content!r} holds {part}: use {{body}}, {{timestamp}}, {{id}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +155,7 @@ def read_timestamp(text: str, unit: Unit) -> float:
         raise Rejected("bad_timestamp", "the timestamp is not a whole number")
     number = int(text)
     if (number > _LARGEST_SECONDS) != (unit == "ms"):
-        raise Rejected(
-            "bad_timestamp", f"the timestamp is not in {'milliseconds' if unit == 'ms' else 'seconds'}"
-        )
+        raise Rejected("bad_timestamp", f"the timestamp is not in {'milliseconds' if unit == 'ms' else 'seconds'}")
     return number / 1000 if unit == "ms" else float(number)
 
 

@@ -117,9 +117,7 @@ def _hmac_keys(config: SourceConfig, claim: signature.Claim) -> tuple[bytes, ...
     if config.keys and not keys:
         if any(entry.label == "v1a" for entry in claim.signatures):
             raise Rejected("bad_signature", "no v1a signature was made with a key of this source")
-        raise Rejected(
-            "unsupported_algorithm", "the source has public keys only, the request no v1a signature"
-        )
+        raise Rejected("unsupported_algorithm", "the source has public keys only, the request no v1a signature")
     return keys
 
 

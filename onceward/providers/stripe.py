@@ -219,9 +219,7 @@ def _subscription(type: str) -> dict[str, Any]:
         "ended_at": unix_now() if ended else None,
         "items": {
             "object": "list",
-            "data": [
-                {"id": token("si_", 14), "price": {"id": token("price_"), "unit_amount": 4200}, "quantity": 1}
-            ],
+            "data": [{"id": token("si_", 14), "price": {"id": token("price_"), "unit_amount": 4200}, "quantity": 1}],
         },
         "metadata": {},
         "status": "canceled" if ended else "active",

@@ -123,6 +123,7 @@ def _split(entry: dict[str, Any], change: dict[str, Any], *, suspect: bool) -> I
     field = as_text(change.get("field"))
     shared = {"waba_id": entry.get("id"), "field": field, "metadata": value.get("metadata")}
     messages, statuses = as_list(value.get("messages")), as_list(value.get("statuses"))
+    errors = as_list(value.get("errors")) if field == "messages" else []
     for raw in messages:
         message = as_object(raw)
         sender, wamid = as_text(message.get("from")), as_text(message.get("id"))
@@ -145,7 +146,14 @@ def _split(entry: dict[str, Any], change: dict[str, Any], *, suspect: bool) -> I
             occurred_at=from_unix(status.get("timestamp")),
             ordering=wamid,
         )
-    if not messages and not statuses:
+    for raw in errors:
+        yield item(
+            _document(shared | {"error": raw}, suspect),
+            event_id=derived_key((field, raw, entry.get("time"))),
+            type="error",
+            occurred_at=from_unix(entry.get("time")),
+        )
+    if not messages and not statuses and not errors:
         yield item(
             _document(shared | {"value": change.get("value")}, suspect),
             event_id=derived_key((field, change.get("value"), entry.get("time"))),
@@ -160,9 +168,7 @@ def _document(payload: dict[str, Any], suspect: bool) -> Document:
 
 
 def _contact(value: dict[str, Any], sender: str) -> Any:
-    return next(
-        (one for one in as_list(value.get("contacts")) if as_object(one).get("wa_id") == sender), None
-    )
+    return next((one for one in as_list(value.get("contacts")) if as_object(one).get("wa_id") == sender), None)
 
 
 def _sample_change(content: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ as a shared one. The token says who somebody is; what they may do is looked up.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -171,7 +172,7 @@ def jwks_from_file(path: Path) -> FetchKeys:
     """A key set from a file, read again when the keys are refreshed."""
 
     async def fetch() -> Mapping[str, Any]:
-        return _object(path.read_bytes())
+        return _object(await asyncio.to_thread(path.read_bytes))
 
     return fetch
 

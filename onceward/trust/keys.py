@@ -34,6 +34,9 @@ select key_id, organization_id, name, hash, scopes,
 from onceward.api_keys where prefix = $1
 """
 
+TOUCH = "update onceward.api_keys set last_used_at = onceward.now() where key_id = $1"
+"""At most once a minute for a key, so that reading with it is not a write each time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -153,9 +156,7 @@ async def authenticate_key(conn: Connection, text: str) -> Identity:
     if row["revoked"] or row["expired"]:
         raise NotAuthenticated(f"the API key {form[1]} is {'revoked' if row['revoked'] else 'expired'}")
     if row["touch"]:
-        await conn.execute(
-            "update onceward.api_keys set last_used_at = onceward.now() where key_id = $1", row["key_id"]
-        )
+        await conn.execute(TOUCH, row["key_id"])
     scopes = frozenset(cast(list[Scope], row["scopes"]))
     return Identity("key", row["organization_id"], scopes, label=row["name"])
 

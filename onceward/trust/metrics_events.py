@@ -51,7 +51,7 @@ async def record_metric(
     job_id: str | int | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> None:
-    """Append an event. In a transaction of the app role this is refused: write it afterwards, on a connection of its own."""
+    """Append an event. A transaction of the app role may not: it is written afterwards, on a connection of its own."""
     if event not in SEVERITY_OF:
         raise ValueError(f"event {event!r} is none of {', '.join(SEVERITY_OF)}")
     await conn.execute(

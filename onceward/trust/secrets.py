@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from onceward.db import Connection, Database
+from onceward.db import Connection, Database, Transaction
 from onceward.trust.errors import BadSecretKey, NotFound, SecretError, Tampered, UnknownSecretKey
 
 VERSION = b"\x01"
@@ -174,21 +174,20 @@ async def _rotate_some(conn: Connection, box: SecretBox, place: SealedColumn, ba
         return len(rows)
 
 
-async def put_secret(conn: Connection, box: SecretBox, name: str, value: str) -> None:
+async def put_secret(tx: Transaction, box: SecretBox, name: str, value: str) -> None:
     """Keep a named secret for the organization the transaction acts for; the same name again replaces it."""
-    async with conn.transaction():
-        row = await conn.fetchval(
-            "insert into onceward.secrets (organization_id, name, value) values (onceward.organization(), $1, '')"
-            " on conflict (organization_id, name) do update set name = excluded.name returning secret_id",
-            name,
-        )
-        sealed = box.seal(value.encode(), table="onceward.secrets", row=row, column="value")
-        await conn.execute("update onceward.secrets set value = $1 where secret_id = $2", sealed, row)
+    row = await tx.fetchval(
+        "insert into onceward.secrets (organization_id, name, value) values (onceward.organization(), $1, '')"
+        " on conflict (organization_id, name) do update set name = excluded.name returning secret_id",
+        name,
+    )
+    sealed = box.seal(value.encode(), table="onceward.secrets", row=row, column="value")
+    await tx.execute("update onceward.secrets set value = $1 where secret_id = $2", sealed, row)
 
 
-async def get_secret(conn: Connection, box: SecretBox, name: str) -> str:
+async def get_secret(tx: Transaction, box: SecretBox, name: str) -> str:
     """A named secret of the organization the transaction acts for."""
-    row = await conn.fetchrow(
+    row = await tx.fetchrow(
         "select secret_id, value from onceward.secrets"
         " where name = $1 and organization_id is not distinct from onceward.organization()",
         name,

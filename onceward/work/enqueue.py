@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from onceward.db import Connection, RawJson, Transaction
@@ -21,8 +21,7 @@ class Enqueued:
     duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """One job, ready to be inserted."""
 
     task: str
@@ -37,41 +36,52 @@ def item(
     what: JobTask | Order, arguments: dict[str, Any], *, organization: UUID | None = None, caused_by: int | None = None
 ) -> Item:
     """Check the arguments against the signature; raises TypeError or ValueError naming the argument."""
+    [one] = items(what, [arguments], organization=organization, caused_by=caused_by)
+    return one
+
+
+def items(
+    what: JobTask | Order,
+    arguments: Sequence[dict[str, Any]],
+    *,
+    organization: UUID | None = None,
+    caused_by: int | None = None,
+) -> list[Item]:
+    """The same job with different arguments."""
     order = what if isinstance(what, Order) else Order(what)
-    job = order.job
-    return Item(
-        job.name, job.dump(arguments), order.options.queue or job.task.queue, order.options, organization, caused_by
-    )
+    job, options = order.job, order.options
+    queue = options.queue or job.task.queue
+    return [Item(job.name, job.dump(each), queue, options, organization, caused_by) for each in arguments]
 
 
-async def insert(conn: Connection, items: Sequence[Item], *, bundle: int | None = None) -> list[Enqueued]:
+async def insert(conn: Connection, wanted: Sequence[Item], *, bundle: int | None = None) -> list[Enqueued]:
     """Insert all of them, in order, as part of whatever transaction the connection is in."""
-    if bundle is None and all(_is_plain(each.options) for each in items):
-        rows = await conn.fetch(ENQUEUE_MANY, *_columns(items))
+    if bundle is None and all(_is_plain(options) for options in {each.options for each in wanted}):
+        rows = await conn.fetch(ENQUEUE_MANY, *_columns(wanted))
         return [Enqueued(row[0]) for row in rows]
     done: list[Enqueued] = []
-    for each in items:
+    for each in wanted:
         row = await conn.fetchrow(ENQUEUE_ONE, *_parameters(each, bundle))
         assert row is not None
         done.append(Enqueued(row["id"], row["duplicate"]))
     return done
 
 
-async def enqueue(tx: Transaction, items: Sequence[Item], *, waker: Waker | None = None) -> list[Enqueued]:
+async def enqueue(tx: Transaction, wanted: Sequence[Item], *, waker: Waker | None = None) -> list[Enqueued]:
     """Jobs in this commit. Workers are woken after it."""
-    done = await insert(tx.conn, items)
+    done = await insert(tx.conn, wanted)
     if waker is not None:
-        for queue in {each.queue for each in items}:
+        for queue in {each.queue for each in wanted}:
             tx.after_commit(lambda queue=queue: waker.wake(queue))
     return done
 
 
-async def bundle(tx: Transaction, items: Sequence[Item], then: Item, *, waker: Waker | None = None) -> Enqueued:
-    """Enqueue `items`, and `then` when all of them are finished, whichever way they ended."""
+async def bundle(tx: Transaction, wanted: Sequence[Item], then: Item, *, waker: Waker | None = None) -> Enqueued:
+    """Enqueue what is wanted, and `then` when all of them are finished, whichever way they ended."""
     number: int = await tx.fetchval("select nextval('onceward.ids')")
     [last] = await insert(tx.conn, [then])
     await tx.execute("update onceward.work set sort_at = 'infinity' where id = $1", last.id)
-    members = [each for each in await insert(tx.conn, items, bundle=number) if not each.duplicate]
+    members = [each for each in await insert(tx.conn, wanted, bundle=number) if not each.duplicate]
     if not members:
         await tx.execute("update onceward.work set sort_at = onceward.now() where id = $1", last.id)
     else:
@@ -83,7 +93,7 @@ async def bundle(tx: Transaction, items: Sequence[Item], then: Item, *, waker: W
             last.id,
         )
     if waker is not None:
-        for queue in {then.queue, *(each.queue for each in items)}:
+        for queue in {then.queue, *(each.queue for each in wanted)}:
             tx.after_commit(lambda queue=queue: waker.wake(queue))
     return last
 
@@ -98,16 +108,16 @@ def _is_plain(options: Options) -> bool:
     )
 
 
-def _columns(items: Sequence[Item]) -> tuple[list[Any], ...]:
+def _columns(wanted: Sequence[Item]) -> tuple[list[Any], ...]:
     return (
-        [each.task for each in items],
-        [RawJson(each.args) for each in items],
-        [each.queue for each in items],
-        [each.options.run_at for each in items],
-        [each.options.delay.total_seconds() if each.options.delay else 0.0 for each in items],
-        [each.options.boost_s for each in items],
-        [each.organization for each in items],
-        [each.caused_by for each in items],
+        [each.task for each in wanted],
+        [each.args for each in wanted],
+        [each.queue for each in wanted],
+        [each.options.run_at for each in wanted],
+        [each.options.delay.total_seconds() if each.options.delay else 0.0 for each in wanted],
+        [each.options.boost_s for each in wanted],
+        [each.organization for each in wanted],
+        [each.caused_by for each in wanted],
     )
 
 

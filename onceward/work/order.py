@@ -134,7 +134,7 @@ class JobTask(Orderable):
         self.function = function
         self.task = task
         self.name = task.name
-        self.model = _arguments_model(function, task.name, injected)
+        self.model = _arguments_model(function, task.name, injected, open_ended=task.batch > 1)
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -177,8 +177,13 @@ def _first_problem(error: ValidationError) -> str:
     return f"argument {where}: {first['msg']}"
 
 
-def _arguments_model(function: Callable[..., Any], name: str, injected: frozenset[str]) -> type[BaseModel]:
-    """The keyword-only parameters of a handler, as a model that validates and serialises them."""
+def _arguments_model(
+    function: Callable[..., Any], name: str, injected: frozenset[str], *, open_ended: bool
+) -> type[BaseModel]:
+    """The keyword-only parameters of a handler, as a model that validates and serialises them.
+
+    A batch handler has none: it reads `job.args`, so any are allowed.
+    """
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
@@ -192,6 +197,8 @@ def _arguments_model(function: Callable[..., Any], name: str, injected: frozense
         fields[parameter.name] = (hints.get(parameter.name, Any), default)
     return create_model(
         f"{name}_arguments",
-        __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=False, ser_json_inf_nan="null"),
+        __config__=ConfigDict(
+            extra="allow" if open_ended else "forbid", arbitrary_types_allowed=False, ser_json_inf_nan="null"
+        ),
         **fields,
     )

@@ -102,6 +102,8 @@ class QueueRunner:
         self._busy = 0
         self._mean_s = 1.0 if any(task.outside for task in self._tasks.values()) else 0.05
         self._ahead_allowed = not any(task.outside for task in self._tasks.values())
+        self._conn: Connection | None = None
+        self._next_suspect = 0.0
         self._mark: datetime = BEGINNING
         self._cursor = ""
         self._has_lanes = True
@@ -115,10 +117,11 @@ class QueueRunner:
             slot.task = asyncio.create_task(self._slot(slot), name=f"slot {self.queue}")
         self._loops = [asyncio.create_task(self._feed(), name=f"feed {self.queue}")]
 
-    def wake(self) -> None:
-        """Something was committed: look from the start, not from the mark."""
+    def wake(self, *, rescued: bool = False) -> None:
+        """Something was committed, or rescued: look from the start, not from the mark."""
         self._mark = BEGINNING
         self._has_lanes = True
+        self._next_suspect = 0.0 if rescued else self._next_suspect
         self._wanted.set()
 
     async def stop(self, grace_s: float) -> None:
@@ -139,6 +142,8 @@ class QueueRunner:
                 slot.task.cancel()
         await asyncio.wait([slot.task for slot in self._slots if slot.task is not None], timeout=GRACE_S)
         await self._hand_back(unfinished)
+        if self._conn is not None and not self._conn.is_closed():
+            await self._conn.close()
 
     async def _hand_back(self, work: Sequence[Claimed]) -> None:
         if not work:
@@ -182,24 +187,42 @@ class QueueRunner:
                 await asyncio.sleep(pause_s)
                 pause_s = min(5.0, pause_s * 2)
 
+    async def _connection(self) -> Connection:
+        """The queue's own: claims never wait for handlers to give a connection back.
+
+        Its commits need not be on disk. A claim that a crash of the server forgets leaves the row unclaimed, and the
+        worker that thought it had it is superseded.
+        """
+        if self._conn is None or self._conn.is_closed():
+            self._conn = await self._db.connect(application_name=f"onceward claim {self.queue}"[:60], durable=False)
+        return self._conn
+
     async def _claim(self, room: int) -> int:
-        async with self._db.acquire() as conn:
-            taken = await self._claim_due(conn, room)
-            work = taken.work
-            # While claims come back full the next one starts where this one ended: what lies before is dead weight.
-            full = len(work) >= room
-            self._mark = taken.reached if full else BEGINNING
-            if not full and not self._suspects.taken:
-                work += await self._claim_suspect(conn)
-            if self._has_lanes and len(work) < room:
-                work += await self._claim_lanes(conn, room - len(work))
-            await self._load(conn, work)
+        conn = await self._connection()
+        taken = await self._claim_due(conn, room)
+        work = taken.work
+        # While claims come back full the next one starts where this one ended: what lies before is dead weight.
+        full = len(work) >= room
+        self._mark = taken.reached if full else BEGINNING
+        if not full and not self._suspects.taken and self._suspects_due():
+            work += await self._claim_suspect(conn)
+        if self._has_lanes and len(work) < room:
+            work += await self._claim_lanes(conn, room - len(work))
+        await self._load(conn, work)
         self._ready.extend(work)
         for _ in range(min(len(work), len(self._idle))):
             future = self._idle.popleft()
             if not future.done():
                 future.set_result(None)
         return len(work)
+
+    def _suspects_due(self) -> bool:
+        """Suspects are looked for once a poll interval, not at every claim."""
+        now = time.monotonic()
+        if now < self._next_suspect:
+            return False
+        self._next_suspect = now + self._poll_s
+        return True
 
     @contextlib.contextmanager
     def _lease(self) -> Generator[int]:
@@ -299,6 +322,7 @@ class QueueRunner:
             slot.deadline = None
             if work.crashes:
                 self._suspects.taken = False
+                self._next_suspect = 0.0
                 self._wanted.set()
         taken = time.monotonic() - started
         self._mean_s += (taken - self._mean_s) * 0.1

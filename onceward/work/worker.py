@@ -165,7 +165,7 @@ class Worker:
             rescued = await self._rescuer.step(conn, own=self.id)
         if rescued:
             for runner in self._runners:
-                runner.wake()
+                runner.wake(rescued=True)
             if self._on_rescued is not None:
                 self._on_rescued(rescued)
         return rescued

@@ -12,11 +12,6 @@ Listen = Callable[[Conversation], Awaitable[int]]
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def listen() -> AsyncIterator[Listen]:
     """Start a raw TCP server on loopback that holds the given conversation; returns its port."""
     async with AsyncExitStack() as stack:

@@ -2,13 +2,13 @@
 
 import asyncio
 import gzip
+import ssl
 import time
 
 import pytest
 
 from onceward.http import AddressRefused, Ambiguous, GuardedClient, Unreachable, UrlRefused, check_url
-
-pytestmark = pytest.mark.anyio
+from onceward.simulators.authority import Signer
 
 
 async def read_request(reader: asyncio.StreamReader) -> bytes:
@@ -102,9 +102,7 @@ async def test_redirects_are_answers_not_orders(listen) -> None:
     inside: list[bytes] = []
     other = await listen(answering(OK, inside))
     port = await listen(
-        answering(
-            f"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{other}/\r\nContent-Length: 0\r\n\r\n".encode()
-        )
+        answering(f"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{other}/\r\nContent-Length: 0\r\n\r\n".encode())
     )
     async with GuardedClient(allow_loopback_http=True) as client:
         response = await client.request("GET", f"http://127.0.0.1:{port}/")
@@ -172,9 +170,7 @@ async def test_a_dripping_head_ends_ambiguous(listen) -> None:
 async def test_a_gzip_bomb_stays_packed(listen) -> None:
     bomb = gzip.compress(b"\0" * 20_000_000)
     port = await listen(
-        answering(
-            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(bomb) + bomb
-        )
+        answering(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(bomb) + bomb)
     )
     async with GuardedClient(allow_loopback_http=True, max_response_bytes=1024) as client:
         response = await client.request("GET", f"http://127.0.0.1:{port}/")
@@ -250,6 +246,27 @@ async def test_a_tls_handshake_that_fails_sent_nothing(listen) -> None:
             await client.request("POST", f"https://127.0.0.1:{port}/", body=b"x", timeout_s=2)
 
 
+@pytest.mark.parametrize(("host", "speaks"), [("hook.example", True), ("other.example", False)])
+async def test_only_a_certificate_for_the_name_is_spoken_to(tmp_path, scripted, host: str, speaks: bool) -> None:
+    signer = Signer("hook.example")
+    (tmp_path / "pem").write_text(signer.key_pem + signer.certificate_pem)
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(tmp_path / "pem")
+    server = await asyncio.start_server(answering(OK), "127.0.0.1", 0, ssl=serving)
+    url = f"https://{host}:{server.sockets[0].getsockname()[1]}/"
+    trusting = ssl.create_default_context(cadata=signer.root_pem)
+    async with GuardedClient(
+        allow_loopback_http=True, resolver=scripted(["10.0.0.1", "127.0.0.1"]), ssl_context=trusting
+    ) as client:
+        if speaks:
+            # The address that is refused comes first and does not stand in the way of the other.
+            assert (await client.request("POST", url, body=b"x")).status == 200
+        else:
+            with pytest.raises(Unreachable, match="certificate"):
+                await client.request("POST", url, body=b"x")
+    server.close()
+
+
 async def test_a_connection_cut_after_the_request_is_ambiguous(listen) -> None:
     async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
@@ -311,9 +328,7 @@ async def test_errors_and_responses_do_not_show_paths_queries_or_bodies(listen, 
     port = await listen(answering(OK.replace(b"ok", b"s3")))
     async with GuardedClient(allow_loopback_http=True) as client:
         with pytest.raises(Unreachable) as caught:
-            await client.request(
-                "POST", f"http://127.0.0.1:{closed_port}/T0/B0/s3cret?token=t0ken", body=b"x"
-            )
+            await client.request("POST", f"http://127.0.0.1:{closed_port}/T0/B0/s3cret?token=t0ken", body=b"x")
         response = await client.request("POST", f"http://127.0.0.1:{port}/", body=b"x")
     assert "s3cret" not in str(caught.value)
     assert "t0ken" not in str(caught.value)

@@ -6,8 +6,6 @@ import pytest
 
 from onceward.http import Ambiguous, ServiceClient, Unreachable, UrlRefused
 
-pytestmark = pytest.mark.anyio
-
 
 def answering(raw: bytes):
     async def conversation(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

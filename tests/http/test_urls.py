@@ -4,8 +4,6 @@ import pytest
 
 from onceward.http import AddressRefused, Unreachable, UrlRefused, check_url, parse_url
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.parametrize(
     ("url", "why"),
@@ -80,8 +78,6 @@ async def test_plain_http_is_for_loopback_in_development_only(scripted) -> None:
     checked = await check_url("http://127.0.0.1:8123/hook", allow_loopback_http=True)
     assert checked.port == 8123
     with pytest.raises(UrlRefused, match="loopback only"):
-        await check_url(
-            "http://shop.example/", allow_loopback_http=True, resolver=scripted(["93.184.216.34"])
-        )
+        await check_url("http://shop.example/", allow_loopback_http=True, resolver=scripted(["93.184.216.34"]))
     with pytest.raises(UrlRefused, match="scheme"):
         await check_url("http://127.0.0.1:8123/hook")

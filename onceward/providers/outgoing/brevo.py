@@ -108,6 +108,4 @@ def _over_limit(to: Sequence[Mailbox], params: Mapping[str, Any] | None) -> str 
 
 
 def _mailbox(mailbox: Mailbox) -> dict[str, str]:
-    return (
-        {"email": mailbox.email} if mailbox.name is None else {"email": mailbox.email, "name": mailbox.name}
-    )
+    return {"email": mailbox.email} if mailbox.name is None else {"email": mailbox.email, "name": mailbox.name}

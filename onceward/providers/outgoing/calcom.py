@@ -81,9 +81,7 @@ class CalCom:
 
     async def cancel_booking(self, uid: str, *, reason: str) -> Outcome:
         """Cancel; a booking that is cancelled already counts as done, so this may be repeated."""
-        outcome = await self._post(
-            f"/v2/bookings/{quote(uid, safe='')}/cancel", {"cancellationReason": reason}
-        )
+        outcome = await self._post(f"/v2/bookings/{quote(uid, safe='')}/cancel", {"cancellationReason": reason})
         if isinstance(outcome, Refused) and "already" in outcome.reason and "cancel" in outcome.reason:
             return Accepted(uid, {"status": "cancelled", "already": True})
         return outcome
@@ -101,9 +99,7 @@ class CalCom:
 
     async def mark_absent(self, uid: str, *, emails: list[str], host: bool = False) -> Outcome:
         absent = [{"email": email, "absent": True} for email in emails]
-        return await self._post(
-            f"/v2/bookings/{quote(uid, safe='')}/mark-absent", {"host": host, "attendees": absent}
-        )
+        return await self._post(f"/v2/bookings/{quote(uid, safe='')}/mark-absent", {"host": host, "attendees": absent})
 
     async def _post(self, path: str, body: Mapping[str, Any]) -> Outcome:
         return await call(

@@ -34,9 +34,7 @@ class HubSpot:
     base_url: str = "https://api.hubapi.com"
     timeout_s: float = 30.0
 
-    async def upsert(
-        self, object_type: str, records: Sequence[CrmRecord], *, id_property: str = "email"
-    ) -> Outcome:
+    async def upsert(self, object_type: str, records: Sequence[CrmRecord], *, id_property: str = "email") -> Outcome:
         """Create or update up to 100 records.
 
         Accepted only if all were. Where some failed it is Refused, with their positions in

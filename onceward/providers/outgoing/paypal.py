@@ -82,9 +82,7 @@ class PayPal:
 
     async def capture_order(self, order_id: str, *, key: str) -> Outcome:
         """Take the money of an approved order; the reference is the capture id, also if taken before."""
-        outcome = await self._call(
-            "POST", f"/v2/checkout/orders/{quote(order_id, safe='')}/capture", {}, key=key
-        )
+        outcome = await self._call("POST", f"/v2/checkout/orders/{quote(order_id, safe='')}/capture", {}, key=key)
         if isinstance(outcome, Refused) and outcome.detail.get("issue") == "ORDER_ALREADY_CAPTURED":
             outcome = await self.get_order(order_id)
         if not isinstance(outcome, Accepted):
@@ -112,9 +110,7 @@ class PayPal:
             body["amount"] = {"currency_code": currency.upper(), "value": value}
         if note:
             body["note_to_payer"] = note[:255]
-        return await self._call(
-            "POST", f"/v2/payments/captures/{quote(capture_id, safe='')}/refund", body, key=key
-        )
+        return await self._call("POST", f"/v2/payments/captures/{quote(capture_id, safe='')}/refund", body, key=key)
 
     async def _call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, key: str | None = None
@@ -126,9 +122,7 @@ class PayPal:
             outcome = await self._call_once(method, path, body, key=key)
         return outcome
 
-    async def _call_once(
-        self, method: str, path: str, body: Mapping[str, Any] | None, *, key: str | None
-    ) -> Outcome:
+    async def _call_once(self, method: str, path: str, body: Mapping[str, Any] | None, *, key: str | None) -> Outcome:
         token = await self._access_token()
         if not isinstance(token, str):
             return token
@@ -193,9 +187,7 @@ def _judge_token(response: Response) -> Outcome:
     answer = read_json(response)
     if response.ok and answer.get("access_token"):
         return Accepted(None, answer)
-    return judge_failure(
-        response, repeatable=True, reason=said("PayPal gave no access token", answer.get("error"))
-    )
+    return judge_failure(response, repeatable=True, reason=said("PayPal gave no access token", answer.get("error")))
 
 
 def _first_capture(order: Mapping[str, Any]) -> dict[str, Any]:

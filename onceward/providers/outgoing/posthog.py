@@ -79,9 +79,7 @@ def judge(response: Response) -> Outcome:
         return Refused(said("PostHog quota is used up", limited), permanent=False, retry_after_s=3600.0)
     if response.ok:
         return Accepted()
-    return judge_failure(
-        response, repeatable=True, reason=said(f"HTTP {response.status}", answer.get("code"))
-    )
+    return judge_failure(response, repeatable=True, reason=said(f"HTTP {response.status}", answer.get("code")))
 
 
 def _written(event: PostHogEvent) -> dict[str, Any]:

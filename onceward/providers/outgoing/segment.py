@@ -87,9 +87,7 @@ def judge(response: Response) -> Outcome:
         return Accepted()
     if response.ok:
         return Unknown("Segment answered 200 without success")
-    return judge_failure(
-        response, repeatable=True, reason=said(f"HTTP {response.status}", answer.get("code"))
-    )
+    return judge_failure(response, repeatable=True, reason=said(f"HTTP {response.status}", answer.get("code")))
 
 
 def _fault(item: SegmentCall) -> str | None:

@@ -74,13 +74,9 @@ class Stripe:
             key=key,
         )
 
-    async def find_refund(
-        self, *, key: str, payment_intent: str | None = None, charge: str | None = None
-    ) -> Lookup:
+    async def find_refund(self, *, key: str, payment_intent: str | None = None, charge: str | None = None) -> Lookup:
         """The refund that was made under a key, however long ago."""
-        return await self._find(
-            "refunds", {"payment_intent": payment_intent, "charge": charge, "limit": 100}, key=key
-        )
+        return await self._find("refunds", {"payment_intent": payment_intent, "charge": charge, "limit": 100}, key=key)
 
     async def create_checkout_session(
         self,

@@ -53,9 +53,7 @@ class Twilio:
         if body is None and content_sid is None and not media_urls:
             raise ValueError("a message needs body, media_urls or content_sid")
         if body is not None and len(body) > MAX_BODY_CHARACTERS:
-            return Refused(
-                f"body has {len(body)} characters, Twilio takes {MAX_BODY_CHARACTERS}", permanent=True
-            )
+            return Refused(f"body has {len(body)} characters, Twilio takes {MAX_BODY_CHARACTERS}", permanent=True)
         if len(media_urls) > MAX_MEDIA:
             return Refused(f"message has {len(media_urls)} media, Twilio takes {MAX_MEDIA}", permanent=True)
         variables = write_json(dict(content_variables)).decode() if content_variables else None
@@ -80,9 +78,7 @@ class Twilio:
             timeout_s=self.timeout_s,
         )
 
-    async def find_message(
-        self, *, to: str, body: str, sent_after: datetime, from_: str | None = None
-    ) -> Lookup:
+    async def find_message(self, *, to: str, body: str, sent_after: datetime, from_: str | None = None) -> Lookup:
         """The message with this text to this number since a time, whatever became of it.
 
         Two equal texts to one number within the time cannot be told apart: the newer counts as found.

@@ -92,14 +92,10 @@ class WebPush:
     ) -> Outcome:
         """Push once; the key becomes the topic. Refused with `detail["gone"]`: delete the subscription."""
         if not 0 < len(payload) <= MAX_PLAIN_BYTES:
-            return Refused(
-                f"payload has {len(payload)} bytes, Web Push takes 1 to {MAX_PLAIN_BYTES}", permanent=True
-            )
+            return Refused(f"payload has {len(payload)} bytes, Web Push takes 1 to {MAX_PLAIN_BYTES}", permanent=True)
         try:
             body = encrypt(subscription, payload)
-            authorization = self._vapid.header(
-                subscription.endpoint, subject=self._subject, now_epoch_s=time.time()
-            )
+            authorization = self._vapid.header(subscription.endpoint, subject=self._subject, now_epoch_s=time.time())
         except Exception as error:
             # Keys that are no points on the curve, an endpoint that is no URL: the browser's data is broken.
             return Refused(f"subscription is not usable ({error.__class__.__name__})", permanent=True)

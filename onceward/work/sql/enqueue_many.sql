@@ -1,12 +1,12 @@
 -- Insert jobs without unique keys: two inserts, one statement, ids in the order of the input.
 with input as materialized (
     select nextval('onceward.ids') as id, i.*
-      from unnest($1::text[], $2::jsonb[], $3::text[], $4::timestamptz[], $5::float8[], $6::int[], $7::uuid[], $8::bigint[])
+      from unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::float8[], $6::int[], $7::uuid[], $8::bigint[])
            with ordinality as i (task, args, queue, run_at, delay_s, boost_s, organization_id, caused_by, n)
      order by n
 ), bodies as (
     insert into onceward.jobs (id, organization_id, task, args, caused_by)
-    select id, organization_id, task, args, caused_by from input
+    select id, organization_id, task, args::jsonb, caused_by from input
 )
 insert into onceward.work (id, organization_id, kind, task, queue, sort_at)
 select id, organization_id, 'job', task, queue,

@@ -1,0 +1,31 @@
+"""One primitive for seats, cohort places, invites and waitlist offers: claims on pools that cannot be oversold."""
+
+from onceward.capacity.checks import CHECKS
+from onceward.capacity.claims import claim, convert, extend, held_by, release
+from onceward.capacity.errors import CapacityError, PoolExists, Refused, UnknownClaim, UnknownPool, UnknownUnit
+from onceward.capacity.model import Claim, Claimed, Pool, Refusal, Want
+from onceward.capacity.pools import look, open_pool, reap, resize
+
+__all__ = [
+    "CHECKS",
+    "CapacityError",
+    "Claim",
+    "Claimed",
+    "Pool",
+    "PoolExists",
+    "Refusal",
+    "Refused",
+    "UnknownClaim",
+    "UnknownPool",
+    "UnknownUnit",
+    "Want",
+    "claim",
+    "convert",
+    "extend",
+    "held_by",
+    "look",
+    "open_pool",
+    "reap",
+    "release",
+    "resize",
+]

@@ -1,0 +1,66 @@
+"""Recount every pool from its claims and name every difference. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from onceward.db import Connection
+
+Check = tuple[str, Callable[[Connection], Awaitable[list[str]]]]
+
+LIMIT = 100
+"""How many differences of one kind are named."""
+
+COUNTERS = """
+select format('pool %s (%s): %s held and %s sold recorded, claims give %s and %s',
+              p.id, p.key, p.held, p.sold, coalesce(c.held, 0), coalesce(c.sold, 0))
+from onceward.capacity_pools p
+left join (
+    select pool_id, sum(quantity) filter (where state = 'held') as held,
+           sum(quantity) filter (where state = 'sold') as sold
+    from onceward.capacity_claims where state in ('held', 'sold') group by pool_id
+) c on c.pool_id = p.id
+where p.held <> coalesce(c.held, 0) or p.sold <> coalesce(c.sold, 0)
+limit $1
+"""
+OVERSOLD = """
+select format('pool %s (%s): %s given out, capacity %s', p.id, p.key, sum(c.quantity), p.capacity)
+from onceward.capacity_pools p
+join onceward.capacity_claims c on c.pool_id = p.id and c.state in ('held', 'sold')
+where p.capacity is not null
+group by p.id, p.key, p.capacity, p.kept
+having sum(c.quantity) > greatest(p.capacity, p.kept)
+limit $1
+"""
+UNITS = """
+select format('pool %s: unit %s is live %s times', pool_id, unit, count(*))
+from onceward.capacity_claims
+where unit is not null and state in ('held', 'sold')
+group by pool_id, unit
+having count(*) > 1
+limit $1
+"""
+GUARDS = """
+select format('capacity_claims: trigger %s is missing or switched off', t.guard)
+from (values ('counted_in'), ('counted_over'), ('never_deleted')) as t (guard)
+where not exists (
+    select from pg_trigger g
+    where g.tgrelid = 'onceward.capacity_claims'::regclass and g.tgname = t.guard and g.tgenabled in ('O', 'A'))
+limit $1
+"""
+
+
+def _finds_nothing(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
+    async def look(conn: Connection) -> list[str]:
+        return [row[0] for row in await conn.fetch(query, LIMIT)]
+
+    return look
+
+
+CHECKS: tuple[Check, ...] = (
+    ("capacity: pools count what their claims are", _finds_nothing(COUNTERS)),
+    ("capacity: nothing is given out beyond its capacity", _finds_nothing(OVERSOLD)),
+    ("capacity: a unit has one live claim", _finds_nothing(UNITS)),
+    ("capacity: the counting triggers are on", _finds_nothing(GUARDS)),
+)
+"""Each with the sentence that must hold. They look at all organizations, so they run as the engine."""

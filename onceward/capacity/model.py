@@ -1,0 +1,90 @@
+"""Pools, wants, claims and refusals as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+State = Literal["held", "sold", "released", "expired"]
+Reason = Literal["full", "closed", "taken", "released"]
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """`quantity` places of a pool, or one named unit of it."""
+
+    pool: str
+    quantity: int = 1
+    unit: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.quantity, bool) or not isinstance(self.quantity, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError(f"quantity of {self.pool!r} is {self.quantity!r}: give a whole number")
+        if not 1 <= self.quantity <= 2**31 - 1:
+            raise ValueError(f"quantity of {self.pool!r} is {self.quantity}: it must be 1 or more")
+        if self.unit is not None and self.quantity != 1:
+            raise ValueError(
+                f"unit {self.unit!r} of {self.pool!r} is one: quantity must be 1, not {self.quantity}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """`capacity` None is unlimited, 0 is closed. `held` counts holds that have not expired."""
+
+    id: int
+    key: str
+    capacity: int | None
+    held: int
+    sold: int
+    named: bool
+
+    @property
+    def free(self) -> int | None:
+        """Places left; None when unlimited. Never negative, also after the capacity was lowered."""
+        return None if self.capacity is None else max(0, self.capacity - self.held - self.sold)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    id: int
+    pool: str
+    unit: str | None
+    quantity: int
+    holder: str
+    state: State
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """`ids` are what `extend`, `convert` and `release` take; `until` is None for what is sold."""
+
+    ids: tuple[int, ...]
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One thing that could not be had. `until`: when enough holds will have ended; None when waiting does not help."""
+
+    pool: str
+    unit: str | None
+    reason: Reason
+    wanted: int
+    free: int
+    until: datetime | None
+
+    def __str__(self) -> str:
+        what = f"unit {self.unit} of {self.pool}" if self.unit is not None else f"{self.wanted} of {self.pool}"
+        match self.reason:
+            case "taken":
+                return f"{what} is " + ("sold" if self.until is None else f"held until {self.until:%Y-%m-%d %H:%M:%S}")
+            case "released":
+                return f"{what} was released: claim it anew"
+            case "closed":
+                return f"{self.pool} is closed"
+            case "full":
+                wait = "" if self.until is None else f", enough holds end by {self.until:%Y-%m-%d %H:%M:%S}"
+                return f"{what} wanted, {self.free} free{wait}"

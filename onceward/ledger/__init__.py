@@ -1,0 +1,49 @@
+"""Double entry: every entry debits one account and credits another, nothing is changed, all can be recomputed."""
+
+from onceward.ledger.accounts import balance, open_account, statement, trial_balance
+from onceward.ledger.checkpoint import checkpoint
+from onceward.ledger.checks import CHECKS, check
+from onceward.ledger.errors import (
+    AccountDiffers,
+    Insufficient,
+    InvalidEntry,
+    KeyConflict,
+    LedgerError,
+    NotPossible,
+    OverDrawn,
+    UnknownAccount,
+    UnknownJournal,
+)
+from onceward.ledger.journals import post, reverse, settle, void
+from onceward.ledger.model import Account, Balance, Entry, Journal, Kind, Line, Part, TrialBalance
+
+__all__ = [
+    "CHECKS",
+    "Account",
+    "AccountDiffers",
+    "Balance",
+    "Entry",
+    "Insufficient",
+    "InvalidEntry",
+    "Journal",
+    "KeyConflict",
+    "Kind",
+    "LedgerError",
+    "Line",
+    "NotPossible",
+    "OverDrawn",
+    "Part",
+    "TrialBalance",
+    "UnknownAccount",
+    "UnknownJournal",
+    "balance",
+    "check",
+    "checkpoint",
+    "open_account",
+    "post",
+    "reverse",
+    "settle",
+    "statement",
+    "trial_balance",
+    "void",
+]

@@ -1,0 +1,109 @@
+"""Open accounts and read them: balance, statement, trial balance. Reading takes no locks."""
+
+from __future__ import annotations
+
+from typing import Any, cast, get_args
+
+from onceward.db import Transaction
+from onceward.ledger.errors import InvalidEntry, UnknownAccount, named_errors
+from onceward.ledger.model import Account, Balance, Kind, Line, TrialBalance, checked_code, checked_currency
+
+OPEN = "select onceward.ledger_open($1, $2, $3, $4, $5)"
+BALANCE = "select * from onceward.ledger_balances where organization_id = $1 and code = $2 and currency = $3"
+BALANCES = """
+select * from onceward.ledger_balances
+where organization_id = $1 and ($2::text is null or currency = $2)
+order by currency, code
+"""
+STATEMENT = """
+with account as (
+    select id, debit_normal from onceward.ledger_accounts where organization_id = $1 and code = $2 and currency = $3
+), lines as (
+    select e.id, e.journal_id, e.credit_id as other, e.amount * case when a.debit_normal then 1 else -1 end as amount
+    from account a join onceward.ledger_entries e on e.debit_id = a.id and not e.pending
+    union all
+    select e.id, e.journal_id, e.debit_id, e.amount * case when a.debit_normal then -1 else 1 end
+    from account a join onceward.ledger_entries e on e.credit_id = a.id and not e.pending
+), page as (
+    select * from lines where id > $4 order by id limit $5
+), opening as (
+    select coalesce(sum(amount), 0) as balance from lines where id <= $4
+)
+select p.id, p.journal_id, j.kind, j.key, j.memo, o.code as other, p.amount, j.created_at, j.caused_by,
+       (select balance from opening) + sum(p.amount) over (order by p.id) as balance
+from page p
+join onceward.ledger_journals j on j.id = p.journal_id
+join onceward.ledger_accounts o on o.id = p.other
+order by p.id
+"""
+
+
+async def open_account(
+    tx: Transaction, code: str, *, currency: str, kind: Kind, bounded: bool = False, name: str | None = None
+) -> Account:
+    """Open an account, or find it again. `bounded`: it may not fall below zero, and posting to it waits its turn."""
+    if kind not in get_args(Kind):
+        raise InvalidEntry(f"kind {kind!r} of account {code!r} is not one of {', '.join(get_args(Kind))}")
+    with named_errors():
+        found = await tx.fetchval(OPEN, checked_code(code), checked_currency(currency), kind, bounded, name)
+    return Account(cast(int, found), code, currency, kind, bounded, name)
+
+
+async def balance(tx: Transaction, code: str, *, currency: str) -> Balance:
+    """What the account holds now: the checkpoint and all posted entries after it."""
+    row = await tx.fetchrow(BALANCE, tx.organization, checked_code(code), checked_currency(currency))
+    if row is None:
+        raise UnknownAccount(f"no such account: {code} in {currency}")
+    return _balance(row)
+
+
+async def trial_balance(tx: Transaction, *, currency: str | None = None) -> list[TrialBalance]:
+    """All accounts of the organization, one trial balance for each currency."""
+    rows = await tx.fetch(BALANCES, tx.organization, currency)
+    by_currency: dict[str, list[Balance]] = {}
+    for row in rows:
+        by_currency.setdefault(row["currency"], []).append(_balance(row))
+    return [TrialBalance(currency, tuple(accounts)) for currency, accounts in by_currency.items()]
+
+
+async def statement(tx: Transaction, code: str, *, currency: str, after: int = 0, limit: int = 100) -> list[Line]:
+    """Posted entries in order with the running balance; `after` is the last `entry_id` of the page before."""
+    if limit < 1:
+        raise InvalidEntry(f"limit is {limit}: it must be 1 or more")
+    found = await tx.fetchval(
+        "select 1 from onceward.ledger_accounts where organization_id = $1 and code = $2 and currency = $3",
+        tx.organization,
+        checked_code(code),
+        checked_currency(currency),
+    )
+    if found is None:
+        raise UnknownAccount(f"no such account: {code} in {currency}")
+    rows = await tx.fetch(STATEMENT, tx.organization, code, currency, after, limit)
+    return [
+        Line(
+            entry_id=row["id"],
+            journal_id=row["journal_id"],
+            journal_kind=row["kind"],
+            key=row["key"],
+            memo=row["memo"],
+            other=row["other"],
+            amount=row["amount"],
+            balance=int(row["balance"]),
+            at=row["created_at"],
+            caused_by=row["caused_by"],
+        )
+        for row in rows
+    ]
+
+
+def _balance(row: Any) -> Balance:
+    return Balance(
+        code=row["code"],
+        currency=row["currency"],
+        kind=row["kind"],
+        debits=int(row["debits"]),
+        credits=int(row["credits"]),
+        balance=int(row["balance"]),
+        pending_debits=int(row["pending_debits"]),
+        pending_credits=int(row["pending_credits"]),
+    )

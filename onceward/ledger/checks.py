@@ -1,0 +1,134 @@
+"""Recompute the whole ledger from its entries and name every difference. Reads only; one pass over the entries each."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from onceward.db import Connection, Transaction
+
+Check = tuple[str, Callable[[Connection], Awaitable[list[str]]]]
+
+LIMIT = 100
+"""How many differences of one kind are named; a ledger that is wrong everywhere need not say so a million times."""
+
+BALANCED = """
+select format('organization %s, %s: debits %s, credits %s', organization_id, currency, sum(debits), sum(credits))
+from onceward.ledger_balances
+group by organization_id, currency
+having sum(debits) <> sum(credits)
+limit $1
+"""
+ENTRIES = """
+select format('entry %s of journal %s: accounts of another organization or currency, or an impossible amount',
+              e.id, e.journal_id)
+from onceward.ledger_entries e
+left join onceward.ledger_journals j on j.id = e.journal_id and j.organization_id = e.organization_id
+left join onceward.ledger_accounts d
+    on d.id = e.debit_id and d.organization_id = e.organization_id and d.currency = e.currency
+left join onceward.ledger_accounts c
+    on c.id = e.credit_id and c.organization_id = e.organization_id and c.currency = e.currency
+where j.id is null or d.id is null or c.id is null or e.amount < 1 or e.debit_id = e.credit_id
+   or e.pending <> (j.kind = 'pending') or (e.origin is not null) <> (j.about is not null)
+limit $1
+"""
+JOURNALS = """
+select format('journal %s says %s entries of %s, has %s of %s',
+              j.id, j.entries, j.total, coalesce(e.n, 0), coalesce(e.total, 0))
+from onceward.ledger_journals j
+left join (
+    select journal_id, count(*) as n, sum(amount) as total from onceward.ledger_entries group by journal_id
+) e on e.journal_id = j.id
+where j.entries <> coalesce(e.n, 0) or j.total <> coalesce(e.total, 0)
+limit $1
+"""
+CHECKPOINTS = """
+with sums as (
+    select account_id, sum(debit) as debits, sum(credit) as credits
+    from (
+        select debit_id as account_id, amount as debit, 0 as credit
+        from onceward.ledger_entries, onceward.ledger_horizon where id <= through and not pending
+        union all
+        select credit_id, 0, amount
+        from onceward.ledger_entries, onceward.ledger_horizon where id <= through and not pending
+    ) legs
+    group by account_id
+)
+select format('account %s: checkpoint %s / %s, entries %s / %s', coalesce(c.account_id, s.account_id),
+              c.debits, c.credits, s.debits, s.credits)
+from onceward.ledger_checkpoints c
+full join sums s on s.account_id = c.account_id
+where (c.debits, c.credits) is distinct from (s.debits, s.credits)
+limit $1
+"""
+DRAWN = """
+with drawn as (
+    select origin, sum(amount) as amount from onceward.ledger_entries where origin is not null group by origin
+)
+select format('entry %s of %s: %s drawn by reversals or settlement, %s recorded',
+              coalesce(r.entry_id, d.origin), r.amount, coalesce(d.amount, 0), r.drawn)
+from onceward.ledger_drawn r
+full join drawn d on d.origin = r.entry_id
+where r.drawn is distinct from d.amount or r.drawn > r.amount
+limit $1
+"""
+PENDING = """
+with open as (
+    select id from onceward.ledger_journals j
+    where kind = 'pending'
+      and not exists (select from onceward.ledger_journals e where e.about = j.id and e.kind in ('settlement', 'void'))
+)
+select format('journal %s is %s', coalesce(p.journal_id, o.id),
+              case when o.id is null then 'listed as pending, but has ended' else 'pending, but not listed' end)
+from onceward.ledger_pending p
+full join open o on o.id = p.journal_id
+where p.journal_id is null or o.id is null
+limit $1
+"""
+BOUNDS = """
+with expected as (
+    select account_id, balance,
+           case when kind in ('asset', 'expense') then pending_credits else pending_debits end as reserved
+    from onceward.ledger_balances where bounded
+)
+select format('bounded account %s: %s less %s reserved recorded, entries give %s less %s',
+              coalesce(b.account_id, e.account_id), b.balance, b.reserved, e.balance, e.reserved)
+from onceward.ledger_bounds b
+full join expected e on e.account_id = b.account_id
+where (b.balance, b.reserved) is distinct from (e.balance, e.reserved) or b.balance < b.reserved
+limit $1
+"""
+GUARDS = """
+select format('%s: trigger %s is missing or switched off', t.name, t.guard)
+from (values ('ledger_journals', 'append_only'), ('ledger_entries', 'append_only'), ('ledger_entries', 'drawn_on'),
+             ('ledger_accounts', 'append_only'), ('ledger_accounts', 'never_deleted')) as t (name, guard)
+where not exists (
+    select from pg_trigger g
+    where g.tgrelid = to_regclass('onceward.' || t.name) and g.tgname = t.guard and g.tgenabled in ('O', 'A'))
+limit $1
+"""
+
+
+def _finds_nothing(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
+    async def look(conn: Connection) -> list[str]:
+        return [row[0] for row in await conn.fetch(query, LIMIT)]
+
+    return look
+
+
+CHECKS: tuple[Check, ...] = (
+    ("ledger: debits equal credits in every organization and currency", _finds_nothing(BALANCED)),
+    ("ledger: entries stay within one organization and currency", _finds_nothing(ENTRIES)),
+    ("ledger: journals have all their entries", _finds_nothing(JOURNALS)),
+    ("ledger: checkpoints are the sums of their entries", _finds_nothing(CHECKPOINTS)),
+    ("ledger: reversals and settlements stay within their originals", _finds_nothing(DRAWN)),
+    ("ledger: what is pending has not ended", _finds_nothing(PENDING)),
+    ("ledger: bounded accounts are what their entries give, and not below zero", _finds_nothing(BOUNDS)),
+    ("ledger: entries, journals and accounts cannot be changed", _finds_nothing(GUARDS)),
+)
+"""Each with the sentence that must hold. They look at all organizations, so they run as the engine."""
+
+
+async def check(conn: Connection | Transaction) -> list[str]:
+    """Recompute everything; returns what is wrong, each line naming the rule and the row. Empty: all is well."""
+    connection = conn.conn if isinstance(conn, Transaction) else conn
+    return [f"{rule}: {finding}" for rule, look in CHECKS for finding in await look(connection)]

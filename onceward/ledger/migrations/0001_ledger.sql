@@ -1,0 +1,205 @@
+-- Ledger: accounts, journals and their entries. An entry names one debit and one credit, so nothing can be out of balance.
+
+create table onceward.ledger_accounts (
+    id bigint not null default nextval('onceward.ids'),
+    organization_id uuid not null default onceward.organization(),
+    code text not null check (code ~ '^[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}$'),
+    currency text not null check (currency ~ '^[A-Z]{3}$'),
+    kind text not null check (kind in ('asset', 'liability', 'equity', 'revenue', 'expense')),
+    name text,
+    bounded boolean not null default false,       -- its balance may not fall below zero; posting to it takes a lock
+    debit_normal boolean not null generated always as (kind in ('asset', 'expense')) stored,
+    caused_by bigint,
+    created_at timestamptz not null default onceward.now(),
+    primary key (id, organization_id, currency),  -- what entries refer to: another organization or currency cannot match
+    unique (organization_id, code, currency)
+);
+select onceward.protect('onceward.ledger_accounts');
+
+create table onceward.ledger_journals (
+    id bigint not null default nextval('onceward.ids'),
+    organization_id uuid not null,
+    key text not null check (length(key) between 1 and 200),
+    kind text not null check (kind in ('posted', 'pending', 'settlement', 'void', 'reversal')),
+    about bigint,                                 -- the journal that is settled, voided or reversed
+    body bytea not null,                          -- digest of what was asked under the key
+    entries int not null check ((entries = 0) = (kind = 'void')),
+    total numeric not null,                       -- count and sum are kept here so that a missing entry is found
+    memo text,
+    caused_by bigint,
+    created_at timestamptz not null default onceward.now(),
+    primary key (id, organization_id),
+    unique (organization_id, key),
+    foreign key (about, organization_id) references onceward.ledger_journals (id, organization_id),
+    check ((about is null) = (kind in ('posted', 'pending')))
+);
+create unique index ledger_pending_ends_once on onceward.ledger_journals (about) where kind in ('settlement', 'void');
+create index ledger_journals_reversals on onceward.ledger_journals (about) where kind = 'reversal';
+create index ledger_journals_caused_by on onceward.ledger_journals (caused_by) where caused_by is not null;
+select onceward.protect('onceward.ledger_journals');
+
+create sequence onceward.ledger_entry_ids;
+
+create table onceward.ledger_entries (
+    journal_id bigint not null,
+    id bigint not null default nextval('onceward.ledger_entry_ids'),
+    organization_id uuid not null,
+    debit_id bigint not null,
+    credit_id bigint not null,
+    amount bigint not null,
+    currency text not null,
+    pending boolean not null,
+    origin bigint,                                -- the entry that this one settles or reverses
+    primary key (journal_id, id),
+    constraint ledger_amount_in_range check (amount between 1 and 9007199254740991),
+    constraint ledger_two_accounts check (debit_id <> credit_id),
+    constraint ledger_own_journal foreign key (journal_id, organization_id)
+        references onceward.ledger_journals (id, organization_id),
+    constraint ledger_own_debit foreign key (debit_id, organization_id, currency)
+        references onceward.ledger_accounts (id, organization_id, currency),
+    constraint ledger_own_credit foreign key (credit_id, organization_id, currency)
+        references onceward.ledger_accounts (id, organization_id, currency)
+);
+comment on constraint ledger_amount_in_range on onceward.ledger_entries is
+    'Minor units; the upper end is what every JSON reader keeps exactly.';
+create index ledger_entries_debit on onceward.ledger_entries (debit_id, id);
+create index ledger_entries_credit on onceward.ledger_entries (credit_id, id);
+create index ledger_entries_by_id on onceward.ledger_entries using brin (id);
+select onceward.protect('onceward.ledger_entries');
+
+-- Derived, and recomputed by `onceward ledger check`. ------------------------------------------------------------------
+
+create table onceward.ledger_pending (
+    journal_id bigint primary key,
+    organization_id uuid not null,
+    foreign key (journal_id, organization_id) references onceward.ledger_journals (id, organization_id)
+);
+comment on table onceward.ledger_pending is 'Pending journals that are neither settled nor voided yet.';
+select onceward.protect('onceward.ledger_pending');
+
+create table onceward.ledger_drawn (
+    entry_id bigint primary key,
+    organization_id uuid not null,
+    amount bigint not null,
+    drawn bigint not null,
+    constraint ledger_not_overdrawn check (drawn between 1 and amount)
+);
+comment on table onceward.ledger_drawn is
+    'How much of an entry has been reversed (or, if it was pending, settled): the check bounds it at every isolation level.';
+select onceward.protect('onceward.ledger_drawn');
+
+create table onceward.ledger_bounds (
+    account_id bigint primary key,
+    organization_id uuid not null,
+    balance bigint not null default 0,
+    reserved bigint not null default 0 check (reserved >= 0),
+    constraint ledger_not_below_zero check (balance - reserved >= 0)
+) with (fillfactor = 50);
+comment on table onceward.ledger_bounds is 'One row for each bounded account, locked by those who post to it. Others have none.';
+select onceward.protect('onceward.ledger_bounds');
+
+create table onceward.ledger_horizon (
+    one boolean primary key default true check (one),
+    through bigint not null default 0,            -- entries up to this id are in the checkpoints, and no more can appear
+    proposed bigint,
+    barrier xid8                                  -- once every transaction older than this is over, `proposed` is safe
+);
+insert into onceward.ledger_horizon default values;
+grant select on onceward.ledger_horizon to onceward_app, onceward_engine;
+
+create table onceward.ledger_checkpoints (
+    account_id bigint primary key,
+    organization_id uuid not null,
+    debits numeric not null,
+    credits numeric not null
+);
+comment on table onceward.ledger_checkpoints is 'Sums of each account''s posted entries up to the horizon.';
+select onceward.protect('onceward.ledger_checkpoints');
+
+-- Read freely, written through functions only. -------------------------------------------------------------------------
+
+revoke insert, update, delete on onceward.ledger_accounts, onceward.ledger_journals, onceward.ledger_entries,
+    onceward.ledger_pending, onceward.ledger_drawn, onceward.ledger_bounds, onceward.ledger_checkpoints
+    from onceward_app, onceward_engine;
+
+create function onceward.ledger_refuse_change() returns trigger
+    language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    raise exception '% is append-only: reverse the journal instead of changing it', tg_table_name using errcode = 'OW101';
+end
+$$;
+create trigger append_only before update or delete or truncate on onceward.ledger_journals
+    for each statement execute function onceward.ledger_refuse_change();
+create trigger append_only before update or delete or truncate on onceward.ledger_entries
+    for each statement execute function onceward.ledger_refuse_change();
+
+create function onceward.ledger_refuse_account_change() returns trigger
+    language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    raise exception 'an account keeps its code, currency, kind and bound for ever; only its name may change'
+        using errcode = 'OW101';
+end
+$$;
+create trigger append_only before update of id, organization_id, code, currency, kind, bounded
+    on onceward.ledger_accounts
+    for each statement execute function onceward.ledger_refuse_account_change();
+create trigger never_deleted before delete or truncate on onceward.ledger_accounts
+    for each statement execute function onceward.ledger_refuse_account_change();
+
+create function onceward.ledger_draw_on() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    source onceward.ledger_entries;
+    how text;
+begin
+    select e.* into source
+    from onceward.ledger_journals j
+    join onceward.ledger_entries e on e.journal_id = j.about and e.id = new.origin
+    where j.id = new.journal_id and j.organization_id = new.organization_id;
+    select kind into how from onceward.ledger_journals where id = new.journal_id;
+    if source.id is null or source.currency <> new.currency or new.pending
+       or (how = 'settlement' and (source.debit_id, source.credit_id, source.pending)
+                                   is distinct from (new.debit_id, new.credit_id, true))
+       or (how = 'reversal' and (source.debit_id, source.credit_id, source.pending)
+                                 is distinct from (new.credit_id, new.debit_id, false))
+       or how not in ('settlement', 'reversal') then
+        raise exception 'entry % of journal % does not mirror entry %', new.id, new.journal_id, new.origin
+            using errcode = 'OW102';
+    end if;
+    insert into onceward.ledger_drawn as d (entry_id, organization_id, amount, drawn)
+    values (source.id, source.organization_id, source.amount, new.amount)
+    on conflict (entry_id) do update set drawn = d.drawn + excluded.drawn;
+    return null;
+end
+$$;
+create trigger drawn_on after insert on onceward.ledger_entries
+    for each row when (new.origin is not null) execute function onceward.ledger_draw_on();
+revoke all on function onceward.ledger_refuse_change(), onceward.ledger_refuse_account_change(),
+    onceward.ledger_draw_on() from public;
+
+-- Balances: checkpoint + later entries. --------------------------------------------------------------------------------
+
+create view onceward.ledger_balances with (security_invoker = true) as
+select a.id as account_id, a.organization_id, a.code, a.currency, a.kind, a.name, a.bounded,
+       s.debits, s.credits, p.debits as pending_debits, p.credits as pending_credits,
+       case when a.debit_normal then s.debits - s.credits else s.credits - s.debits end as balance
+from onceward.ledger_accounts a
+cross join onceward.ledger_horizon h
+left join onceward.ledger_checkpoints c on c.account_id = a.id
+cross join lateral (
+    select coalesce(c.debits, 0) + coalesce((
+               select sum(e.amount) from onceward.ledger_entries e
+               where e.debit_id = a.id and e.id > h.through and not e.pending), 0) as debits,
+           coalesce(c.credits, 0) + coalesce((
+               select sum(e.amount) from onceward.ledger_entries e
+               where e.credit_id = a.id and e.id > h.through and not e.pending), 0) as credits
+) s
+cross join lateral (
+    select coalesce(sum(e.amount) filter (where e.debit_id = a.id), 0) as debits,
+           coalesce(sum(e.amount) filter (where e.credit_id = a.id), 0) as credits
+    from onceward.ledger_pending o
+    join onceward.ledger_entries e on e.journal_id = o.journal_id
+    where o.organization_id = a.organization_id and a.id in (e.debit_id, e.credit_id)
+) p;
+comment on view onceward.ledger_balances is 'Every account with what was posted to it and what is pending.';
+grant select on onceward.ledger_balances to onceward_app, onceward_engine;

@@ -1,0 +1,109 @@
+"""Sinks for analytics, which drop repeats and what breaks their limits as quietly as the services do."""
+
+from typing import Any, cast
+
+import orjson
+from aiohttp import web
+
+from .server import Simulator, answer, part, parts, read_object
+
+Json = dict[str, Any]
+
+
+class Ga4Simulator(Simulator):
+    """Keeps `events`; says 204 to everything, also to what it drops."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[Json] = []
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post("/mp/collect", self._collect)]
+
+    async def _collect(self, request: web.Request) -> web.Response:
+        body = await read_object(request)
+        events = parts(body, "events")
+        known = request.query.get("measurement_id") and request.query.get("api_secret")
+        if known and body.get("client_id") and len(events) <= 25:
+            self.events += [{**event, "client_id": body["client_id"]} for event in events]
+        return web.Response(status=204)
+
+
+class MixpanelSimulator(Simulator):
+    """Keeps `events`, each (event, time, person, insert id) once; strict about those without one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[Json] = []
+        self._seen: set[tuple[Any, ...]] = set()
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post("/import", self._import)]
+
+    async def _import(self, request: web.Request) -> web.Response:
+        if not request.headers.get("Authorization", "").startswith("Basic "):
+            return answer({"code": 401, "error": "Invalid credentials"}, status=401)
+        events = cast("list[Json]", orjson.loads(await request.read()))
+        failed = [
+            {"index": index, "message": "'properties.$insert_id' is invalid"}
+            for index, event in enumerate(events)
+            if not event.get("event") or not 0 < len(str(event["properties"].get("$insert_id", ""))) <= 36
+        ]
+        bad = {item["index"] for item in failed}
+        for index, event in enumerate(events):
+            properties: Json = event["properties"]
+            names = ("time", "distinct_id", "$insert_id")
+            identity = (event.get("event"), *(properties.get(name) for name in names))
+            if index not in bad and identity not in self._seen:
+                self._seen.add(identity)
+                self.events.append(event)
+        if failed:
+            return answer(
+                {"code": 400, "error": "some data points failed validation", "failed_records": failed}, status=400
+            )
+        return answer({"code": 200, "num_records_imported": len(events), "status": "OK"})
+
+
+class SegmentSimulator(Simulator):
+    """Keeps `calls`, each messageId once; a batch that is too large in number is dropped behind a 200."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Json] = []
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post("/v1/batch", self._batch)]
+
+    async def _batch(self, request: web.Request) -> web.Response:
+        if not request.headers.get("Authorization", "").startswith("Basic "):
+            return answer({"success": False, "code": "unauthorized"}, status=401)
+        batch = parts(await read_object(request), "batch")
+        seen = {call["messageId"] for call in self.calls}
+        if len(batch) <= 2500:
+            self.calls += [call for call in batch if call["messageId"] not in seen]
+        return answer({"success": True})
+
+
+class PostHogSimulator(Simulator):
+    """Keeps `events`, each uuid once; what has no name or person is dropped behind a 200."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[Json] = []
+        self.quota_is_used_up = False
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post("/batch/", self._batch)]
+
+    async def _batch(self, request: web.Request) -> web.Response:
+        body = await read_object(request)
+        if not body.get("api_key"):
+            return answer({"type": "authentication_error", "code": "invalid_api_key"}, status=401)
+        if self.quota_is_used_up:
+            return answer({"status": "Ok", "quota_limited": ["events"]})
+        seen = {event["uuid"] for event in self.events}
+        for event in parts(body, "batch"):
+            named = event.get("event") and part(event, "properties").get("distinct_id")
+            if named and event.get("uuid") not in seen:
+                self.events.append(event)
+        return answer({"status": "Ok"})

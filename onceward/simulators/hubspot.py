@@ -1,0 +1,56 @@
+"""HubSpot: records upserted by a unique property; a batch may fail in part, and then says 207."""
+
+from typing import Any
+
+from aiohttp import web
+
+from .server import Simulator, answer, parts, read_object
+
+Json = dict[str, Any]
+
+
+class HubSpotSimulator(Simulator):
+    """`records` by object type and unique value; those named in `invalid` are refused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: dict[str, dict[str, Json]] = {}
+        self.invalid: set[str] = set()
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post("/crm/v3/objects/{type}/batch/upsert", self._upsert)]
+
+    def failure(self, status: int) -> web.Response:
+        category = "RATE_LIMITS" if status == 429 else "INTERNAL"
+        return answer({"status": "error", "category": category, "message": "Simulated"}, status=status)
+
+    async def _upsert(self, request: web.Request) -> web.Response:
+        if not request.headers.get("Authorization", "").startswith("Bearer "):
+            return answer({"status": "error", "category": "INVALID_AUTHENTICATION"}, status=401)
+        inputs = parts(await read_object(request), "inputs")
+        if not 1 <= len(inputs) <= 100:
+            return answer({"status": "error", "category": "VALIDATION_ERROR"}, status=400)
+        kept = self.records.setdefault(request.match_info["type"], {})
+        results: list[Json] = []
+        errors: list[Json] = []
+        for item in inputs:
+            if item["id"] in self.invalid:
+                errors.append(_error(item))
+                continue
+            is_new = item["id"] not in kept
+            record = kept.setdefault(item["id"], {"id": str(1000 + len(kept)), "properties": {}})
+            record["properties"].update({item["idProperty"]: item["id"], **item["properties"]})
+            results.append({**record, "new": is_new, "objectWriteTraceId": item.get("objectWriteTraceId")})
+        done: Json = {"status": "COMPLETE", "results": results}
+        if errors:
+            done |= {"numErrors": len(errors), "errors": errors}
+        return answer(done, status=207 if errors else 200)
+
+
+def _error(item: Json) -> Json:
+    return {
+        "status": "error",
+        "category": "VALIDATION_ERROR",
+        "message": "Simulated: a property is not valid",
+        "context": {"objectWriteTraceId": [item.get("objectWriteTraceId")]},
+    }

@@ -1,0 +1,76 @@
+"""The pages on which a person pays in the simulators of Stripe and PayPal."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+# Currencies without a minor unit, of those a demonstration is likely to use.
+_WHOLE = frozenset({"jpy", "krw", "clp", "vnd", "isk"})
+
+_templates = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "pages"), autoescape=True, undefined=StrictUndefined
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing that is paid for."""
+
+    name: str
+    quantity: int
+    amount: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way in which the simulated payment can go."""
+
+    value: str
+    title: str
+    hint: str
+
+
+def written_amount(amount_minor: int, currency: str) -> str:
+    code = currency.upper()
+    if currency.lower() in _WHOLE:
+        return f"{amount_minor:,} {code}"
+    return f"{amount_minor // 100:,}.{amount_minor % 100:02d} {code}"
+
+
+def payment_page(
+    *,
+    service: str,
+    total: str,
+    lines: Sequence[Line],
+    choices: Sequence[Choice],
+    email: str | None,
+    cancel_url: str | None,
+    state: str,
+    message: str | None = None,
+    status: int = 200,
+) -> web.Response:
+    """`state` is open, done or closed; only an open payment has buttons."""
+    text = _templates.get_template("payment.html").render(
+        service=service,
+        total=total,
+        lines=lines,
+        choices=choices,
+        email=email,
+        cancel_url=cancel_url,
+        state=state,
+        message=message,
+    )
+    return web.Response(
+        text=text,
+        status=status,
+        content_type="text/html",
+        headers={
+            "Cache-Control": "no-store",
+            # No script and nothing from elsewhere: the page is one file.
+            "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+            "Referrer-Policy": "no-referrer",
+        },
+    )

@@ -1,0 +1,306 @@
+"""Stripe: idempotent creates, refunds bounded by their charge, a hosted page to pay on, signed webhooks."""
+
+import hashlib
+import hmac
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import parse_qsl
+
+import orjson
+from aiohttp import web
+
+from .pages import Choice, Line, payment_page, written_amount
+from .server import Simulator, answer
+from .stripe_objects import Books, Json, StripeError, found, make_id, nest, now
+from .webhooks import WebhookSender
+
+API_VERSION = "2025-06-30.basil"
+_CHOICES = (
+    Choice("pay", "Card that pays", "The payment succeeds at once"),
+    Choice("decline", "Card that is declined", "The payment fails; try again with the other"),
+)
+# Stripe goes on for three days; a simulator that is quicker shows the same.
+DEFAULT_RETRY_DELAYS_S = (0.5, 2.0, 10.0, 60.0, 300.0, 1800.0)
+
+
+class StripeSimulator(Simulator):
+    """One test account. Webhooks go out once `send_webhooks_to` has named a receiver."""
+
+    def __init__(self, *, retry_delays_s: Sequence[float] = DEFAULT_RETRY_DELAYS_S) -> None:
+        super().__init__()
+        self.books = Books()
+        self.webhooks = WebhookSender(retry_delays_s=retry_delays_s)
+        self.webhook_secret = ""
+        self._webhook_url: str | None = None
+        self._kept: dict[str, tuple[str, int, bytes]] = {}
+        self._browser_url: str | None = None
+
+    def send_webhooks_to(self, url: str, *, secret: str) -> None:
+        self._webhook_url = url
+        self.webhook_secret = secret
+
+    def show_pages_at(self, url: str) -> None:
+        """Under which address a browser reaches the payment pages, if not the one it listens on."""
+        self._browser_url = url.rstrip("/")
+
+    async def stop(self) -> None:
+        await self.webhooks.aclose()
+        await super().stop()
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.post("/v1/checkout/sessions", self._keyed(self._create_session)),
+            web.get("/v1/checkout/sessions/{id}", self._reading(self._session)),
+            web.post("/v1/checkout/sessions/{id}/expire", self._keyed(self._expire_session)),
+            web.post("/v1/payment_intents", self._keyed(lambda _, fields: self.books.new_intent(fields))),
+            web.get("/v1/payment_intents/search", self._reading(self._search_intents)),
+            web.get("/v1/payment_intents/{id}", self._reading(self._intent)),
+            web.post("/v1/payment_intents/{id}/confirm", self._keyed(self._confirm_intent)),
+            web.post("/v1/payment_intents/{id}/cancel", self._keyed(self._cancel_intent)),
+            web.post("/v1/refunds", self._keyed(self._create_refund)),
+            web.get("/v1/refunds", self._reading(self._list_refunds)),
+            web.get("/v1/refunds/{id}", self._reading(self._refund)),
+            web.get("/v1/charges/{id}", self._reading(self._charge)),
+            web.get("/v1/events", self._reading(self._list_events)),
+            web.get("/v1/events/{id}", self._reading(self._event)),
+            web.get("/pay/{id}", self._show_page),
+            web.post("/pay/{id}", self._submit_page),
+        ]
+
+    def is_api(self, path: str) -> bool:
+        return path.startswith("/v1/")
+
+    def failure(self, status: int) -> web.Response:
+        code = "rate_limit" if status == 429 else None
+        error = StripeError(f"Simulated failure {status}", status=status, type="api_error", code=code)
+        return answer(error.body, status=status)
+
+    # Creates: under a key they happen once, and the answer is kept.
+
+    def _keyed(self, create: Callable[[web.Request, Json], Json]) -> Any:
+        async def handle(request: web.Request) -> web.Response:
+            body = await request.text()
+            key = request.headers.get("Idempotency-Key")
+            fingerprint = hashlib.sha256(f"{request.path}\n{body}".encode()).hexdigest()
+            try:
+                _authorize(request)
+                if key is not None and (kept := self._kept.get(key)) is not None:
+                    return _replay(kept, fingerprint)
+                made = create(request, nest(parse_qsl(body, keep_blank_values=True)))
+            except StripeError as error:
+                # Refused by validation: nothing is kept, the key stays free.
+                return answer(error.body, status=error.status)
+            response = answer(made, headers={"Request-Id": make_id("req")})
+            if key is not None:
+                self._kept[key] = (fingerprint, 200, orjson.dumps(made))
+            return response
+
+        return handle
+
+    def forget_keys(self) -> None:
+        """As after 24 hours: the same key makes a second object."""
+        self._kept.clear()
+
+    def _create_session(self, _: web.Request, fields: Json) -> Json:
+        return self.books.new_session(fields, pages_url=self._browser_url or self.url)
+
+    def _session(self, request: web.Request) -> Json:
+        return found(self.books.sessions, request.match_info["id"], "checkout.session")
+
+    def _expire_session(self, request: web.Request, _: Json) -> Json:
+        session = self._session(request)
+        if session["status"] != "open":
+            raise StripeError("Only a session whose status is open can be expired.")
+        session["status"] = "expired"
+        self._emit("checkout.session.expired", session)
+        return session
+
+    def _intent(self, request: web.Request) -> Json:
+        return found(self.books.intents, request.match_info["id"], "payment_intent")
+
+    def _confirm_intent(self, request: web.Request, fields: Json) -> Json:
+        intent = self._intent(request)
+        if intent["status"] == "succeeded":
+            raise StripeError("This PaymentIntent has already succeeded.", code="payment_intent_unexpected_state")
+        self._take(intent, declined="declined" in str(fields.get("payment_method", "")).lower())
+        return intent
+
+    def _cancel_intent(self, request: web.Request, _: Json) -> Json:
+        intent = self._intent(request)
+        if intent["status"] == "succeeded":
+            raise StripeError(
+                "You cannot cancel a PaymentIntent that has succeeded.", code="payment_intent_unexpected_state"
+            )
+        intent["status"] = "canceled"
+        self._emit("payment_intent.canceled", intent)
+        return intent
+
+    def _search_intents(self, request: web.Request) -> Json:
+        query = request.query.get("query", "")
+        matching = [
+            intent
+            for intent in self.books.intents.values()
+            if any(f"metadata['{name}']:'{value}'" in query for name, value in intent["metadata"].items())
+        ]
+        return {"object": "search_result", "data": matching, "has_more": False, "next_page": None}
+
+    def _create_refund(self, _: web.Request, fields: Json) -> Json:
+        refund, charge = self.books.refund(fields)
+        self._emit("refund.created", refund)
+        self._emit("charge.refunded", charge)
+        return refund
+
+    def _list_refunds(self, request: web.Request) -> Json:
+        return _page(
+            [
+                refund
+                for refund in self.books.refunds.values()
+                if request.query.get("payment_intent") in (None, refund["payment_intent"])
+                and request.query.get("charge") in (None, refund["charge"])
+            ],
+            request,
+        )
+
+    def _refund(self, request: web.Request) -> Json:
+        return found(self.books.refunds, request.match_info["id"], "refund")
+
+    def _charge(self, request: web.Request) -> Json:
+        return found(self.books.charges, request.match_info["id"], "charge")
+
+    def _list_events(self, request: web.Request) -> Json:
+        return _page(list(self.books.events.values()), request)
+
+    def _event(self, request: web.Request) -> Json:
+        return found(self.books.events, request.match_info["id"], "event")
+
+    def _reading(self, read: Callable[[web.Request], Json]) -> Any:
+        async def handle(request: web.Request) -> web.Response:
+            try:
+                _authorize(request)
+                return answer(read(request))
+            except StripeError as error:
+                return answer(error.body, status=error.status)
+
+        return handle
+
+    # Paying: the page a buyer sees, and what follows from it.
+
+    async def _show_page(self, request: web.Request) -> web.Response:
+        session = self.books.sessions.get(request.match_info["id"])
+        if session is None:
+            raise web.HTTPNotFound(text="There is no such payment.")
+        return self._page_of(session)
+
+    async def _submit_page(self, request: web.Request) -> web.Response:
+        session = self.books.sessions.get(request.match_info["id"])
+        if session is None:
+            raise web.HTTPNotFound(text="There is no such payment.")
+        form = await request.post()
+        if session["status"] == "open" and session["expires_at"] <= time.time():
+            session["status"] = "expired"
+            self._emit("checkout.session.expired", session)
+        if session["status"] == "expired":
+            return self._page_of(session)
+        if session["status"] == "open" and form.get("choice") == "decline":
+            self._take(self.books.intent_of(session), declined=True)
+            return self._page_of(session, message="The card was declined. Nothing was paid.", status=402)
+        self.pay(session["id"])
+        target = str(session["success_url"]).replace("{CHECKOUT_SESSION_ID}", session["id"])
+        raise web.HTTPSeeOther(target)
+
+    def pay(self, session_id: str) -> Json:
+        """Pay a session as its page does; paying one that is paid changes nothing."""
+        session = found(self.books.sessions, session_id, "checkout.session")
+        if session["status"] == "open":
+            self._take(self.books.intent_of(session))
+            session.update(status="complete", payment_status="paid")
+            self._emit("checkout.session.completed", session)
+        return session
+
+    def _page_of(self, session: Json, *, message: str | None = None, status: int = 200) -> web.Response:
+        state = {"open": "open", "complete": "done"}.get(session["status"], "closed")
+        notes = {"done": "This has been paid.", "closed": "This payment has expired."}
+        currency = session["currency"]
+        return payment_page(
+            service="Stripe",
+            total=written_amount(session["amount_total"], currency),
+            lines=[
+                Line(item["name"], item["quantity"], written_amount(item["amount_total"], currency))
+                for item in self.books.session_items[session["id"]]
+            ],
+            choices=_CHOICES,
+            email=session["customer_email"],
+            cancel_url=session["cancel_url"],
+            state=state,
+            message=message or notes.get(state),
+            status=status,
+        )
+
+    def _take(self, intent: Json, *, declined: bool = False) -> None:
+        charge = self.books.charge(intent, declined=declined)
+        self._emit("charge.failed" if declined else "charge.succeeded", charge)
+        self._emit("payment_intent.payment_failed" if declined else "payment_intent.succeeded", intent)
+
+    # Webhooks.
+
+    def _emit(self, type: str, subject: Json) -> None:
+        event: Json = {
+            "id": make_id("evt"),
+            "object": "event",
+            "api_version": API_VERSION,
+            "created": now(),
+            # A copy: an event shows its object as it was, whatever happens to it later.
+            "data": {"object": orjson.loads(orjson.dumps(subject))},
+            "livemode": False,
+            "pending_webhooks": 1,
+            "request": {"id": make_id("req"), "idempotency_key": None},
+            "type": type,
+        }
+        self.books.events[event["id"]] = event
+        self.resend(event["id"])
+
+    def resend(self, event_id: str) -> None:
+        """Send an event again, as an operator can at Stripe: same id, new signature."""
+        if self._webhook_url is None:
+            return
+        body = orjson.dumps(found(self.books.events, event_id, "event"))
+        self.webhooks.send(self._webhook_url, body, self._sign)
+
+    def _sign(self, body: bytes) -> dict[str, str]:
+        stamp = str(int(time.time()))
+        mac = hmac.new(self.webhook_secret.encode(), f"{stamp}.".encode() + body, hashlib.sha256)
+        return {
+            "Content-Type": "application/json; charset=utf-8",
+            "User-Agent": "Stripe/1.0 (simulated)",
+            "Stripe-Signature": f"t={stamp},v1={mac.hexdigest()}",
+        }
+
+
+def _authorize(request: web.Request) -> None:
+    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
+    if scheme not in ("Bearer", "Basic") or not secret:
+        raise StripeError("You did not provide an API key.", status=401)
+    if secret.endswith("_invalid"):
+        raise StripeError("Invalid API Key provided.", status=401)
+
+
+def _replay(kept: tuple[str, int, bytes], fingerprint: str) -> web.Response:
+    known, status, body = kept
+    if known != fingerprint:
+        raise StripeError(
+            "Keys for idempotent requests can only be used with the same parameters.",
+            type="idempotency_error",
+        )
+    headers = {"Idempotent-Replayed": "true"}
+    return web.Response(body=body, status=status, content_type="application/json", headers=headers)
+
+
+def _page(listed: list[Json], request: web.Request) -> Json:
+    """Newest first, from behind `starting_after`, at most `limit`."""
+    ordered = listed[::-1]
+    if (after := request.query.get("starting_after")) is not None:
+        ids = [item["id"] for item in ordered]
+        ordered = ordered[ids.index(after) + 1 :] if after in ids else []
+    limit = int(request.query.get("limit", "10"))
+    return {"object": "list", "data": ordered[:limit], "has_more": len(ordered) > limit, "url": request.path}

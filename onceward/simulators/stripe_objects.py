@@ -1,0 +1,235 @@
+"""Stripe's objects as its simulator keeps them: JSON with Stripe's field names, and the rules between them."""
+
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from .server import part
+
+Json = dict[str, Any]
+SESSION_LIFETIME_S = 24 * 3600
+
+
+class StripeError(Exception):
+    """An error answer in Stripe's words."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 400,
+        type: str = "invalid_request_error",
+        code: str | None = None,
+        param: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        error = {"type": type, "code": code, "message": message, "param": param}
+        self.body = {"error": {name: value for name, value in error.items() if value is not None}}
+
+
+def make_id(prefix: str) -> str:
+    return f"{prefix}_{secrets.token_hex(12)}"
+
+
+def now() -> int:
+    return int(time.time())
+
+
+@dataclass(slots=True)
+class Books:
+    """Everything the simulated account holds, by id."""
+
+    sessions: dict[str, Json] = field(default_factory=dict[str, Json])
+    intents: dict[str, Json] = field(default_factory=dict[str, Json])
+    charges: dict[str, Json] = field(default_factory=dict[str, Json])
+    refunds: dict[str, Json] = field(default_factory=dict[str, Json])
+    events: dict[str, Json] = field(default_factory=dict[str, Json])
+    # Beside the sessions, for neither is part of a session's JSON.
+    session_items: dict[str, list[Json]] = field(default_factory=dict[str, list[Json]])
+    payment_metadata: dict[str, Json] = field(default_factory=dict[str, Json])
+
+    def new_session(self, fields: Mapping[str, Any], *, pages_url: str) -> Json:
+        numbered = part(fields, "line_items")
+        items = [_item(numbered[index]) for index in sorted(numbered, key=int)]
+        currencies = {item["currency"] for item in items}
+        if len(currencies) != 1:
+            raise StripeError("Give line items, all of one currency.", param="line_items")
+        session_id = make_id("cs_test")
+        session: Json = {
+            "id": session_id,
+            "object": "checkout.session",
+            "amount_total": sum(item["amount_total"] for item in items),
+            "cancel_url": fields.get("cancel_url"),
+            "client_reference_id": fields.get("client_reference_id"),
+            "created": now(),
+            "currency": currencies.pop(),
+            "customer_email": fields.get("customer_email"),
+            "expires_at": int(fields.get("expires_at") or now() + SESSION_LIFETIME_S),
+            "livemode": False,
+            "metadata": part(fields, "metadata"),
+            "mode": required(fields, "mode"),
+            "payment_intent": None,
+            "payment_status": "unpaid",
+            "status": "open",
+            "success_url": required(fields, "success_url"),
+            "url": f"{pages_url}/pay/{session_id}",
+        }
+        self.sessions[session_id] = session
+        self.session_items[session_id] = items
+        self.payment_metadata[session_id] = part(part(fields, "payment_intent_data"), "metadata")
+        return session
+
+    def intent_of(self, session: Json) -> Json:
+        """The payment of a session, made at the first try to pay it."""
+        if session["payment_intent"] is None:
+            intent = self.new_intent(
+                {
+                    "amount": str(session["amount_total"]),
+                    "currency": session["currency"],
+                    "metadata": self.payment_metadata[session["id"]],
+                    "receipt_email": session["customer_email"],
+                }
+            )
+            session["payment_intent"] = intent["id"]
+        return self.intents[session["payment_intent"]]
+
+    def new_intent(self, fields: Mapping[str, Any]) -> Json:
+        intent_id = make_id("pi")
+        intent: Json = {
+            "id": intent_id,
+            "object": "payment_intent",
+            "amount": positive_integer(fields, "amount"),
+            "amount_received": 0,
+            "currency": required(fields, "currency").lower(),
+            "client_secret": f"{intent_id}_secret_{secrets.token_hex(8)}",
+            "created": now(),
+            "description": fields.get("description"),
+            "latest_charge": None,
+            "livemode": False,
+            "metadata": part(fields, "metadata"),
+            "receipt_email": fields.get("receipt_email"),
+            "status": "requires_payment_method",
+        }
+        self.intents[intent_id] = intent
+        return intent
+
+    def charge(self, intent: Json, *, declined: bool = False) -> Json:
+        """Try to take the money of an intent: a charge that succeeded or failed."""
+        charge_id = make_id("ch")
+        charge: Json = {
+            "id": charge_id,
+            "object": "charge",
+            "amount": intent["amount"],
+            "amount_captured": 0 if declined else intent["amount"],
+            "amount_refunded": 0,
+            "captured": not declined,
+            "created": now(),
+            "currency": intent["currency"],
+            "description": intent["description"],
+            "failure_code": "card_declined" if declined else None,
+            "failure_message": "Your card was declined." if declined else None,
+            "livemode": False,
+            "metadata": dict(intent["metadata"]),
+            "paid": not declined,
+            "payment_intent": intent["id"],
+            "receipt_email": intent["receipt_email"],
+            "refunded": False,
+            "status": "failed" if declined else "succeeded",
+        }
+        self.charges[charge_id] = charge
+        intent["latest_charge"] = charge_id
+        if not declined:
+            intent.update(status="succeeded", amount_received=intent["amount"])
+        return charge
+
+    def refund(self, fields: Mapping[str, Any]) -> tuple[Json, Json]:
+        """Give back all or part of a charge, never more than is left of it."""
+        charge = self._refundable(fields)
+        left = charge["amount_captured"] - charge["amount_refunded"]
+        if left <= 0:
+            raise StripeError(f"Charge {charge['id']} has already been refunded.", code="charge_already_refunded")
+        amount = positive_integer(fields, "amount") if fields.get("amount") else left
+        if amount > left:
+            raise StripeError(
+                f"Refund amount ({amount}) is greater than unrefunded amount on charge ({left})",
+                param="amount",
+            )
+        refund: Json = {
+            "id": make_id("re"),
+            "object": "refund",
+            "amount": amount,
+            "charge": charge["id"],
+            "created": now(),
+            "currency": charge["currency"],
+            "metadata": part(fields, "metadata"),
+            "payment_intent": charge["payment_intent"],
+            "reason": fields.get("reason"),
+            "status": "succeeded",
+        }
+        self.refunds[refund["id"]] = refund
+        charge["amount_refunded"] += amount
+        charge["refunded"] = charge["amount_refunded"] == charge["amount_captured"]
+        return refund, charge
+
+    def _refundable(self, fields: Mapping[str, Any]) -> Json:
+        if fields.get("charge"):
+            return found(self.charges, str(fields["charge"]), "charge")
+        intent = found(self.intents, required(fields, "payment_intent"), "payment_intent")
+        charge = self.charges.get(intent["latest_charge"] or "")
+        if charge is None or not charge["paid"]:
+            raise StripeError(
+                f"This PaymentIntent ({intent['id']}) does not have a successful charge to refund.",
+                code="payment_intent_unexpected_state",
+            )
+        return charge
+
+
+def found(objects: Mapping[str, Json], object_id: str, kind: str) -> Json:
+    """The object with an id, or the 404 that Stripe answers."""
+    known = objects.get(object_id)
+    if known is None:
+        raise StripeError(f"No such {kind}: '{object_id}'", status=404, code="resource_missing", param="id")
+    return known
+
+
+def required(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str) or not value:
+        raise StripeError(f"Missing required param: {name}.", code="parameter_missing", param=name)
+    return value
+
+
+def positive_integer(fields: Mapping[str, Any], name: str) -> int:
+    text = required(fields, name)
+    if not text.isdecimal() or int(text) <= 0:
+        raise StripeError(f"Invalid {name}: must be a positive integer", code="parameter_invalid_integer", param=name)
+    return int(text)
+
+
+def _item(item: Mapping[str, Any]) -> Json:
+    price = part(item, "price_data")
+    quantity = positive_integer(item, "quantity") if item.get("quantity") else 1
+    return {
+        "name": part(price, "product_data").get("name") or "Item",
+        "quantity": quantity,
+        "currency": required(price, "currency").lower(),
+        "amount_total": positive_integer(price, "unit_amount") * quantity,
+    }
+
+
+def nest(fields: list[tuple[str, str]]) -> Json:
+    """Form fields in brackets as nested objects: `a[b]=1` is {"a": {"b": "1"}}; an index is a key too."""
+    nested: Json = {}
+    for name, value in fields:
+        parts = name.replace("]", "").split("[")
+        place = nested
+        for step in parts[:-1]:
+            inside: Any = place.setdefault(step, {})
+            if not isinstance(inside, dict):
+                raise StripeError(f"Invalid form field: {name}", param=name)
+            place = cast("Json", inside)
+        place[parts[-1]] = value
+    return nested

@@ -1,0 +1,72 @@
+"""Webhooks as services send them: signed anew for each try, tried again until some 2xx."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import aiohttp
+
+Sign = Callable[[bytes], Mapping[str, str]]
+
+
+@dataclass(slots=True)
+class Delivery:
+    """One webhook and what became of it: a status per try, 0 where there was no answer."""
+
+    url: str
+    body: bytes = field(repr=False)
+    statuses: list[int] = field(default_factory=list[int])
+    answers: list[bytes] = field(default_factory=list[bytes], repr=False)
+
+    @property
+    def delivered(self) -> bool:
+        return bool(self.statuses) and 200 <= self.statuses[-1] < 300
+
+
+class WebhookSender:
+    """Sends in the background; `retry_delays_s` lie between the tries and end them."""
+
+    def __init__(self, *, retry_delays_s: Sequence[float] = (), timeout_s: float = 20.0) -> None:
+        self.deliveries: list[Delivery] = []
+        self.retry_delays_s = tuple(retry_delays_s)
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def send(self, url: str, body: bytes, sign: Sign) -> Delivery:
+        """Start sending one webhook; `sign` makes the headers of each try."""
+        delivery = Delivery(url, body)
+        self.deliveries.append(delivery)
+        task = asyncio.create_task(self._deliver(delivery, sign))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return delivery
+
+    async def settle(self, *, timeout_s: float = 30.0) -> None:
+        """Wait until every webhook has been delivered or given up."""
+        async with asyncio.timeout(timeout_s):
+            while self._tasks:
+                await asyncio.gather(*self._tasks)
+
+    async def aclose(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _deliver(self, delivery: Delivery, sign: Sign) -> None:
+        for delay_s in (0.0, *self.retry_delays_s):
+            if delay_s:
+                await asyncio.sleep(delay_s)
+            await self._try(delivery, sign(delivery.body))
+            if delivery.delivered:
+                return
+
+    async def _try(self, delivery: Delivery, headers: Mapping[str, str]) -> None:
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=self._timeout) as session,
+                session.post(delivery.url, data=delivery.body, headers=headers, allow_redirects=False) as response,
+            ):
+                delivery.answers.append((await response.read())[:4096])
+                delivery.statuses.append(response.status)
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            delivery.statuses.append(0)

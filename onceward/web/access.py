@@ -1,0 +1,152 @@
+"""Routes over who may do what: organizations, their members and keys."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
+
+from onceward.db import Database
+from onceward.trust.errors import NotAllowed
+from onceward.trust.identity import Identity, transaction_for
+from onceward.trust.keys import Key, create_key, list_keys, revoke_key
+from onceward.trust.organizations import (
+    Member,
+    Organization,
+    create_organization,
+    list_members,
+    list_organizations,
+    remove_member,
+    set_member,
+)
+from onceward.web.api import database_of
+from onceward.web.auth import require
+
+Db = Annotated[Database, Depends(database_of)]
+User = Annotated[Identity, Depends(require("user"))]
+Viewer = Annotated[Identity, Depends(require("viewer"))]
+Owner = Annotated[Identity, Depends(require("owner"))]
+Admin = Annotated[Identity, Depends(require("admin"))]
+RoleName = Literal["owner", "operator", "viewer"]
+
+
+class Me(BaseModel):
+    """Who the credential of this request is."""
+
+    kind: str
+    organization: UUID | None
+    scopes: list[str]
+    user_id: str | None
+    label: str
+    csrf_token: str | None
+
+
+class NewOrganization(BaseModel):
+    slug: str = Field(max_length=63)
+    name: str = Field("", max_length=200)
+
+
+class NewMember(BaseModel):
+    email: str = Field(max_length=320)
+    role: RoleName
+
+
+class NewApiKey(BaseModel):
+    """`scopes` of an organization's key: viewer, operator, owner; of the instance's: admin."""
+
+    name: str = Field(min_length=1, max_length=200)
+    scopes: list[str] = Field(min_length=1, max_length=4)
+    expires_at: datetime | None = None
+
+
+class MadeKey(BaseModel):
+    """`secret` is the key itself and shown this once."""
+
+    secret: str
+    key: Key
+
+
+def access_router() -> APIRouter:
+    """`/api/v1/me`, `/organizations`, `/members`, `/keys`."""
+    router = APIRouter(prefix="/api/v1", tags=["access"])
+
+    @router.get("/me")
+    async def me(identity: User) -> Me:  # pyright: ignore[reportUnusedFunction]
+        return Me(
+            kind=identity.kind,
+            organization=identity.organization,
+            scopes=sorted(identity.scopes),
+            user_id=identity.user_id,
+            label=identity.label,
+            csrf_token=identity.csrf,
+        )
+
+    _organizations(router)
+    _members(router)
+    _keys(router)
+    return router
+
+
+def _organizations(router: APIRouter) -> None:
+    @router.get("/organizations")
+    async def organizations(db: Db, identity: Viewer) -> list[Organization]:  # pyright: ignore[reportUnusedFunction]
+        async with transaction_for(db, identity) as tx:
+            return await list_organizations(tx.conn)
+
+    @router.post("/organizations", status_code=201)
+    async def create(db: Db, identity: Admin, new: NewOrganization) -> Organization:  # pyright: ignore[reportUnusedFunction]
+        async with db.transaction(role="engine") as tx:
+            return await create_organization(tx, new.slug, name=new.name, actor=identity.actor)
+
+
+def _members(router: APIRouter) -> None:
+    @router.get("/members")
+    async def members(db: Db, identity: Owner) -> list[Member]:  # pyright: ignore[reportUnusedFunction]
+        async with db.acquire() as conn:
+            return await list_members(conn, organization_of(identity))
+
+    @router.put("/members")
+    async def put(db: Db, identity: Owner, new: NewMember) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        async with db.transaction(role="engine") as tx:
+            user_id = await set_member(tx, organization_of(identity), new.email, new.role, actor=identity.actor)
+        return {"user_id": user_id, "role": new.role}
+
+    @router.delete("/members/{user_id}", status_code=204)
+    async def remove(db: Db, identity: Owner, user_id: UUID) -> None:  # pyright: ignore[reportUnusedFunction]
+        async with db.transaction(role="engine") as tx:
+            await remove_member(tx, organization_of(identity), user_id, actor=identity.actor)
+
+
+def _keys(router: APIRouter) -> None:
+    @router.get("/keys")
+    async def keys(db: Db, identity: Owner) -> list[Key]:  # pyright: ignore[reportUnusedFunction]
+        async with transaction_for(db, identity) as tx:
+            return await list_keys(tx, organization=identity.organization)
+
+    @router.post("/keys", status_code=201)
+    async def make(db: Db, identity: Owner, new: NewApiKey) -> MadeKey:  # pyright: ignore[reportUnusedFunction]
+        async with db.transaction(role="engine") as tx:
+            made = await create_key(
+                tx,
+                name=new.name,
+                organization=identity.organization,
+                scopes=new.scopes,
+                expires_at=new.expires_at,
+                actor=identity,
+            )
+        return MadeKey(secret=made.text, key=made.key)
+
+    @router.delete("/keys/{key}", status_code=200)
+    async def revoke(db: Db, identity: Owner, key: str, reason: str | None = None) -> Key:  # pyright: ignore[reportUnusedFunction]
+        async with db.transaction(role="engine") as tx:
+            return await revoke_key(tx, key, organization=identity.organization, actor=identity, reason=reason)
+
+
+def organization_of(identity: Identity) -> UUID:
+    """The organization a route is about; an instance admin has to say which."""
+    if identity.organization is None:
+        raise NotAllowed("choose the organization with the header X-Organization")
+    return identity.organization

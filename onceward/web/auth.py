@@ -1,0 +1,214 @@
+"""Who is asking over HTTP: an API key, a dashboard session or an end user's token, all through one door.
+
+    @router.get("/things")
+    async def things(identity: Annotated[Identity, Depends(require("viewer"))]) -> ...
+
+A key or token comes as `Authorization: Bearer ...`, a session as a cookie. `X-Organization` (id or slug) chooses among
+the organizations one may act for. What a session changes needs its CSRF token (`X-CSRF-Token`, or the form field
+`csrf_token`) and must come from our own pages. Wrong credentials are counted per client, on all nodes together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI, Request
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
+from onceward.db import Connection, Database
+from onceward.settings import Settings
+from onceward.telemetry import bind, get_logger
+from onceward.trust.errors import (
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    TooManyFailures,
+    TrustError,
+    UnknownOrganization,
+)
+from onceward.trust.failures import FailureLimit
+from onceward.trust.identity import Identity, Scope
+from onceward.trust.jwt import BadVerifier, FetchKeys, Rules, TokenVerifier, jwks_from_file, jwks_from_url
+from onceward.trust.keys import authenticate_key, looks_like_key
+from onceward.trust.organizations import find_organization
+from onceward.trust.sessions import authenticate_session, csrf_matches
+from onceward.web.problems import Problem, request_id_of, respond
+
+SESSION_COOKIE = "onceward_session"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+
+log = get_logger("onceward.auth")
+
+
+class Authenticator:
+    """Turns a request, or the opening of a WebSocket, into an `Identity`."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        tokens: TokenVerifier | None = None,
+        limit: FailureLimit | None = None,
+        public_url: str | None = None,
+    ) -> None:
+        self.database = database
+        self.tokens = tokens
+        self.limit = limit or FailureLimit()
+        self._public_host = urlsplit(public_url).netloc if public_url else None
+
+    async def identify(self, connection: HTTPConnection) -> Identity:
+        """Who it is; raises `NotAuthenticated`, `NotAllowed` or `TooManyFailures`."""
+        bearer, session = _credentials(connection)
+        if bearer is None and session is None:
+            raise NotAuthenticated("no credential was sent")
+        client = client_of(connection)
+        async with self.database.acquire() as conn:
+            await self.limit.check(conn, client)
+            try:
+                identity = await self._recognise(conn, connection, bearer, session)
+            except NotAuthenticated as error:
+                count = await self.limit.count(conn, client)
+                log.warning("auth.failed", ip=client, reason=str(error), failures=count)
+                raise
+        if identity.kind == "session":
+            await self._refuse_forgery(connection, identity)
+        return identity
+
+    async def _recognise(
+        self, conn: Connection, connection: HTTPConnection, bearer: str | None, session: str | None
+    ) -> Identity:
+        wanted = connection.headers.get("x-organization") or connection.query_params.get("organization")
+        if bearer is None:
+            organization = None if wanted is None else (await _organization(conn, wanted)).organization_id
+            return await authenticate_session(conn, session or "", organization=organization)
+        if looks_like_key(bearer):
+            return await _acting(conn, await authenticate_key(conn, bearer), wanted)
+        if self.tokens is None:
+            raise NotAuthenticated("tokens are not accepted here: ONCEWARD_JWT_* is not set")
+        return await _acting(conn, await self.tokens.authenticate(bearer), wanted)
+
+    async def _refuse_forgery(self, connection: HTTPConnection, identity: Identity) -> None:
+        """Cookies are sent along by browsers wherever a request comes from, so a change must prove that it is ours."""
+        websocket = connection.scope["type"] == "websocket"
+        if not websocket and connection.scope["method"] in SAFE_METHODS:
+            return
+        origin = connection.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc not in {connection.headers.get("host"), self._public_host}:
+            raise NotAllowed("the request comes from another site")
+        if websocket:
+            if origin is None:
+                raise NotAllowed("a browser's WebSocket must say where it comes from")
+            return
+        if not csrf_matches(identity, [connection.headers.get("x-csrf-token"), await _form_token(connection)]):
+            raise NotAllowed("the CSRF token is missing or wrong: send it as X-CSRF-Token or csrf_token")
+
+
+def require(scope: Scope) -> Callable[[Request], AsyncGenerator[Identity]]:
+    """For `Depends`: the identity, which has at least this scope. Log lines of the request name it."""
+
+    async def identified(request: Request) -> AsyncGenerator[Identity]:
+        identity = await authenticator_of(request).identify(request)
+        identity.require(scope)
+        if scope != "admin" and scope != "user" and identity.organization is None and not identity.may("admin"):
+            raise NotAllowed("choose the organization to act for with the header X-Organization")
+        with bind(organization=identity.organization, user=identity.user_id):
+            yield identity
+
+    return identified
+
+
+def authenticator_of(connection: HTTPConnection) -> Authenticator:
+    """The process's own; made from its settings when the first request needs it."""
+    state = connection.app.state
+    found = cast("Authenticator | None", getattr(state, "authenticator", None))
+    if found is None:
+        settings = cast(Settings, state.settings)
+        found = Authenticator(state.database, tokens=verifier_from(settings), public_url=settings.public_url)
+        state.authenticator = found
+    return found
+
+
+def verifier_from(settings: Settings) -> TokenVerifier | None:
+    """How end users' tokens are checked here; None when nothing says how."""
+    rules = Rules(algorithms=(settings.jwt_algorithm,), audience=settings.jwt_audience, issuer=settings.jwt_issuer)
+    jwks: FetchKeys | None = None
+    if settings.jwt_jwks_url is not None:
+        jwks = jwks_from_url(settings.jwt_jwks_url)
+    elif settings.jwt_jwks_file is not None:
+        jwks = jwks_from_file(settings.jwt_jwks_file)
+    secret = None if settings.jwt_secret is None else settings.jwt_secret.get_secret_value()
+    if secret is None and jwks is None:
+        return None
+    if secret is not None and jwks is not None:
+        raise BadVerifier("ONCEWARD_JWT_SECRET and ONCEWARD_JWT_JWKS_* are both set: keep the one you use")
+    return TokenVerifier(rules, secret=secret, jwks=jwks)
+
+
+def install(api: FastAPI) -> None:
+    """Answer what trust refuses with the status it deserves."""
+
+    async def on_refusal(request: Request, error: Exception) -> Response:
+        return respond(_problem(cast(TrustError, error)), request_id_of(request))
+
+    api.add_exception_handler(TrustError, on_refusal)
+
+
+def _problem(error: TrustError) -> Problem:
+    match error:
+        case NotAuthenticated():
+            return Problem(401, "a valid credential is needed", headers={"WWW-Authenticate": "Bearer"})
+        case TooManyFailures():
+            return Problem(429, str(error), headers={"Retry-After": str(error.retry_after_s)})
+        case NotAllowed():
+            return Problem(403, str(error))
+        case NotFound() | UnknownOrganization():
+            return Problem(404, str(error))
+        case _:
+            return Problem(400, str(error))
+
+
+async def _acting(conn: Connection, identity: Identity, wanted: str | None) -> Identity:
+    """A key of the instance may act for any organization; one of an organization for that one only."""
+    if wanted is None:
+        return identity
+    found = await _organization(conn, wanted)
+    if identity.may("admin"):
+        return Identity(identity.kind, found.organization_id, identity.scopes, identity.user_id, identity.label)
+    if found.organization_id != identity.organization:
+        raise NotAllowed(f"this {identity.kind} does not belong to organization {wanted!r}")
+    return identity
+
+
+async def _organization(conn: Connection, wanted: str) -> Any:
+    """Refused in the same words as one that exists and is not theirs: names are not to be tried out."""
+    try:
+        return await find_organization(conn, wanted[:100])
+    except UnknownOrganization:
+        raise NotAllowed(f"you may not act for organization {wanted[:100]!r}") from None
+
+
+def _credentials(connection: HTTPConnection) -> tuple[str | None, str | None]:
+    """What was sent: a bearer, or else the session cookie."""
+    header = connection.headers.get("authorization", "")
+    kind, _, value = header.partition(" ")
+    if header:
+        return (value.strip() if kind.lower() == "bearer" else ""), None
+    return None, connection.cookies.get(SESSION_COOKIE)
+
+
+async def _form_token(connection: HTTPConnection) -> str | None:
+    if not isinstance(connection, Request):
+        return None
+    if not connection.headers.get("content-type", "").startswith(FORMS):
+        return None
+    value = (await connection.form()).get("csrf_token")
+    return value if isinstance(value, str) else None
+
+
+def client_of(connection: HTTPConnection) -> str:
+    """The address that counts for limits; uvicorn has already looked behind the proxies we trust."""
+    return connection.client.host if connection.client else "unknown"

@@ -1,0 +1,74 @@
+"""Log in with a one-time link, log out. Opening a link only shows a button, so that a scanner cannot use it up."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from onceward.trust.errors import NotAuthenticated
+from onceward.trust.identity import Identity
+from onceward.trust.sessions import close_session, redeem_link
+from onceward.web.api import database_of, settings_of
+from onceward.web.auth import SESSION_COOKIE, authenticator_of, client_of, require
+
+PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Log in - Onceward</title>
+<main><h1>Onceward</h1>
+<form method="post" action="/login"><input type="hidden" name="token" value="{token}">
+<button autofocus>Log in</button></form></main></html>
+"""
+NO_TOKEN = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Log in - Onceward</title>
+<main><h1>Onceward</h1><p>You need a login link: an administrator makes one with
+<code>onceward users link you@example.org</code>.</p></main></html>
+"""
+PRIVATE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}
+
+
+def login_router() -> APIRouter:
+    """`/login` and `/logout`."""
+    router = APIRouter(include_in_schema=False)
+
+    async def show(token: str = "") -> Response:
+        page = PAGE.format(token=escape(token, quote=True)) if token else NO_TOKEN
+        return HTMLResponse(page, headers=PRIVATE)
+
+    async def log_in(request: Request, token: Annotated[str, Form()] = "") -> Response:
+        database, settings = database_of(request), settings_of(request)
+        limit, client = authenticator_of(request).limit, client_of(request)
+        async with database.acquire() as conn:
+            await limit.check(conn, client)
+        try:
+            async with database.transaction(role="engine") as tx:
+                session = await redeem_link(tx, token, session_hours=settings.session_hours)
+        except NotAuthenticated:
+            async with database.acquire() as conn:
+                await limit.count(conn, client)
+            raise
+        reply = RedirectResponse("/", status_code=303, headers=PRIVATE)
+        reply.set_cookie(
+            SESSION_COOKIE,
+            session.token,
+            max_age=settings.session_hours * 3600,
+            httponly=True,
+            samesite="lax",
+            secure=settings.url.startswith("https://"),
+        )
+        return reply
+
+    async def log_out(request: Request, _identity: Annotated[Identity, Depends(require("user"))]) -> Response:
+        async with database_of(request).acquire() as conn:
+            await close_session(conn, request.cookies.get(SESSION_COOKIE, ""))
+        reply = RedirectResponse("/login", status_code=303, headers=PRIVATE)
+        reply.delete_cookie(SESSION_COOKIE)
+        return reply
+
+    router.add_api_route("/login", show, methods=["GET"])
+    router.add_api_route("/login", log_in, methods=["POST"])
+    router.add_api_route("/logout", log_out, methods=["POST"])
+    return router

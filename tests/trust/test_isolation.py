@@ -1,0 +1,203 @@
+"""Organizations are kept apart by the database: also when our own SQL forgets to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from onceward.db import Database, Transaction
+from onceward.trust import AlreadyActing, UnknownOrganization, act_for, list_entries, record
+from onceward.trust.checks import (
+    check_app_role_cannot_bypass,
+    check_definer_functions_are_closed,
+    check_tenant_tables_are_protected,
+)
+from onceward.trust.keys import create_key, list_keys
+from onceward.trust.organizations import list_members, list_organizations, set_member
+from onceward.trust.secrets import SecretBox, get_secret, put_secret
+from tests.trust.conftest import Two
+
+TENANT_TABLES = """
+select c.oid::regclass::text as name
+from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'organization_id' and not a.attisdropped
+join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema')
+"""
+
+
+@asynccontextmanager
+async def savepoint(tx: Transaction) -> AsyncIterator[None]:
+    await tx.execute("savepoint here")
+    try:
+        yield
+    finally:
+        await tx.execute("rollback to savepoint here")
+
+
+async def fill(db: Database, organization: UUID) -> None:
+    """A row of everything trust keeps."""
+    async with db.transaction(role="engine", organization=organization) as tx:
+        await create_key(tx, name="k", organization=organization, scopes=["viewer"], actor="test")
+        await set_member(tx, organization, f"{organization}@example.org", "viewer", actor="test")
+        await put_secret(tx, SecretBox(["k" * 32]), "token", str(organization))
+        await tx.execute(
+            "insert into onceward.jobs (id, organization_id, task, args)"
+            " values (nextval('onceward.ids'), $1, 't', '{}')",
+            organization,
+        )
+
+
+async def test_every_table_with_an_organization_is_protected(db: Database) -> None:
+    async with db.acquire() as conn:
+        assert await check_tenant_tables_are_protected(conn) == []
+
+
+async def test_a_table_that_forgot_its_policy_is_found(db: Database) -> None:
+    await db.execute("create schema shop; create table shop.orders (organization_id uuid)")
+    await db.execute("create table shop.leaky (organization_id uuid)")
+    await db.execute("select onceward.protect('shop.leaky')")
+    await db.execute("create policy open on shop.leaky for select to onceward_app using (true)")
+    await db.execute("create view shop.peek as select * from shop.leaky; grant select on shop.peek to onceward_app")
+    async with db.acquire() as conn:
+        problems = await check_tenant_tables_are_protected(conn)
+    assert [problem.split(" has ")[0].split(" reads ")[0] for problem in problems] == [
+        "shop.leaky",
+        "shop.orders",
+        "view shop.peek",
+    ]
+
+
+async def test_the_app_role_cannot_bypass(db: Database) -> None:
+    async with db.acquire() as conn:
+        assert await check_app_role_cannot_bypass(conn) == []
+        async with conn.transaction():
+            await conn.execute("create table mine (x int); alter table mine owner to onceward_app")
+            assert "owns mine" in (await check_app_role_cannot_bypass(conn))[0]
+
+
+async def test_functions_with_their_owners_rights_are_closed(db: Database) -> None:
+    async with db.acquire() as conn:
+        assert await check_definer_functions_are_closed(conn) == []
+        await conn.execute("create function public.f() returns int language sql security definer as 'select 1'")
+        assert len(await check_definer_functions_are_closed(conn)) == 2
+
+
+async def test_no_table_shows_another_organization_even_without_a_where(db: Database, two: Two) -> None:
+    """The injected bug: every query here has lost its WHERE."""
+    await fill(db, two.a)
+    await fill(db, two.b)
+    seen = 0
+    for row in await db.fetch(TENANT_TABLES):
+        async with db.transaction(organization=two.a) as tx:
+            if not await tx.fetchval("select has_table_privilege($1, 'select')", row["name"]):
+                continue
+            owners = await tx.fetch(f"select organization_id from {row['name']}")
+            assert {one["organization_id"] for one in owners} <= {two.a}, row["name"]
+            seen += len(owners)
+    assert seen >= 4
+
+
+async def test_what_writes_without_a_where_touches_no_other_organization(db: Database, two: Two) -> None:
+    await fill(db, two.a)
+    await fill(db, two.b)
+    async with db.transaction(organization=two.a) as tx:
+        assert await tx.execute("update onceward.jobs set task = 'mine'") == "UPDATE 1"
+        assert await tx.execute("delete from onceward.secrets") == "DELETE 1"
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            async with savepoint(tx):
+                await tx.execute("update onceward.jobs set organization_id = $1", two.b)
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            async with savepoint(tx):
+                await tx.execute(
+                    "insert into onceward.jobs (id, organization_id, task, args) values (9, $1, 't', '{}')", two.b
+                )
+    assert await db.fetchval("select task from onceward.jobs where organization_id = $1", two.b) == "t"
+    assert await db.fetchval("select count(*) from onceward.secrets where organization_id = $1", two.b) == 1
+
+
+async def test_the_platform_sees_no_organizations_rows_before_it_acts_for_one(db: Database, two: Two) -> None:
+    await fill(db, two.a)
+    async with db.transaction() as tx:
+        assert await tx.fetch("select * from onceward.jobs") == []
+        assert await list_organizations(tx.conn) == []
+
+
+@pytest.mark.parametrize(
+    "table", ["users", "sessions", "login_links", "auth_failures", "system_metrics", "audit_seals"]
+)
+async def test_handlers_cannot_read_what_belongs_to_the_instance(db: Database, table: str) -> None:
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        async with db.transaction() as tx:
+            await tx.fetch(f"select * from onceward.{table}")
+
+
+async def test_handlers_see_keys_without_their_hashes_and_make_none(db: Database, two: Two) -> None:
+    await fill(db, two.a)
+    async with db.transaction(organization=two.a) as tx:
+        assert len(await list_keys(tx)) == 1
+        for statement in ("select hash from onceward.api_keys", "update onceward.api_keys set revoked_at = null"):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                async with savepoint(tx):
+                    await tx.execute(statement)
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            async with savepoint(tx):
+                await create_key(tx, name="k", organization=two.a, scopes=["owner"], actor="handler")
+
+
+async def test_members_are_listed_for_one_organization(db: Database, two: Two) -> None:
+    await fill(db, two.a)
+    await fill(db, two.b)
+    async with db.acquire() as conn:
+        assert [member.email for member in await list_members(conn, two.a)] == [f"{two.a}@example.org"]
+
+
+async def test_a_secret_is_its_organizations_own(db: Database, two: Two) -> None:
+    box = SecretBox(["k" * 32])
+    await fill(db, two.a)
+    await fill(db, two.b)
+    async with db.transaction(organization=two.b) as tx:
+        assert await get_secret(tx, box, "token") == str(two.b)
+
+
+# -- acting for an organization ----------------------------------------------------------------------------------
+
+
+async def test_a_platform_wide_source_acts_for_one_organization_and_it_is_audited(db: Database, two: Two) -> None:
+    async with db.transaction() as tx:
+        await act_for(tx, str(two.a))
+        await act_for(tx, two.a)
+        await _insert_job(tx)
+        entries = await list_entries(tx, action="organization.acted_for")
+    assert [entry.organization_id for entry in entries] == [two.a]
+    assert await db.fetchval("select organization_id from onceward.jobs") == two.a
+
+
+async def test_acting_for_a_second_organization_is_an_error(db: Database, two: Two) -> None:
+    async with db.transaction() as tx:
+        await act_for(tx, two.a)
+        with pytest.raises(AlreadyActing, match=str(two.b)):
+            await act_for(tx, two.b)
+    async with db.transaction(organization=two.b) as tx:
+        with pytest.raises(AlreadyActing):
+            await act_for(tx, two.a)
+
+
+@pytest.mark.parametrize("organization", [uuid4(), "not-a-uuid", "'; drop table x"])
+async def test_acting_for_nobody_we_know_is_an_error(db: Database, organization: UUID | str) -> None:
+    async with db.transaction() as tx:
+        with pytest.raises(UnknownOrganization):
+            await act_for(tx, organization)
+        assert tx.organization is None
+        assert await tx.fetchval("select onceward.organization()") is None
+        await record(tx, "still.works", entity_type="x", entity_id=1)
+
+
+async def _insert_job(tx: Transaction) -> None:
+    await tx.execute(
+        "insert into onceward.jobs (id, organization_id, task, args)"
+        " values (nextval('onceward.ids'), onceward.organization(), 't', '{}')"
+    )
