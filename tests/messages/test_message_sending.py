@@ -257,7 +257,7 @@ async def test_a_missing_variable_fails_before_anything_is_sent(office) -> None:
 
 async def test_an_unknown_template_is_refused_where_it_is_asked_for(office) -> None:
     here = await office()
-    with pytest.raises(UnknownTemplate, match="helo.*hello"):
+    with pytest.raises(UnknownTemplate, match=r"helo.*hello"):
         await here.send("helo")
 
 
