@@ -10,18 +10,28 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Literal, Protocol
 
 from onceward import __version__
 from onceward.app import Onceward
-from onceward.db import Database, DatabaseError, Line, MigrationError, migrate, plan
+from onceward.capacity import reap
+from onceward.db import Database, DatabaseError, Line, Migration, MigrationError, migrate, plan
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.engine import Engine
+from onceward.ledger import checkpoint
 from onceward.schema import LINES
 from onceward.settings import Settings
 from onceward.telemetry import configure_logging, configure_tracing, get_logger
+from onceward.trust import Sealer, SecretBox
+from onceward.trust.failures import forget_old
+from onceward.trust.sessions import first_admin_link, forget_expired
 from onceward.web import Dispatcher, Health, WebServer, create_api
+from onceward.web.access import access_router
+from onceward.web.evidence import evidence_router
+from onceward.web.login import login_router
 from onceward.work import Worker, WorkerOptions
+from onceward.work.loop import Loop
 from onceward.work.metrics import count
 
 log = get_logger("onceward.runtime")
@@ -52,6 +62,8 @@ class Runtime:
         self.health = Health()
         self.web: WebServer | None = None
         self.engine: Engine | None = None
+        self.first_login: str | None = None
+        """Where the administrator logs in, as long as nobody has."""
         self._undo: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._database: Database | None = None
 
@@ -75,6 +87,8 @@ class Runtime:
             for name, component in self._components(chosen):
                 await component.start()
                 self._undo.append((name, component.stop))
+            if self.web is not None and (token := await first_admin_link(self.database)):
+                self.first_login = f"{self.settings.public_url or self.web.url}/login?token={token}"
         except BaseException:
             await self.stop()
             raise
@@ -168,27 +182,56 @@ class Runtime:
         await self.database.fetchval("select 1")
 
     async def _prepare_schema(self) -> None:
-        conn = await self.database.connect(application_name=f"{self.settings.service}-migrate")
+        pending = await self.pending_migrations()
+        if not pending:
+            return
+        if not self.settings.auto_migrate:
+            raise MigrationError(
+                f"{len(pending)} migrations are pending, the first is {pending[0]}, and ONCEWARD_AUTO_MIGRATE is "
+                "off: run `onceward migrate`"
+            )
+        for migration in await self.migrate():
+            log.info("migration.applied", migration=str(migration))
+
+    async def pending_migrations(self) -> list[Migration]:
+        """What `migrate` would apply."""
+        async with self.database.acquire() as conn:
+            return await plan(conn, self.lines)
+
+    async def migrate(self) -> list[Migration]:
+        """Apply what is pending, over a connection of its own that PgBouncer has no part in."""
+        settings = self.settings
+        if settings.direct_url is not None:
+            direct = await Database.open(settings.direct_url.get_secret_value(), min_size=0, max_size=1)
+        elif settings.pgbouncer:
+            raise MigrationError(
+                "migrations are pending and cannot be applied through PgBouncer, which would mix up whose lock is "
+                "whose: set ONCEWARD_DIRECT_URL to the database itself"
+            )
+        else:
+            direct = self.database
+        conn = await direct.connect(application_name=f"{settings.service}-migrate")
         try:
-            if self.settings.auto_migrate:
-                for migration in await migrate(conn, self.lines):
-                    log.info("migration.applied", migration=str(migration))
-            elif pending := await plan(conn, self.lines):
-                raise MigrationError(
-                    f"{len(pending)} migrations are pending, the first is {pending[0]}, and ONCEWARD_AUTO_MIGRATE is "
-                    "off: run `onceward migrate`"
-                )
+            return await migrate(conn, self.lines)
         finally:
             await conn.close()
+            if direct is not self.database:
+                await direct.close()
 
     # -- the parts -----------------------------------------------------------------------------------------
 
     def _components(self, roles: frozenset[RoleName]) -> Sequence[tuple[str, Component]]:
         """What these roles consist of, in the order of starting. The web comes last: it answers when all else works."""
         self.engine = Engine(self.database, self.app.registry)
-        components: list[tuple[str, Component]] = [("engine", self.engine)]
+        components: list[tuple[str, Component]] = [
+            ("engine", self.engine),
+            ("audit sealer", Sealer(self.database)),
+            ("old logins", Loop("old logins", self._forget_logins, every_s=3600)),
+        ]
         if "worker" in roles:
             components.append(("worker", self._worker(self.engine)))
+            components.append(("checkpoints", Loop("checkpoints", partial(checkpoint, self.database), every_s=60)))
+            components.append(("expired holds", Loop("expired holds", partial(reap, self.database), every_s=30)))
         if "web" in roles:
             self.web = self._web(self.engine)
             components.append(("web", self.web))
@@ -208,6 +251,11 @@ class Runtime:
             self.database, self.app.registry, engine.waker, options=options, open_tx=engine.open_tx, count=count
         )
 
+    async def _forget_logins(self) -> None:
+        async with self.database.acquire() as conn:
+            await forget_expired(conn)
+            await forget_old(conn)
+
     def _web(self, engine: Engine) -> WebServer:
         """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
         api = create_api(
@@ -216,9 +264,14 @@ class Runtime:
             engine=engine,
             health=self.health,
             version=__version__,
-            routers=self.app.routers,
+            routers=(login_router(), access_router(), evidence_router(), *self.app.routers),
         )
         return WebServer(Dispatcher(api), self.settings)
+
+
+def secret_box(settings: Settings) -> SecretBox:
+    """The keys that stored secrets are sealed with: as set, else one made in the data directory."""
+    return SecretBox(settings.secret_keys) if settings.secret_keys else SecretBox.from_directory(settings.data_dir)
 
 
 def configure_process(settings: Settings) -> None:

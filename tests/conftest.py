@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import asyncpg
+import hypothesis  # noqa: F401  its plugin would import it at the end of the run, which Python 3.11 cannot always do
 import pytest
 
 from onceward.db import Database, migrate

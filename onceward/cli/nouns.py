@@ -14,6 +14,8 @@ from importlib import import_module
 import typer
 
 NOUNS = ("running", "migrate", "doctor", "db", "cron", "settings", "version")
+TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
+NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "ledger", "work", "dead_letters", "bench")
 
 
 def build() -> typer.Typer:

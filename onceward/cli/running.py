@@ -62,5 +62,7 @@ def _run(path: str, roles: set[RoleName], **overrides: Any) -> None:
         where = f" at {runtime.web.url}" if runtime.web is not None else ""
         database = "an embedded PostgreSQL" if settings.database_url is None else "PostgreSQL"
         say(f"{runtime.app.name} is up{where} on {database} ({', '.join(sorted(roles))}); Ctrl-C ends it")
+        if runtime.first_login is not None:
+            say(f"log in as administrator (works once, for 24 h): {runtime.first_login}")
 
     run(runtime.run(roles, ready=ready))

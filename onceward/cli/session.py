@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from onceward.app import Onceward
+    from onceward.db import Database
     from onceward.runtime import Runtime
     from onceward.settings import Settings
 
@@ -36,3 +37,16 @@ async def opened(app: Onceward, settings: Settings) -> AsyncGenerator[Runtime]:
         yield runtime
     finally:
         await runtime.stop()
+
+
+@asynccontextmanager
+async def opened_database() -> AsyncGenerator[Database]:
+    """The configured database, for commands that need no app. Answers go to stdout, so logs keep to warnings."""
+    from onceward.app import Onceward
+    from onceward.runtime import configure_process
+    from onceward.settings import load_settings
+
+    settings = load_settings(log_level="warning")
+    configure_process(settings)
+    async with opened(Onceward("onceward"), settings) as runtime:
+        yield runtime.database

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from onceward.db import Connection, Transaction
-
-Check = tuple[str, Callable[[Connection], Awaitable[list[str]]]]
+from onceward.trust.verify import Check
 
 LIMIT = 100
 """How many differences of one kind are named; a ledger that is wrong everywhere need not say so a million times."""
 
 BALANCED = """
-select format('organization %s, %s: debits %s, credits %s', organization_id, currency, sum(debits), sum(credits))
-from onceward.ledger_balances
-group by organization_id, currency
+with sums as (
+    select debit_id as account_id, sum(amount) as debits, 0 as credits
+    from onceward.ledger_entries where not pending group by debit_id
+    union all
+    select credit_id, 0, sum(amount)
+    from onceward.ledger_entries where not pending group by credit_id
+)
+select format('organization %s, %s: debits %s, credits %s', a.organization_id, a.currency, sum(debits), sum(credits))
+from sums s join onceward.ledger_accounts a on a.id = s.account_id
+group by a.organization_id, a.currency
 having sum(debits) <> sum(credits)
 limit $1
 """
@@ -85,10 +91,20 @@ where p.journal_id is null or o.id is null
 limit $1
 """
 BOUNDS = """
-with expected as (
-    select account_id, balance,
-           case when kind in ('asset', 'expense') then pending_credits else pending_debits end as reserved
-    from onceward.ledger_balances where bounded
+with legs as (
+    select debit_id as account_id, amount, true as debit, journal_id, pending from onceward.ledger_entries
+    union all
+    select credit_id, amount, false, journal_id, pending from onceward.ledger_entries
+), expected as (
+    select a.id as account_id,
+           coalesce(sum(case when l.debit = a.debit_normal then l.amount else -l.amount end)
+                    filter (where not l.pending), 0) as balance,
+           coalesce(sum(l.amount) filter (where l.debit <> a.debit_normal and p.journal_id is not null), 0) as reserved
+    from onceward.ledger_accounts a
+    left join legs l on l.account_id = a.id
+    left join onceward.ledger_pending p on p.journal_id = l.journal_id
+    where a.bounded
+    group by a.id
 )
 select format('bounded account %s: %s less %s reserved recorded, entries give %s less %s',
               coalesce(b.account_id, e.account_id), b.balance, b.reserved, e.balance, e.reserved)
@@ -116,19 +132,19 @@ def _finds_nothing(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
 
 
 CHECKS: tuple[Check, ...] = (
-    ("ledger: debits equal credits in every organization and currency", _finds_nothing(BALANCED)),
-    ("ledger: entries stay within one organization and currency", _finds_nothing(ENTRIES)),
-    ("ledger: journals have all their entries", _finds_nothing(JOURNALS)),
-    ("ledger: checkpoints are the sums of their entries", _finds_nothing(CHECKPOINTS)),
-    ("ledger: reversals and settlements stay within their originals", _finds_nothing(DRAWN)),
-    ("ledger: what is pending has not ended", _finds_nothing(PENDING)),
-    ("ledger: bounded accounts are what their entries give, and not below zero", _finds_nothing(BOUNDS)),
-    ("ledger: entries, journals and accounts cannot be changed", _finds_nothing(GUARDS)),
+    Check("ledger.debits_equal_credits", _finds_nothing(BALANCED)),
+    Check("ledger.entries_stay_within_organization_and_currency", _finds_nothing(ENTRIES)),
+    Check("ledger.journals_have_all_their_entries", _finds_nothing(JOURNALS)),
+    Check("ledger.checkpoints_are_sums_of_entries", _finds_nothing(CHECKPOINTS)),
+    Check("ledger.reversals_stay_within_originals", _finds_nothing(DRAWN)),
+    Check("ledger.pending_has_not_ended", _finds_nothing(PENDING)),
+    Check("ledger.bounded_accounts_match_their_entries", _finds_nothing(BOUNDS)),
+    Check("ledger.nothing_can_be_changed", _finds_nothing(GUARDS)),
 )
-"""Each with the sentence that must hold. They look at all organizations, so they run as the engine."""
+"""They look at all organizations, so they run as the engine."""
 
 
 async def check(conn: Connection | Transaction) -> list[str]:
     """Recompute everything; returns what is wrong, each line naming the rule and the row. Empty: all is well."""
     connection = conn.conn if isinstance(conn, Transaction) else conn
-    return [f"{rule}: {finding}" for rule, look in CHECKS for finding in await look(connection)]
+    return [f"{rule.name}: {finding}" for rule in CHECKS for finding in await rule.run(connection)]

@@ -7,7 +7,7 @@ A provider answers five questions about a request: is it authentic (`verify`), i
     prepare (only if `fetches`)  ->  verify  ->  challenge  ->  parse          for POST
     challenge                                                                  for GET
 
-Nothing here reads a clock, a database or the network: the time and the way to fetch are passed in.
+No provider opens a connection: the way to fetch is passed in, and so is the time a request is judged at.
 """
 
 from __future__ import annotations

@@ -129,15 +129,11 @@ class PayPal(Provider):
         if not isinstance(key, RSAPublicKey):
             raise Rejected("bad_certificate", "the certificate does not hold an RSA key")
         sent_at = request.header("paypal-transmission-time")
-        content = signed_content(
-            request.header("paypal-transmission-id"), sent_at, options.webhook_id, request.body
-        )
+        content = signed_content(request.header("paypal-transmission-id"), sent_at, options.webhook_id, request.body)
         try:
             key.verify(given, content, PKCS1v15(), digest())
         except InvalidSignature:
-            raise Rejected(
-                "bad_signature", "the certificate did not sign this body for our webhook_id"
-            ) from None
+            raise Rejected("bad_signature", "the certificate did not sign this body for our webhook_id") from None
         if options.max_age_s is not None:
             moment = from_iso(sent_at)
             if moment is None:

@@ -54,6 +54,17 @@ def _clean(key: str, value: Any) -> Any:
     return value
 
 
+class _Stderr(logging.Handler):
+    """Writes to whatever stderr is at that moment: it may be replaced after logging was set up."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except Exception:
+            self.handleError(record)
+
+
 def configure_logging(
     *,
     level: str = "info",
@@ -88,7 +99,7 @@ def configure_logging(
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Stderr()
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_rendering(pretty=pretty))
     )

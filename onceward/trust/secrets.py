@@ -41,7 +41,7 @@ class SealedColumn:
 
 SEALED: tuple[SealedColumn, ...] = (
     SealedColumn("onceward.secrets", "secret_id", "value"),
-    SealedColumn("onceward.sources", "source_id", "secrets"),
+    SealedColumn("onceward.sources", "webhook_id", "secrets"),
     SealedColumn("onceward.endpoints", "endpoint_id", "secret"),
 )
 """What `rotate` and `verify` go through; a table that is not there is passed over. Packages add their line here."""

@@ -20,8 +20,11 @@ log = get_logger("onceward.web")
 MEDIA_TYPE = "application/problem+json"
 
 
-class Problem(Exception):
-    """An answer that is an error. Raise it anywhere below a route; extra members end up in the body."""
+class Problem(HTTPException):
+    """An answer that is an error. Raise it anywhere below a route; extra members end up in the body.
+
+    An HTTPException, because FastAPI turns any other one that is raised while it reads a body into a 400.
+    """
 
     def __init__(
         self,
@@ -33,12 +36,9 @@ class Problem(Exception):
         headers: Mapping[str, str] | None = None,
         **members: Any,
     ) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.detail = detail
+        super().__init__(status, detail, headers)
         self.title = title or HTTPStatus(status).phrase
         self.kind = kind
-        self.headers = dict(headers or {})
         self.members = members
 
 
@@ -48,13 +48,13 @@ def respond(problem: Problem, request_id: str | None = None) -> Response:
         **problem.members,
         "type": problem.kind,
         "title": problem.title,
-        "status": problem.status,
+        "status": problem.status_code,
         "detail": problem.detail,
     }
     if request_id is not None:
         body["request_id"] = request_id
     return Response(
-        orjson.dumps(body, default=str), status_code=problem.status, headers=problem.headers, media_type=MEDIA_TYPE
+        orjson.dumps(body, default=str), status_code=problem.status_code, headers=problem.headers, media_type=MEDIA_TYPE
     )
 
 

@@ -71,9 +71,7 @@ def test_two_samples_are_two_events_and_one_sample_twice_is_one(
     assert ids(first) != ids(second)
 
 
-def test_an_unknown_type_still_gives_a_sample(
-    provider_name: str, make_source: Make, genuine: Genuine
-) -> None:
+def test_an_unknown_type_still_gives_a_sample(provider_name: str, make_source: Make, genuine: Genuine) -> None:
     config, provider = make_source(provider_name), get_provider(provider_name)
     request = genuine(config, "brand.new", now=now())
     provider.verify(config, request, now())
@@ -94,9 +92,7 @@ def test_one_changed_byte_is_a_bad_signature(name: str, make_source: Make, genui
 
 
 @pytest.mark.parametrize("name", sorted(set(PROVIDERS) - {"paypal"}))
-def test_every_live_secret_is_accepted_and_a_retired_one_is_not(
-    name: str, make_source: Make, genuine: Genuine
-) -> None:
+def test_every_live_secret_is_accepted_and_a_retired_one_is_not(name: str, make_source: Make, genuine: Genuine) -> None:
     provider = get_provider(name)
     signed_with_b = genuine(make_source(name, "b"), provider.sample_types[0])
     provider.verify(make_source(name, "a", "b"), signed_with_b, 1_700_000_000)
@@ -122,9 +118,7 @@ def test_a_source_without_a_secret_accepts_nothing(name: str, make_source: Make,
 def test_each_header_of_the_signature_is_needed(name: str, make_source: Make, genuine: Genuine) -> None:
     config, provider = make_source(name), get_provider(name)
     request = genuine(config, provider.sample_types[0], now=now())
-    signed = [
-        one for one in request.headers if any(word in one for word in ("sign", "stamp", "-sig", "cert"))
-    ]
+    signed = [one for one in request.headers if any(word in one for word in ("sign", "stamp", "-sig", "cert"))]
     assert signed
     for header in signed:
         headers = {one: value for one, value in request.headers.items() if one != header}
@@ -167,9 +161,7 @@ def test_a_timestamp_in_the_other_unit_is_named(name: str, make_source: Make, ge
 
 
 @pytest.mark.parametrize("name", SIGNED)
-def test_a_signature_in_no_known_encoding_is_refused_cleanly(
-    name: str, make_source: Make, genuine: Genuine
-) -> None:
+def test_a_signature_in_no_known_encoding_is_refused_cleanly(name: str, make_source: Make, genuine: Genuine) -> None:
     config, provider = make_source(name), get_provider(name)
     request = genuine(config, provider.sample_types[0], now=now())
     for header, value in request.headers.items():
@@ -320,22 +312,16 @@ bodies = st.one_of(
     st.binary(max_size=200),
     json_like.map(_dump),
     st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")),
-    st.sampled_from(
-        [b"", b"payload=%7B%7D", b"payload=%ff", b"a=%00&a=b", b'{"test":"test"}', b"[]", b"\xff"]
-    ),
+    st.sampled_from([b"", b"payload=%7B%7D", b"payload=%ff", b"a=%00&a=b", b'{"test":"test"}', b"[]", b"\xff"]),
 )
 kinds = st.sampled_from(["application/json", "application/x-www-form-urlencoded", "text/plain", ""])
 requests = st.builds(
-    lambda method, path, query, given, kind, body: Request(
-        method, path, query, {"content-type": kind, **given}, body
-    ),
+    lambda method, path, query, given, kind, body: Request(method, path, query, {"content-type": kind, **given}, body),
     st.sampled_from(["POST", "GET", "PUT"]),
     st.one_of(st.just("/webhooks/x"), st.text(max_size=20)),
     st.one_of(
         st.text(max_size=40),
-        st.sampled_from(
-            ["hub.mode=subscribe&hub.verify_token=agreed&hub.challenge=é", "bodySHA256=é", "a=%ff"]
-        ),
+        st.sampled_from(["hub.mode=subscribe&hub.verify_token=agreed&hub.challenge=é", "bodySHA256=é", "a=%ff"]),
     ),
     headers,
     kinds,
@@ -346,9 +332,7 @@ requests = st.builds(
 @pytest.mark.parametrize("name", sorted(PROVIDERS))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(request=requests)
-def test_no_request_causes_anything_but_a_clean_refusal(
-    name: str, make_source: Make, request: Request
-) -> None:
+def test_no_request_causes_anything_but_a_clean_refusal(name: str, make_source: Make, request: Request) -> None:
     config, provider = make_source(name), get_provider(name)
 
     refusals: list[Rejected] = []

@@ -355,9 +355,7 @@ def test_pings_of_calcom_and_formbricks_are_answered_and_not_stored() -> None:
 
 def test_standard_webhooks_need_no_envelope() -> None:
     assert only(read("standard", [1], {"webhook-id": "m1"})).type == "unknown"
-    item = only(
-        read("standard", {"type": "a.b", "data": {"x": 1}}, {"svix-id": "m2", "svix-signature": "v1,"})
-    )
+    item = only(read("standard", {"type": "a.b", "data": {"x": 1}}, {"svix-id": "m2", "svix-signature": "v1,"}))
     assert (item.event_id, item.type) == ("m2", "a.b")
     assert get_provider("standard").data(item.payload) == {"x": 1}
 

@@ -49,9 +49,7 @@ class Network:
         return self.pem
 
 
-def receive(
-    provider: PayPal, config: SourceConfig, request: Request, network: Network, now: float = 0
-) -> None:
+def receive(provider: PayPal, config: SourceConfig, request: Request, network: Network, now: float = 0) -> None:
     asyncio.run(provider.prepare(config, request, network.fetch))
     provider.verify(config, request, time.time())
 

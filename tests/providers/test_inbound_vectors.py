@@ -250,8 +250,7 @@ def test_daily_signature_uses_milliseconds_and_a_decoded_key() -> None:
 def test_calcom_signature_is_bare_hexadecimal_and_a_prefix_is_tolerated() -> None:
     config = SourceConfig(provider="calcom", secrets=("cal-test-secret",))
     body = (
-        b'{"triggerEvent":"BOOKING_CREATED","createdAt":"2024-01-15T10:00:00.000Z",'
-        b'"payload":{"uid":"booking-uid-123"}}'
+        b'{"triggerEvent":"BOOKING_CREATED","createdAt":"2024-01-15T10:00:00.000Z","payload":{"uid":"booking-uid-123"}}'
     )
     digest = "117ea9c5e5e134c4e173581076e070998e87732e52c5e6dc80a7c6e8a0e9f8f8"
     assert get_provider("calcom").sign(config, body, 0)["x-cal-signature-256"] == digest
@@ -275,9 +274,7 @@ def test_whatsapp_signature_covers_the_escapes_as_sent() -> None:
 
 def test_hook0_and_convoy_signatures_are_a_matter_of_options() -> None:
     hook0 = {"header": "X-Hook0-Signature", "form": "pairs", "label": "v0", "timestamp": "t"}
-    config = SourceConfig(
-        provider="generic", secrets=("secret",), options=hook0 | {"content": "{timestamp}.{body}"}
-    )
+    config = SourceConfig(provider="generic", secrets=("secret",), options=hook0 | {"content": "{timestamp}.{body}"})
     digest = "1b3d69df55f1e52f05224ba94a5162abeb17ef52cd7f4948c390f810d6a87e98"
     verify(config, {"x-hook0-signature": f"t=1636936200,v0={digest}"}, b"hello !", 1636936200)
 

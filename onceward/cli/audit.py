@@ -1,0 +1,85 @@
+"""`audit`: read the audit log, and prove that nobody changed it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from onceward.cli.exits import CommandFailed, Exit
+from onceward.cli.rendering import JsonOption, document, listing, say, verdict
+from onceward.cli.session import opened_database, run
+
+COLUMNS = ("id", "at", "actor", "action", "entity_type", "entity_id", "reason")
+
+group = typer.Typer(no_args_is_help=True, help="The audit log: `ls` shows it, `verify` proves it whole.")
+
+
+def register(cli: typer.Typer) -> None:
+    cli.add_typer(group, name="audit")
+
+
+@group.command("ls")
+def ls(
+    organization: Annotated[
+        str | None, typer.Option("--organization", "-o", help="Slug or id; all if not given.")
+    ] = None,
+    action: Annotated[str | None, typer.Option(help="Only this action.")] = None,
+    entity_type: Annotated[str | None, typer.Option(help="Only entities of this type.")] = None,
+    entity_id: Annotated[str | None, typer.Option(help="Only this entity.")] = None,
+    before: Annotated[int | None, typer.Option(help="Older than the entry with this id.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10000, help="At most so many.")] = 50,
+    as_json: JsonOption = False,
+) -> None:
+    """Show entries, newest first."""
+
+    async def work() -> list[dict[str, Any]]:
+        from onceward.trust import find_organization, list_entries
+
+        async with opened_database() as db, db.acquire() as conn:
+            found = None if organization is None else await find_organization(conn, organization)
+            entries = await list_entries(
+                conn,
+                organization=None if found is None else found.organization_id,
+                action=action,
+                entity_type=entity_type,
+                entity_id=entity_id,
+                before=before,
+                limit=limit,
+            )
+            return [asdict(entry) for entry in entries]
+
+    listing(run(work()), columns=COLUMNS, as_json=as_json)
+
+
+@group.command("verify")
+def verify(
+    head: Annotated[
+        list[str] | None, typer.Option("--head", help="A head from the log that must be in the chain.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Prove that no sealed entry was changed, lost or moved. Exits with 1 when one was."""
+
+    async def work() -> Any:
+        from onceward.trust.chain import Head, prove
+
+        try:
+            known = [Head.parse(text) for text in head or []]
+        except ValueError as error:
+            raise CommandFailed(str(error), Exit.USAGE) from error
+        async with opened_database() as db, db.acquire() as conn:
+            return await prove(conn, known=known)
+
+    report = run(work())
+    if as_json:
+        document({**asdict(report), "head": str(report.head), "ok": report.ok})
+    elif report.ok:
+        say(f"{report.entries} entries are as they were sealed, {report.pending} wait for their seal")
+        say(f"head {report.head}")
+    else:
+        for problem in report.problems:
+            verdict("fail", "audit", problem)
+    if not report.ok:
+        raise typer.Exit(Exit.FAILED)

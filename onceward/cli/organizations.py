@@ -1,0 +1,117 @@
+"""`organizations` and `users`: tenants, the people in them, and how they log in."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+import typer
+
+from onceward.cli.rendering import JsonOption, document, listing, say
+from onceward.cli.session import opened_database, run
+
+ACTOR = "operator:cli"
+
+organizations = typer.Typer(no_args_is_help=True, help="Organizations: tenants that never see each other's rows.")
+users = typer.Typer(no_args_is_help=True, help="People who use the dashboard, and their login links.")
+
+OrganizationOption = Annotated[str, typer.Option("--organization", "-o", help="Slug or id of the organization.")]
+
+
+def register(cli: typer.Typer) -> None:
+    cli.add_typer(organizations, name="organizations")
+    cli.add_typer(users, name="users")
+
+
+@organizations.command("add")
+def add(
+    slug: Annotated[str, typer.Argument(help="Short name: a-z, 0-9 and -.")],
+    name: Annotated[str, typer.Option("--name", help="Name for people to read.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Create an organization."""
+
+    async def work() -> dict[str, Any]:
+        from onceward.trust import create_organization
+
+        async with opened_database() as db, db.transaction(role="engine") as tx:
+            return asdict(await create_organization(tx, slug, name=name, actor=ACTOR))
+
+    made = run(work())
+    if as_json:
+        document(made)
+    else:
+        say(f"organization {made['slug']} has the id {made['organization_id']}")
+
+
+@organizations.command("ls")
+def ls(as_json: JsonOption = False) -> None:
+    """List the organizations."""
+
+    async def work() -> list[dict[str, Any]]:
+        from onceward.trust.organizations import list_organizations
+
+        async with opened_database() as db, db.acquire() as conn:
+            return [asdict(one) for one in await list_organizations(conn)]
+
+    listing(run(work()), columns=("slug", "name", "organization_id", "created_at"), as_json=as_json)
+
+
+@users.command("add")
+def add_user(
+    email: Annotated[str, typer.Argument(help="Address of the person.")],
+    organization: Annotated[str | None, typer.Option("--organization", "-o", help="Slug or id.")] = None,
+    role: Annotated[Literal["owner", "operator", "viewer"], typer.Option(help="Role there.")] = "viewer",
+    admin: Annotated[bool, typer.Option("--admin", help="Administrator of the whole instance.")] = False,
+) -> None:
+    """Add a person, to an organization or as administrator, and print a login link."""
+
+    async def work() -> str:
+        from onceward.trust import find_organization
+        from onceward.trust import organizations as trust
+        from onceward.trust.sessions import create_link
+
+        async with opened_database() as db, db.transaction(role="engine") as tx:
+            user_id = await trust.add_user(tx, email, admin=True if admin else None, actor=ACTOR)
+            if organization is not None:
+                found = await find_organization(tx.conn, organization)
+                await trust.set_member(tx, found.organization_id, email, role, actor=ACTOR)
+            return await create_link(tx, user_id, actor=ACTOR)
+
+    if organization is None and not admin:
+        raise typer.BadParameter("say --organization, or --admin for the whole instance")
+    _say_link(run(work()))
+
+
+@users.command("link")
+def link(email: Annotated[str, typer.Argument(help="Address of the person.")]) -> None:
+    """Print a new login link for somebody already known: works once, for 24 hours."""
+
+    async def work() -> str:
+        from onceward.trust.sessions import link_for
+
+        async with opened_database() as db, db.transaction(role="engine") as tx:
+            return await link_for(tx, email, actor=ACTOR)
+
+    _say_link(run(work()))
+
+
+@users.command("ls")
+def list_users(organization: OrganizationOption, as_json: JsonOption = False) -> None:
+    """List the members of an organization."""
+
+    async def work() -> list[dict[str, Any]]:
+        from onceward.trust import find_organization
+        from onceward.trust.organizations import list_members
+
+        async with opened_database() as db, db.acquire() as conn:
+            found = await find_organization(conn, organization)
+            return [asdict(one) for one in await list_members(conn, found.organization_id)]
+
+    listing(run(work()), columns=("email", "role", "admin", "user_id"), as_json=as_json)
+
+
+def _say_link(token: str) -> None:
+    from onceward.settings import load_settings
+
+    say(f"{load_settings().url}/login?token={token}")

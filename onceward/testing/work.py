@@ -1,0 +1,119 @@
+"""Run work in a test, without a worker's loops and without sleeping."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from onceward.engine import Engine
+from onceward.work import Claimed, JobTask, Registry
+from onceward.work.claim import claim, claim_lanes, claim_suspect, new_lease
+from onceward.work.executor import Executor
+from onceward.work.leases import Leases
+from onceward.work.settle import Acknowledger
+
+MOST_ROUNDS = 1000
+
+
+async def drain(engine: Engine, *queues: str, most: int = 10_000) -> int:
+    """Run everything that is due, and everything that this makes due, until nothing is left. Returns how many ran."""
+    worker = secrets.randbits(62) + 1
+    leases = Leases()
+    acks = Acknowledger(engine.db, worker, leases)
+    executor = Executor(engine.db, worker=worker, acks=acks, leases=leases, open_tx=engine.open_tx)
+    ran = 0
+    for _ in range(MOST_ROUNDS):
+        round_ = 0
+        for queue, names in engine.registry.queues().items():
+            if queues and queue not in queues:
+                continue
+            for work in await _take(engine, queue, names, worker):
+                await executor.run(engine.registry.tasks[work.task], work)
+                round_ += 1
+        await acks.close()
+        ran += round_
+        if round_ == 0:
+            await engine.db.execute("delete from onceward.claims where worker = $1", worker)
+            return ran
+        if ran > most:
+            raise AssertionError(f"more than {most} pieces of work ran: does a job enqueue itself?")
+    raise AssertionError("work kept coming for 1000 rounds")
+
+
+async def _take(engine: Engine, queue: str, names: list[str], worker: int) -> list[Claimed]:
+    async with engine.db.acquire() as conn:
+        taken = await claim(conn, queue=queue, tasks=names, most=50, lease=new_lease(), worker=worker)
+        work = taken.work
+        if not work:
+            work = await claim_suspect(conn, queue=queue, tasks=names, lease=new_lease(), worker=worker)
+        if not work:
+            lanes = await claim_lanes(
+                conn, queue=queue, tasks=names, most=50, lease=new_lease(), worker=worker, cursor="", suspect=True
+            )
+            work = lanes.work
+        for each in work:
+            each.db = engine.db
+        await load_bodies(engine.registry, conn, work)
+    return work
+
+
+async def load_bodies(registry: Registry, conn: Any, work: list[Claimed]) -> None:
+    """What a worker does after a claim for kinds other than jobs."""
+    for kind in {each.kind for each in work} - {"job"}:
+        group = [each for each in work if each.kind == kind]
+        bodies = await registry.kinds[kind].load(conn, [each.id for each in group])
+        for each in group:
+            each.body = bodies.get(each.id)
+
+
+async def perform(engine: Engine, job: JobTask, /, **arguments: Any) -> Any:
+    """Enqueue one job, run it once and return its result; whatever it raises is raised here."""
+    enqueued = await engine.enqueue(job, **arguments)
+    row = await engine.db.fetchrow(
+        "update onceward.work set lease = $2 where id = $1 returning attempts, organization_id",
+        enqueued.id,
+        new_lease(),
+    )
+    stored = await engine.db.fetchrow("select * from onceward.jobs where id = $1", enqueued.id)
+    assert row is not None
+    assert stored is not None
+    work = Claimed(
+        enqueued.id,
+        "job",
+        job.name,
+        row["organization_id"],
+        row["attempts"],
+        0,
+        None,
+        None,
+        None,
+        stored["args"],
+        None,
+        None,
+        0,
+    )
+    work.db = engine.db
+    try:
+        if not job.task.transactional:
+            return await job.task.run(work, None)
+        async with engine.transaction(organization=work.organization, cause=work.cause) as tx:
+            return await job.task.run(work, tx)
+    finally:
+        await engine.db.execute("delete from onceward.work where id = $1", enqueued.id)
+
+
+async def assert_enqueued(engine: Engine, job: JobTask | str, **arguments: Any) -> int:
+    """There is unfinished work of this job with at least these arguments; returns its id."""
+    name = job if isinstance(job, str) else job.name
+    id = await engine.db.fetchval(
+        "select j.id from onceward.jobs j join onceward.work w using (id) where j.task = $1 and j.args @> $2 order by j.id",
+        name,
+        arguments,
+    )
+    if id is None:
+        rows = await engine.db.fetch(
+            "select j.task, j.args from onceward.jobs j join onceward.work w using (id) order by j.id limit 20"
+        )
+        waiting = "\n".join(f"  {row['task']} {row['args']}" for row in rows) or "  nothing"
+        raise AssertionError(f"no unfinished job {name} with {arguments}; waiting are:\n{waiting}")
+    return id

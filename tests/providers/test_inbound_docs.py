@@ -1,0 +1,45 @@
+"""The pages about integrations say what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from onceward.providers.inbound import REASONS, STATUS
+from onceward.providers.registry import PROVIDERS
+from onceward.providers.samples import parse_field
+
+PAGES = Path(__file__).parents[2] / "docs" / "integrations"
+OVERVIEW = (PAGES / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_every_provider_has_a_page_with_its_options_and_a_sample(name: str) -> None:
+    page = (PAGES / f"{name}.md").read_text()
+    for part in ("## Set it up", "## Which event", "## Sample", "## Try it"):
+        assert part in page
+    options = PROVIDERS[name].options_model.model_fields
+    assert all(f"`{option}`" in page for option in options)
+    assert options or "There are no options." in page
+    assert f"[`{name}`]({name}.md)" in OVERVIEW
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_every_command_on_a_page_gives_a_sample(name: str) -> None:
+    page = (PAGES / f"{name}.md").read_text()
+    commands = re.findall(rf"^onceward trigger {name} (\S+) ?(.*)$", page, re.MULTILINE)
+    assert commands
+    for kind, rest in commands:
+        fields = dict(parse_field(part.strip()) for part in re.findall(r'\S+="[^"]*"|\S+', rest))
+        assert PROVIDERS[name].sample(kind, fields)
+
+
+def test_the_overview_tells_who_retries_and_every_reason_with_its_status() -> None:
+    for reason in REASONS:
+        assert f"| `{reason}` | {STATUS.get(reason, 401)} |" in OVERVIEW
+    for name, provider in PROVIDERS.items():
+        row = next(line for line in OVERVIEW.splitlines() if line.startswith(f"| [`{name}`]"))
+        expected = "by option" if name in ("generic", "none") else "yes" if provider.retries else "no"
+        assert row.endswith(f"| {expected} |")

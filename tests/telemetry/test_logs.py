@@ -1,0 +1,87 @@
+"""Log lines: structured, in context, without secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from onceward.telemetry import bind, configure_logging, get_logger
+
+
+@pytest.fixture
+def lines(capsys: pytest.CaptureFixture[str]) -> Iterator[list[dict[str, object]]]:
+    """Call `read()` on the result to get what was written as JSON since the last call."""
+    root = logging.getLogger()
+    level, config = root.level, structlog.get_config()
+    configure_logging(format="json", service="shop", environment="test", version="1.2")
+    [ours] = root.handlers
+
+    class Lines(list[dict[str, object]]):
+        def read(self) -> list[dict[str, object]]:
+            self[:] = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+            return self
+
+    yield Lines()
+    logging.getLogger().removeHandler(ours)
+    root.setLevel(level)
+    structlog.configure(**config)
+
+
+def test_every_line_says_who_wrote_it(lines) -> None:
+    get_logger("x").info("started", port=1)
+    [line] = lines.read()
+    assert {"service": "shop", "environment": "test", "version": "1.2"}.items() <= line.items()
+    assert (line["event"], line["level"], line["port"], line["logger"]) == ("started", "info", 1, "x")
+
+
+def test_context_is_inherited_by_everything_called_below_and_by_no_one_else(lines) -> None:
+    log = get_logger("x")
+
+    async def below() -> None:
+        log.info("below")
+
+    async def main() -> None:
+        with bind(organization="o1"), bind(job=7):
+            await asyncio.gather(below(), asyncio.create_task(below()))
+        log.info("after")
+
+    asyncio.run(main())
+    first, second, after = lines.read()
+    assert first["organization"] == second["organization"] == "o1"
+    assert first["job"] == second["job"] == 7
+    assert "organization" not in after
+
+
+@pytest.mark.parametrize("key", ["password", "api_key", "Authorization", "access_token", "webhook_secret", "cookie"])
+def test_values_under_names_of_secrets_are_not_written(lines, key: str) -> None:
+    get_logger("x").info("called", **{key: "hunter2"}, headers={key: "hunter2", "accept": "json"})
+    [line] = lines.read()
+    assert "hunter2" not in json.dumps(line)
+    assert line["headers"]["accept"] == "json"
+
+
+def test_lines_of_other_libraries_have_the_same_form(lines) -> None:
+    with bind(request="r1"):
+        logging.getLogger("library").warning("low on %s", "memory")
+    [line] = lines.read()
+    assert (line["event"], line["request"], line["service"]) == ("low on memory", "r1", "shop")
+
+
+def test_exceptions_are_one_line(lines) -> None:
+    try:
+        raise ValueError("bad")
+    except ValueError:
+        get_logger("x").exception("failed")
+    [line] = lines.read()
+    assert "ValueError: bad" in line["exception"]
+
+
+def test_less_severe_lines_are_left_out(lines) -> None:
+    configure_logging(level="warning", format="json")
+    get_logger("x").info("chatter")
+    assert lines.read() == []

@@ -1,0 +1,111 @@
+"""Settings: one table, clear refusals, no secret on any screen."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceward.settings import Settings, SettingsError, all_settings, load_settings, unknown_names
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for name in [name for name in os.environ if name.startswith("ONCEWARD_")]:
+        monkeypatch.delenv(name)
+
+
+def test_nothing_needs_to_be_set() -> None:
+    settings = load_settings()
+    assert settings.database_url is None
+    assert (settings.host, settings.port) == ("127.0.0.1", 8400)
+
+
+def test_environment_is_read_and_lists_are_split_at_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEWARD_PORT", "9000")
+    monkeypatch.setenv("ONCEWARD_ADMIN_EMAILS", "a@example.com, b@example.com,")
+    monkeypatch.setenv("ONCEWARD_SLACK_CHANNELS", '{"CRON_FAILURE": "#ops"}')
+    settings = load_settings()
+    assert settings.port == 9000
+    assert settings.admin_emails == ("a@example.com", "b@example.com")
+    assert settings.slack_channels == {"CRON_FAILURE": "#ops"}
+
+
+def test_option_wins_over_environment_and_none_means_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEWARD_PORT", "9000")
+    assert load_settings(port=None).port == 9000
+    assert load_settings(port=9001).port == 9001
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("ONCEWARD_PORT", "many", "integer"),
+        ("ONCEWARD_PORT", "70000", "65535"),
+        ("ONCEWARD_LOG_LEVEL", "loud", "'debug'"),
+        ("ONCEWARD_PUBLIC_URL", "example.com", "https://"),
+        ("ONCEWARD_SLACK_CHANNELS", "{", "not JSON"),
+        ("ONCEWARD_PGBOUNCER", "perhaps", "boolean"),
+    ],
+)
+def test_bad_value_is_refused_with_name_value_and_reason(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, reason: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    assert f"{name}={value!r}" in str(caught.value)
+    assert reason in str(caught.value)
+
+
+def test_all_bad_values_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEWARD_PORT", "many")
+    monkeypatch.setenv("ONCEWARD_POOL_MAX", "none")
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_pool_must_be_a_range() -> None:
+    with pytest.raises(SettingsError, match="ONCEWARD_POOL_MIN=30 is above ONCEWARD_POOL_MAX=20"):
+        load_settings(pool_min=30)
+
+
+def test_wrong_database_url_is_refused_without_showing_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEWARD_DATABASE_URL", "mysql://root:hunter2@host/db")
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    assert "ONCEWARD_DATABASE_URL" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_secrets_show_in_no_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = [row.name for row in all_settings() if row.secret]
+    assert {"ONCEWARD_DATABASE_URL", "ONCEWARD_SECRET_KEY", "ONCEWARD_SMTP_PASSWORD"} <= set(secrets)
+    for name in secrets:
+        monkeypatch.setenv(name, "postgresql://hunter2")
+    settings = load_settings()
+    assert "hunter2" not in repr(settings) + str(settings) + settings.model_dump_json()
+    assert all("hunter2" not in row.value_in(settings) for row in all_settings())
+
+
+def test_unknown_name_is_warned_about_with_the_likely_one(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("ONCEWARD_DATABSE_URL", "postgresql://hunter2")
+    load_settings()
+    assert "did you mean ONCEWARD_DATABASE_URL?" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
+def test_names_of_sources_and_tests_are_not_unknown() -> None:
+    assert unknown_names({"ONCEWARD_SOURCE_STRIPE_SECRET": "x", "ONCEWARD_TEST_SERVER": "y", "PATH": "z"}) == []
+
+
+def test_every_setting_says_what_it_is() -> None:
+    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+
+
+def test_first_secret_key_is_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONCEWARD_SECRET_KEY", "new, old")
+    assert load_settings().secret_keys == ("new", "old")

@@ -1,0 +1,173 @@
+"""The HTTP face of a running process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, SecretStr
+
+from onceward import Engine, Onceward
+from onceward.db import Database, Unavailable
+from onceward.runtime import Runtime
+from onceward.settings import Settings
+from onceward.web import Dispatcher, Problem, database_of, engine_of
+
+
+class Order(BaseModel):
+    amount: int
+
+
+app = Onceward("shop")
+router = APIRouter(prefix="/api/v1/shop")
+app.routes(router)
+
+
+@app.job
+async def ship(*, order: int) -> None: ...
+
+
+@router.post("/orders")
+async def place(order: Order, engine: Engine = Depends(engine_of)) -> dict[str, int]:
+    return {"work": (await engine.enqueue(ship, order=order.amount)).id}
+
+
+@router.get("/number")
+async def number(db: Database = Depends(database_of)) -> dict[str, int]:
+    return {"number": await db.fetchval("select 7")}
+
+
+@router.get("/refused")
+async def refused() -> None:
+    raise Problem(409, "seat A12 is taken", kind="seat-taken", seat="A12")
+
+
+@router.get("/bug")
+async def bug() -> None:
+    raise RuntimeError("hunter2")
+
+
+@router.get("/outage")
+async def outage() -> None:
+    raise Unavailable("no connection to 10.0.0.7")
+
+
+@pytest.fixture
+async def runtime(database_url: str) -> AsyncIterator[Runtime]:
+    settings = Settings(database_url=SecretStr(database_url), port=0, max_body_bytes=2048, pool_min=1, pool_max=5)
+    runtime = Runtime(app, settings)
+    await runtime.start({"web"})
+    yield runtime
+    await runtime.stop()
+
+
+@pytest.fixture
+async def http(runtime: Runtime) -> AsyncIterator[aiohttp.ClientSession]:
+    assert runtime.web is not None
+    async with aiohttp.ClientSession(runtime.web.url) as session:
+        yield session
+
+
+async def problem(response: aiohttp.ClientResponse) -> dict[str, object]:
+    assert response.headers["content-type"] == "application/problem+json"
+    body = json.loads(await response.text())
+    assert body["status"] == response.status
+    assert body["request_id"] == response.headers["x-request-id"]
+    return body
+
+
+async def test_alive_ready_and_measured(http: aiohttp.ClientSession) -> None:
+    assert (await http.get("/healthz")).status == 200
+    ready = await http.get("/readyz")
+    assert (ready.status, await ready.json()) == (200, {"status": "ready", "checks": {"database": "ok"}})
+    assert 'onceward_http_requests_total{method="GET",route="/readyz"' in await (await http.get("/metrics")).text()
+
+
+async def test_not_ready_while_a_dependency_fails_or_a_stop_has_begun(
+    http: aiohttp.ClientSession, runtime: Runtime
+) -> None:
+    async def broken() -> None:
+        raise ConnectionError("secret address")
+
+    runtime.health.add("database", broken)
+    response = await http.get("/readyz")
+    assert response.status == 503
+    assert (await response.json())["checks"] == {"database": "ConnectionError"}
+    runtime.health.stopping = True
+    assert (await (await http.get("/readyz")).json())["status"] == "stopping"
+
+
+async def test_app_adds_routes_that_use_database_and_engine(http: aiohttp.ClientSession, db: Database) -> None:
+    assert await (await http.get("/api/v1/shop/number")).json() == {"number": 7}
+    placed = await (await http.post("/api/v1/shop/orders", json={"amount": 3})).json()
+    assert await db.fetchval("select task from onceward.work where id = $1", placed["work"]) == "ship"
+    schema = await (await http.get("/api/v1/openapi.json")).json()
+    assert "/api/v1/shop/orders" in schema["paths"]
+    assert (await http.get("/api/v1/docs")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/nothing/here", 404), ("PUT", "/healthz", 405), ("GET", "/api/v1/shop/outage", 503)],
+)
+async def test_every_error_is_a_problem(http: aiohttp.ClientSession, method: str, path: str, status: int) -> None:
+    response = await http.request(method, path)
+    assert response.status == status
+    body = await problem(response)
+    assert "10.0.0.7" not in json.dumps(body)
+
+
+async def test_problem_carries_its_own_members(http: aiohttp.ClientSession) -> None:
+    body = await problem(await http.get("/api/v1/shop/refused"))
+    assert (body["type"], body["detail"], body["seat"]) == ("seat-taken", "seat A12 is taken", "A12")
+
+
+async def test_body_that_does_not_fit_names_the_field(http: aiohttp.ClientSession) -> None:
+    body = await problem(await http.post("/api/v1/shop/orders", json={"amount": "x"}))
+    assert body["status"] == 422
+    assert body["errors"][0]["field"] == "body.amount"
+
+
+async def test_bug_is_answered_without_its_text(http: aiohttp.ClientSession) -> None:
+    body = await problem(await http.get("/api/v1/shop/bug"))
+    assert body["status"] == 500
+    assert "hunter2" not in json.dumps(body)
+
+
+async def test_body_above_the_limit_is_refused_declared_or_not(http: aiohttp.ClientSession) -> None:
+    assert (await problem(await http.post("/api/v1/shop/orders", data=b"x" * 4096)))["status"] == 413
+
+    async def undeclared() -> AsyncIterator[bytes]:
+        for _ in range(8):
+            yield b"x" * 512
+
+    assert (await problem(await http.post("/api/v1/shop/orders", data=undeclared())))["status"] == 413
+
+
+async def test_harmless_request_id_is_kept_and_another_replaced(http: aiohttp.ClientSession) -> None:
+    kept = await http.get("/healthz", headers={"X-Request-Id": "abc-1"})
+    assert kept.headers["x-request-id"] == "abc-1"
+    replaced = await http.get("/healthz", headers={"X-Request-Id": "two words"})
+    assert replaced.headers["x-request-id"] != "two words"
+
+
+async def test_dispatcher_takes_whole_path_segments_and_the_longest_prefix() -> None:
+    seen: list[str] = []
+
+    def part(name: str):
+        async def app(_scope, _receive, _send) -> None:
+            seen.append(name)
+
+        return app
+
+    dispatcher = Dispatcher(part("api"))
+    dispatcher.mount("/live", part("live"))
+    dispatcher.mount("/live/sse", part("sse"))
+    for path in ("/live", "/live/x", "/live/sse", "/lively", "/"):
+        await dispatcher({"type": "http", "path": path}, None, None)  # type: ignore[arg-type]
+    assert seen == ["live", "live", "sse", "api", "api"]
+    with pytest.raises(ValueError, match="already taken"):
+        dispatcher.mount("/live", part("again"))
