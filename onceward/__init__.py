@@ -5,6 +5,7 @@ from onceward.db import OutcomeUnknown
 from onceward.engine import Engine
 from onceward.inbox.event import Event
 from onceward.live import Query
+from onceward.schedules import Run, Skip
 from onceward.tx import Tx
 from onceward.work import Enqueued, Finished, Job, Permanent, Retry, RetryPolicy, Snooze, enqueue_sql, waits
 
@@ -22,6 +23,8 @@ __all__ = [
     "Query",
     "Retry",
     "RetryPolicy",
+    "Run",
+    "Skip",
     "Snooze",
     "Tx",
     "__version__",
