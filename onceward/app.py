@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from onceward import inject
 from onceward.db import Line
+from onceward.outbox import Catalogue, EventType
 from onceward.tx import Tx
 from onceward.work import JOBS, Job, JobTask, Registry, RetryPolicy, Task, as_policy
 
@@ -29,6 +30,7 @@ class Onceward:
         self.registry = Registry()
         self.lines: list[Line] = [] if migrations is None else [Line(name, migrations)]
         self.routers: list[APIRouter] = []
+        self.event_types = Catalogue()
 
     def include(self, other: Onceward) -> None:
         """Everything of another app becomes part of this one; a clash of names is an error."""
@@ -38,12 +40,19 @@ class Onceward:
             self.registry.add_kind(kind)
         self.lines.extend(other.lines)
         self.routers.extend(other.routers)
+        self.event_types.include(other.event_types)
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
     def routes(self, router: APIRouter) -> None:
         """Serve these routes, beside the engine's own."""
         self.routers.append(router)
+
+    # -- outbound webhooks -----------------------------------------------------------------------------------------
+
+    def event_type(self, name: str, model: Any = None, *, sample: Any = None, description: str = "") -> EventType:
+        """Declare what this app publishes: endpoints subscribe to it, and `tx.publish` checks data against the model."""
+        return self.event_types.declare(name, model, sample=sample, description=description, declared_by=self.name)
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Cause, Connection, Database
+from onceward.outbox import Catalogue
 from onceward.tx import Tx
 from onceward.work import (
     Claimed,
@@ -40,9 +41,12 @@ AT_ONCE = 2000
 class Engine:
     """Made by the runtime, or by hand in tests and scripts."""
 
-    def __init__(self, db: Database, registry: Registry, *, waker: Waker | None = None) -> None:
+    def __init__(
+        self, db: Database, registry: Registry, *, waker: Waker | None = None, event_types: Catalogue | None = None
+    ) -> None:
         self.db = db
         self.registry = registry
+        self.event_types = event_types or Catalogue()
         self.waker = waker or Waker(db)
         self._commits: GroupCommit[Item, Enqueued] = GroupCommit(self._flush)
 

@@ -31,7 +31,8 @@ TRACED: tuple[Traced, ...] = (
     Traced("onceward.jobs", "job", label="r.task", at="r.created_at"),
     Traced("onceward.webhook_events", "event", label="r.type", at="r.received_at", names=("event_id",)),
     Traced("onceward.messages", "message", label="r.template", at="r.created_at"),
-    Traced("onceward.deliveries", "delivery", label="r.type", at="r.created_at"),
+    Traced("onceward.published", "publication", label="r.type", at="r.created_at", names=("message_id",)),
+    Traced("onceward.deliveries", "delivery", label="r.type", at="r.created_at", state="r.status"),
     Traced("onceward.audit_log", "audit", label="r.action", at="r.at", state="'recorded'"),
 )
 
