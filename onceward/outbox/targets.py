@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -72,8 +73,7 @@ class Targets:
                 self._kept.popitem(last=False)
         return found
 
-    def _open(self, row: dict[str, object] | object) -> Target:
-        known = dict(row)  # type: ignore[call-overload]
+    def _open(self, known: Any) -> Target:
         box = self._box
         secrets = [
             LiveSecret.of(
