@@ -10,13 +10,16 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Literal, Protocol
 
 from onceward import __version__
 from onceward.app import Onceward
-from onceward.db import Database, DatabaseError, Line, MigrationError, migrate, plan
+from onceward.capacity import reap
+from onceward.db import Database, DatabaseError, Line, Migration, MigrationError, migrate, plan
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.engine import Engine
+from onceward.ledger import checkpoint
 from onceward.schema import LINES
 from onceward.settings import Settings
 from onceward.telemetry import configure_logging, configure_tracing, get_logger
@@ -179,18 +182,41 @@ class Runtime:
         await self.database.fetchval("select 1")
 
     async def _prepare_schema(self) -> None:
-        conn = await self.database.connect(application_name=f"{self.settings.service}-migrate")
+        pending = await self.pending_migrations()
+        if not pending:
+            return
+        if not self.settings.auto_migrate:
+            raise MigrationError(
+                f"{len(pending)} migrations are pending, the first is {pending[0]}, and ONCEWARD_AUTO_MIGRATE is "
+                "off: run `onceward migrate`"
+            )
+        for migration in await self.migrate():
+            log.info("migration.applied", migration=str(migration))
+
+    async def pending_migrations(self) -> list[Migration]:
+        """What `migrate` would apply."""
+        async with self.database.acquire() as conn:
+            return await plan(conn, self.lines)
+
+    async def migrate(self) -> list[Migration]:
+        """Apply what is pending, over a connection of its own that PgBouncer has no part in."""
+        settings = self.settings
+        if settings.direct_url is not None:
+            direct = await Database.open(settings.direct_url.get_secret_value(), min_size=0, max_size=1)
+        elif settings.pgbouncer:
+            raise MigrationError(
+                "migrations are pending and cannot be applied through PgBouncer, which would mix up whose lock is "
+                "whose: set ONCEWARD_DIRECT_URL to the database itself"
+            )
+        else:
+            direct = self.database
+        conn = await direct.connect(application_name=f"{settings.service}-migrate")
         try:
-            if self.settings.auto_migrate:
-                for migration in await migrate(conn, self.lines):
-                    log.info("migration.applied", migration=str(migration))
-            elif pending := await plan(conn, self.lines):
-                raise MigrationError(
-                    f"{len(pending)} migrations are pending, the first is {pending[0]}, and ONCEWARD_AUTO_MIGRATE is "
-                    "off: run `onceward migrate`"
-                )
+            return await migrate(conn, self.lines)
         finally:
             await conn.close()
+            if direct is not self.database:
+                await direct.close()
 
     # -- the parts -----------------------------------------------------------------------------------------
 
@@ -204,6 +230,8 @@ class Runtime:
         ]
         if "worker" in roles:
             components.append(("worker", self._worker(self.engine)))
+            components.append(("checkpoints", Loop("checkpoints", partial(checkpoint, self.database), every_s=60)))
+            components.append(("expired holds", Loop("expired holds", partial(reap, self.database), every_s=30)))
         if "web" in roles:
             self.web = self._web(self.engine)
             components.append(("web", self.web))

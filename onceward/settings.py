@@ -70,6 +70,9 @@ class Settings(BaseSettings):
         False,
         description="The URL leads through PgBouncer in transaction mode (docs/pgbouncer.md).",
     )
+    direct_url: SecretStr | None = Field(
+        None, description="The same database past PgBouncer, for migrations; needed only where `pgbouncer` is on."
+    )
     auto_migrate: bool = Field(
         True, description="Apply pending migrations at start. Off: refuse to start while any is pending."
     )
@@ -199,12 +202,12 @@ class Settings(BaseSettings):
     def _lower(cls, value: object) -> object:
         return value.lower() if isinstance(value, str) else value
 
-    @field_validator("database_url", "secret_key", "public_url", "redis_url", "smtp_host", mode="before")
+    @field_validator("database_url", "direct_url", "secret_key", "public_url", "redis_url", "smtp_host", mode="before")
     @classmethod
     def _empty_is_unset(cls, value: object) -> object:
         return None if isinstance(value, str) and not value.strip() else value
 
-    @field_validator("database_url")
+    @field_validator("database_url", "direct_url")
     @classmethod
     def _postgresql_only(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from onceward import outbox, work
+from onceward import ledger, trust, work
 from onceward.db import Cause, Connection, Role, Transaction
+from onceward.ledger import Entry, Journal
 from onceward.work import Enqueued, JobTask, Order
 
 if TYPE_CHECKING:
@@ -67,6 +69,43 @@ class Tx(Transaction):
             catalogue=self.engine.event_types,
             waker=self.engine.waker,
         )
+
+    async def act_for(self, organization: UUID | str, /) -> None:
+        """On a platform-wide source: from here on this transaction is one organization's. Once, audited."""
+        await trust.act_for(self, organization)
+
+    async def audit(
+        self,
+        action: str,
+        *,
+        entity_type: str,
+        entity_id: object,
+        changes: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        reason: str | None = None,
+        actor: str | None = None,
+    ) -> None:
+        """An audit entry, in this commit. Without an `actor` it is what caused the transaction."""
+        await trust.record(
+            self,
+            action,
+            entity_type=entity_type,
+            entity_id=entity_id,
+            changes=changes,
+            metadata=metadata,
+            reason=reason,
+            actor=actor,
+        )
+
+    async def post(
+        self, entries: Sequence[Entry], /, *, key: str | None = None, memo: str | None = None, pending: bool = False
+    ) -> Journal:
+        """A journal of ledger entries, in this commit. Without a key it is the one journal of what caused all this."""
+        if key is None:
+            if self.cause is None:
+                raise ledger.InvalidEntry("nothing caused this transaction: give the journal a key")
+            key = self.cause.key("post")
+        return await ledger.post(self, entries, key=key, memo=memo, pending=pending)
 
     def _item(self, what: JobTask | Order, arguments: dict[str, Any]) -> work.Item:
         caused_by = None if self.cause is None else self.cause.id

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from onceward.db import Connection
-
-Check = tuple[str, Callable[[Connection], Awaitable[list[str]]]]
+from onceward.trust.verify import Check
 
 LIMIT = 100
 """How many differences of one kind are named."""
@@ -58,9 +57,9 @@ def _finds_nothing(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
 
 
 CHECKS: tuple[Check, ...] = (
-    ("capacity: pools count what their claims are", _finds_nothing(COUNTERS)),
-    ("capacity: nothing is given out beyond its capacity", _finds_nothing(OVERSOLD)),
-    ("capacity: a unit has one live claim", _finds_nothing(UNITS)),
-    ("capacity: the counting triggers are on", _finds_nothing(GUARDS)),
+    Check("capacity.pools_count_their_claims", _finds_nothing(COUNTERS)),
+    Check("capacity.nothing_is_oversold", _finds_nothing(OVERSOLD)),
+    Check("capacity.a_unit_has_one_live_claim", _finds_nothing(UNITS)),
+    Check("capacity.counting_triggers_are_on", _finds_nothing(GUARDS)),
 )
-"""Each with the sentence that must hold. They look at all organizations, so they run as the engine."""
+"""They look at all organizations, so they run as the engine."""

@@ -24,9 +24,7 @@ class Want:
         if not 1 <= self.quantity <= 2**31 - 1:
             raise ValueError(f"quantity of {self.pool!r} is {self.quantity}: it must be 1 or more")
         if self.unit is not None and self.quantity != 1:
-            raise ValueError(
-                f"unit {self.unit!r} of {self.pool!r} is one: quantity must be 1, not {self.quantity}"
-            )
+            raise ValueError(f"unit {self.unit!r} of {self.pool!r} is one: quantity must be 1, not {self.quantity}")
 
 
 @dataclass(frozen=True, slots=True)

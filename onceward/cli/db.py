@@ -1,12 +1,15 @@
-"""`db dump` and `db restore`: move the data between databases, for example from the embedded one to a server."""
+"""`db dump|restore|psql`: move the data, for example from the embedded database to a server, and look at it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import shutil
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import typer
@@ -14,6 +17,9 @@ import typer
 from onceward.cli.exits import CommandFailed
 from onceward.cli.rendering import say
 from onceward.cli.session import opened, run
+
+if TYPE_CHECKING:
+    from onceward.runtime import Runtime
 
 CREATE_ROLES = """
 do $$
@@ -30,7 +36,7 @@ $$
 """
 """Roles belong to the server, not to a database, so a dump names them without containing them."""
 
-group = typer.Typer(no_args_is_help=True, help="Move the data: `dump` to a file, `restore` from one.")
+group = typer.Typer(no_args_is_help=True, help="Move the data and look at it: `dump`, `restore`, `psql`.")
 
 
 def register(cli: typer.Typer) -> None:
@@ -64,8 +70,28 @@ def restore(
     say(f"restored {file}")
 
 
-async def _with_program(program: str, *options: str) -> None:
-    """Run one of PostgreSQL's programs against the configured database."""
+@group.command("psql", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def psql(context: typer.Context) -> None:
+    """Open `psql` on the configured database, with everything else on the line handed to it."""
+    code = run(_interactive("psql", *context.args))
+    raise typer.Exit(code)
+
+
+async def _interactive(program: str, *options: str) -> int:
+    """Leave the terminal, Ctrl-C included, to one of PostgreSQL's programs until it ends."""
+    async with _configured() as runtime:
+        environment = {**os.environ, **connection_environment(runtime.database.url)}
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            process = await asyncio.create_subprocess_exec(str(_program(program)), *options, env=environment)
+            return await process.wait()
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+@asynccontextmanager
+async def _configured() -> AsyncGenerator[Runtime]:
+    """The configured database, whatever app it belongs to."""
     from onceward.app import Onceward
     from onceward.runtime import configure_process
     from onceward.settings import load_settings
@@ -73,6 +99,12 @@ async def _with_program(program: str, *options: str) -> None:
     settings = load_settings()
     configure_process(settings)
     async with opened(Onceward("db"), settings) as runtime:
+        yield runtime
+
+
+async def _with_program(program: str, *options: str) -> None:
+    """Run one of PostgreSQL's programs against the configured database."""
+    async with _configured() as runtime:
         environment = connection_environment(runtime.database.url)
         command = [str(_program(program)), *options]
         if program == "pg_restore":

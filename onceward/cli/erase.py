@@ -9,6 +9,10 @@ import typer
 from onceward.cli.rendering import JsonOption, document, say
 from onceward.cli.session import opened_database, run
 
+PackageOption = Annotated[
+    list[str] | None, typer.Option("--package", help="A package of your own to ask too; may be given again.")
+]
+
 
 def register(cli: typer.Typer) -> None:
     cli.command("erase")(erase)
@@ -18,6 +22,7 @@ def erase(
     person: Annotated[str, typer.Option("--person", help="Address, phone number or user id of the person.")],
     reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the audit log.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would go; change nothing.")] = False,
+    package: PackageOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -27,10 +32,10 @@ def erase(
         from onceward.schema import ORDER
         from onceward.trust import COMMAND_LINE
         from onceward.trust.erase import erase
-        from onceward.trust.verify import collect
+        from onceward.trust.verify import collect, packages_in
 
-        erasers = collect([f"onceward.{package}" for package in ORDER], "erasers", "ERASERS")
-        erasers += collect(bundled_apps(), "erasers", "ERASERS")
+        packages = [*(f"onceward.{name}" for name in ORDER), *packages_in("onceward_apps"), *(package or [])]
+        erasers = collect(packages, "erasers", "ERASERS")
         async with opened_database() as db:
             return await erase(db, person, erasers, actor=COMMAND_LINE, reason=reason, dry_run=dry)
 
@@ -46,12 +51,3 @@ def erase(
 
 def _said(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {what}" for what, count in counts.items())
-
-
-def bundled_apps() -> list[str]:
-    """The bundled apps, by the name of their package."""
-    import pkgutil
-
-    import onceward_apps
-
-    return [f"onceward_apps.{module.name}" for module in pkgutil.iter_modules(onceward_apps.__path__) if module.ispkg]

@@ -37,11 +37,6 @@ def migrate(
 
 
 async def _migrate(path: str, settings: Settings, *, only_plan: bool) -> list[Migration]:
-    from onceward import db
-
     async with opened(load_app(path), settings) as runtime:
-        conn = await runtime.database.connect(application_name="onceward-migrate")
-        try:
-            return await (db.plan if only_plan else db.migrate)(conn, runtime.lines)
-        finally:
-            await conn.close()
+        pending = await runtime.pending_migrations()
+        return pending if only_plan or not pending else await runtime.migrate()

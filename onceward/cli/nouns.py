@@ -14,7 +14,7 @@ from importlib import import_module
 import typer
 
 TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
-NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST)
+NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "ledger", "work", "dead_letters", "bench")
 
 
 def build() -> typer.Typer:

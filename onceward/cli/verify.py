@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from onceward.cli.erase import PackageOption
 from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.rendering import JsonOption, document, verdict
 from onceward.cli.session import opened_database, run
@@ -20,6 +21,7 @@ def register(cli: typer.Typer) -> None:
 
 def verify(
     only: Annotated[list[str] | None, typer.Option("--only", help="Checks whose name begins so.")] = None,
+    package: PackageOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Look for anything that must not be. Changes nothing; exits with 1 when a check finds a problem."""
@@ -28,7 +30,7 @@ def verify(
         from onceward.trust import verify
 
         async with opened_database() as db:
-            return await verify(db, _chosen(only))
+            return await verify(db, _chosen(only, package or []))
 
     results = run(work())
     if as_json:
@@ -42,15 +44,15 @@ def verify(
         raise typer.Exit(Exit.FAILED)
 
 
-def _chosen(only: list[str] | None) -> list[Check]:
-    from onceward.cli.erase import bundled_apps
+def _chosen(only: list[str] | None, own: list[str]) -> list[Check]:
     from onceward.runtime import secret_box
     from onceward.schema import ORDER
     from onceward.settings import load_settings
     from onceward.trust.checks import check_secrets_can_be_opened
-    from onceward.trust.verify import collect
+    from onceward.trust.verify import collect, packages_in
 
-    checks: list[Check] = collect([*(f"onceward.{package}" for package in ORDER), *bundled_apps()])
+    packages = [*(f"onceward.{name}" for name in ORDER), *packages_in("onceward_apps"), *own]
+    checks: list[Check] = collect(packages)
     checks.append(check_secrets_can_be_opened(secret_box(load_settings())))
     chosen = [check for check in checks if not only or check.name.startswith(tuple(only))]
     if not chosen:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from onceward.db import Connection, Transaction
-
-Check = tuple[str, Callable[[Connection], Awaitable[list[str]]]]
+from onceward.trust.verify import Check
 
 LIMIT = 100
 """How many differences of one kind are named; a ledger that is wrong everywhere need not say so a million times."""
@@ -133,19 +132,19 @@ def _finds_nothing(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
 
 
 CHECKS: tuple[Check, ...] = (
-    ("ledger: debits equal credits in every organization and currency", _finds_nothing(BALANCED)),
-    ("ledger: entries stay within one organization and currency", _finds_nothing(ENTRIES)),
-    ("ledger: journals have all their entries", _finds_nothing(JOURNALS)),
-    ("ledger: checkpoints are the sums of their entries", _finds_nothing(CHECKPOINTS)),
-    ("ledger: reversals and settlements stay within their originals", _finds_nothing(DRAWN)),
-    ("ledger: what is pending has not ended", _finds_nothing(PENDING)),
-    ("ledger: bounded accounts are what their entries give, and not below zero", _finds_nothing(BOUNDS)),
-    ("ledger: entries, journals and accounts cannot be changed", _finds_nothing(GUARDS)),
+    Check("ledger.debits_equal_credits", _finds_nothing(BALANCED)),
+    Check("ledger.entries_stay_within_organization_and_currency", _finds_nothing(ENTRIES)),
+    Check("ledger.journals_have_all_their_entries", _finds_nothing(JOURNALS)),
+    Check("ledger.checkpoints_are_sums_of_entries", _finds_nothing(CHECKPOINTS)),
+    Check("ledger.reversals_stay_within_originals", _finds_nothing(DRAWN)),
+    Check("ledger.pending_has_not_ended", _finds_nothing(PENDING)),
+    Check("ledger.bounded_accounts_match_their_entries", _finds_nothing(BOUNDS)),
+    Check("ledger.nothing_can_be_changed", _finds_nothing(GUARDS)),
 )
-"""Each with the sentence that must hold. They look at all organizations, so they run as the engine."""
+"""They look at all organizations, so they run as the engine."""
 
 
 async def check(conn: Connection | Transaction) -> list[str]:
     """Recompute everything; returns what is wrong, each line naming the rule and the row. Empty: all is well."""
     connection = conn.conn if isinstance(conn, Transaction) else conn
-    return [f"{rule}: {finding}" for rule, look in CHECKS for finding in await look(connection)]
+    return [f"{rule.name}: {finding}" for rule in CHECKS for finding in await rule.run(connection)]

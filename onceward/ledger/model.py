@@ -22,9 +22,7 @@ _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
 def checked_amount(amount: object, *, of: str) -> int:
     """An amount that can be posted, or `InvalidEntry` naming what it was for."""
     if isinstance(amount, bool) or not isinstance(amount, int):
-        raise InvalidEntry(
-            f"amount of {of} is {amount!r}: give whole minor units (cents), not {type(amount).__name__}"
-        )
+        raise InvalidEntry(f"amount of {of} is {amount!r}: give whole minor units (cents), not {type(amount).__name__}")
     if not 1 <= amount <= LARGEST:
         raise InvalidEntry(f"amount of {of} is {amount}: it must be between 1 and {LARGEST}; leave out entries of zero")
     return amount

@@ -6,7 +6,9 @@ that the role may read. Row-level security applies: an organization sees the par
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -14,6 +16,8 @@ from uuid import UUID
 from onceward.db import Connection, Transaction
 from onceward.trust.errors import NotFound
 from onceward.trust.traced import LABELS, STATES, TIMES, TRACED, Traced
+
+DEEPEST = 300
 
 COLUMNS = """
 select n.nspname || '.' || c.relname as table, array_agg(a.attname::text) as columns,
@@ -59,8 +63,20 @@ class Node:
     caused_by: int | None
     children: tuple[Node, ...] = ()
 
+    def walk(self) -> Iterator[tuple[int, Node]]:
+        """Itself and everything below, each after what caused it, with its depth."""
+        waiting = [(0, self)]
+        while waiting:
+            depth, node = waiting.pop()
+            yield depth, node
+            waiting += [(depth + 1, child) for child in reversed(node.children)]
+
     def count(self) -> int:
-        return 1 + sum(child.count() for child in self.children)
+        return sum(1 for _ in self.walk())
+
+    def as_json(self) -> dict[str, Any]:
+        """Without the children: a chain of jobs may be deeper than JSON readers go."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "children"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +88,30 @@ class Trace:
     truncated: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """`causes` from the root down; `tree` is the node and all below it, each after its cause, with its depth."""
+        return {
+            "id": self.node.id,
+            "causes": [node.as_json() for node in self.causes],
+            "tree": [{"depth": depth, **node.as_json()} for depth, node in self.node.walk()],
+            "truncated": self.truncated,
+        }
 
 
 async def trace(conn: Connection | Transaction, ref: int | str, *, most: int = 5000) -> Trace:
-    """The tree around an id, or around another name of the row, such as a provider's event id."""
+    """The tree around an id, or around another name of the row, such as a provider's event id.
+
+    At most `most` consequences, and `DEEPEST` levels up and down: a job that enqueues itself makes an endless chain.
+    """
     tables = await _tables(conn)
     found = await _find(conn, tables, ref)
     if not found:
         raise NotFound(f"nothing with the id {ref} is known, or it belongs to another organization")
-    causes = await _climb(conn, tables, found[0])
+    causes, cut = await _climb(conn, tables, found[0])
     nodes, truncated = await _descend(conn, tables, found, most)
     nodes = await _with_states(conn, nodes + causes)
     by_id = {node.id: node for node in nodes}
     root = _assemble(by_id[found[0].id], nodes[: len(nodes) - len(causes)])
-    return Trace(tuple(by_id[node.id] for node in causes), root, truncated)
+    return Trace(tuple(by_id[node.id] for node in causes), root, truncated or cut)
 
 
 async def _tables(conn: Connection | Transaction) -> list[Traced]:
@@ -107,8 +132,8 @@ async def _tables(conn: Connection | Transaction) -> list[Traced]:
 
 
 def _fits(one: Traced, columns: set[str], bigints: set[str]) -> bool:
-    used = {part[2:] for part in (one.label, one.at, one.state) if part.startswith("r.")}
-    return {one.id, one.caused_by} <= bigints and used <= columns
+    used = re.findall(r"\br\.(\w+)", f"{one.label} {one.at} {one.state}")
+    return {one.id, one.caused_by} <= bigints and columns.issuperset(used)
 
 
 def _organization(columns: set[str]) -> str:
@@ -157,30 +182,32 @@ async def _find(conn: Connection | Transaction, tables: list[Traced], ref: int |
     return []
 
 
-async def _climb(conn: Connection | Transaction, tables: list[Traced], node: Node) -> list[Node]:
+async def _climb(conn: Connection | Transaction, tables: list[Traced], node: Node) -> tuple[list[Node], bool]:
     causes: list[Node] = []
     seen = {node.id}
-    while node.caused_by is not None and node.caused_by not in seen:
+    while node.caused_by is not None and node.caused_by not in seen and len(causes) < DEEPEST:
         rows = await conn.fetch(_union(tables, "{id} = $1"), node.caused_by)
         if not rows:
             break
         node = _node(rows[0])
         seen.add(node.id)
-        causes.insert(0, node)
-    return causes
+        causes.append(node)
+    return causes[::-1], len(causes) >= DEEPEST
 
 
 async def _descend(
     conn: Connection | Transaction, tables: list[Traced], level: list[Node], most: int
 ) -> tuple[list[Node], bool]:
     found = {node.id: node for node in level}
-    while level and len(found) <= most:
+    levels = 0
+    while level and len(found) <= most and levels < DEEPEST:
+        levels += 1
         room = most - len(found) + 1
         query = f"select * from ({_union(tables, '{caused_by} = any($1)')}) found order by id limit $2"
         rows = await conn.fetch(query, [node.id for node in level], room)
         level = [_node(row) for row in rows if row["id"] not in found]
         found |= {node.id: node for node in level}
-    return list(found.values())[:most], len(found) > most
+    return list(found.values())[:most], len(found) > most or (levels == DEEPEST and bool(level))
 
 
 async def _with_states(conn: Connection | Transaction, nodes: list[Node]) -> list[Node]:

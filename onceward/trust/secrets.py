@@ -41,7 +41,7 @@ class SealedColumn:
 
 SEALED: tuple[SealedColumn, ...] = (
     SealedColumn("onceward.secrets", "secret_id", "value"),
-    SealedColumn("onceward.sources", "source_id", "secrets"),
+    SealedColumn("onceward.sources", "webhook_id", "secrets"),
     SealedColumn("onceward.endpoints", "endpoint_id", "headers"),
     SealedColumn("onceward.endpoint_secrets", "secret_id", "secret"),
     SealedColumn("onceward.signing_keys", "key_id", "private_key"),

@@ -132,7 +132,7 @@ def _acting(roles: dict[UUID, Scope], wanted: UUID | None, *, admin: bool) -> tu
     if wanted is None and len(roles) == 1:
         wanted = next(iter(roles))
     if wanted is None:
-        return None, frozenset()
+        return None, frozenset({"user"})
     if wanted not in roles:
         raise NotAllowed(f"you are not a member of organization {wanted}")
     return wanted, frozenset({roles[wanted]})

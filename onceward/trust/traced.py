@@ -29,10 +29,24 @@ class Traced:
 
 TRACED: tuple[Traced, ...] = (
     Traced("onceward.jobs", "job", label="r.task", at="r.created_at"),
-    Traced("onceward.webhook_events", "event", label="r.type", at="r.received_at", names=("event_id",)),
+    Traced(
+        "onceward.webhook_events",
+        "event",
+        id="seq",
+        label="r.provider || ' ' || r.type",
+        at="r.received_at",
+        state="r.status",
+        names=("id", "event_id"),
+    ),
     Traced("onceward.messages", "message", label="r.template", at="r.created_at"),
     Traced("onceward.published", "publication", label="r.type", at="r.created_at", names=("message_id",)),
     Traced("onceward.deliveries", "delivery", label="r.type", at="r.created_at", state="r.status"),
+    Traced("onceward.topic_messages", "broadcast", label="r.topic", at="r.created_at", state="'sent'"),
+    Traced(
+        "onceward.ledger_journals", "journal", label="r.kind || ' ' || r.key", at="r.created_at", state="'recorded'"
+    ),
+    Traced("onceward.capacity_claims", "claim", label="r.holder", at="r.claimed_at", state="r.state"),
+    Traced("onceward.notices", "notice", label="r.type", at="r.created_at"),
     Traced("onceward.audit_log", "audit", label="r.action", at="r.at", state="'recorded'"),
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import pkgutil
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -72,3 +73,10 @@ def collect(packages: Iterable[str], name: str = "checks", listed: str = "CHECKS
         if spec is not None:
             found += getattr(importlib.import_module(f"{package}.{name}"), listed)
     return found
+
+
+def packages_in(name: str) -> list[str]:
+    """The packages directly below one, by name; none when it is not installed. Imports nothing but the parent."""
+    spec = importlib.util.find_spec(name)
+    where = [] if spec is None else list(spec.submodule_search_locations or [])
+    return [f"{name}.{module.name}" for module in pkgutil.iter_modules(where) if module.ispkg]

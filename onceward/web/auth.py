@@ -67,12 +67,11 @@ class Authenticator:
             raise NotAuthenticated("no credential was sent")
         client = client_of(connection)
         async with self.database.acquire() as conn:
-            await self.limit.check(conn, client)
             try:
                 identity = await self._recognise(conn, connection, bearer, session)
             except NotAuthenticated as error:
-                count = await self.limit.count(conn, client)
-                log.warning("auth.failed", ip=client, reason=str(error), failures=count)
+                log.warning("auth.failed", ip=client, reason=str(error))
+                await self.limit.count(conn, client)
                 raise
         if identity.kind == "session":
             await self._refuse_forgery(connection, identity)
@@ -91,16 +90,20 @@ class Authenticator:
             raise NotAuthenticated("tokens are not accepted here: ONCEWARD_JWT_* is not set")
         return await _acting(conn, await self.tokens.authenticate(bearer), wanted)
 
+    def refuse_other_sites(self, connection: HTTPConnection) -> None:
+        """Browsers say which site a change comes from; other clients need not."""
+        origin = connection.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc not in {connection.headers.get("host"), self._public_host}:
+            raise NotAllowed("the request comes from another site")
+
     async def _refuse_forgery(self, connection: HTTPConnection, identity: Identity) -> None:
         """Cookies are sent along by browsers wherever a request comes from, so a change must prove that it is ours."""
         websocket = connection.scope["type"] == "websocket"
         if not websocket and connection.scope["method"] in SAFE_METHODS:
             return
-        origin = connection.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc not in {connection.headers.get("host"), self._public_host}:
-            raise NotAllowed("the request comes from another site")
+        self.refuse_other_sites(connection)
         if websocket:
-            if origin is None:
+            if "origin" not in connection.headers:
                 raise NotAllowed("a browser's WebSocket must say where it comes from")
             return
         if not csrf_matches(identity, [connection.headers.get("x-csrf-token"), await _form_token(connection)]):

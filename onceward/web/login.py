@@ -27,7 +27,7 @@ NO_TOKEN = """<!doctype html>
 <main><h1>Onceward</h1><p>You need a login link: an administrator makes one with
 <code>onceward users link you@example.org</code>.</p></main></html>
 """
-PRIVATE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}
+PRIVATE = {"Cache-Control": "no-store", "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"}
 
 
 def login_router() -> APIRouter:
@@ -40,15 +40,14 @@ def login_router() -> APIRouter:
 
     async def log_in(request: Request, token: Annotated[str, Form()] = "") -> Response:
         database, settings = database_of(request), settings_of(request)
-        limit, client = authenticator_of(request).limit, client_of(request)
-        async with database.acquire() as conn:
-            await limit.check(conn, client)
+        authenticator = authenticator_of(request)
+        authenticator.refuse_other_sites(request)
         try:
             async with database.transaction(role="engine") as tx:
                 session = await redeem_link(tx, token, session_hours=settings.session_hours)
         except NotAuthenticated:
             async with database.acquire() as conn:
-                await limit.count(conn, client)
+                await authenticator.limit.count(conn, client_of(request))
             raise
         reply = RedirectResponse("/", status_code=303, headers=PRIVATE)
         reply.set_cookie(

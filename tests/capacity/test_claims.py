@@ -50,8 +50,8 @@ async def move_clock(db: Database, **by: float) -> None:
 
 async def clean(db: Database) -> None:
     async with db.acquire() as conn:
-        for rule, find in CHECKS:
-            assert await find(conn) == [], rule
+        for rule in CHECKS:
+            assert await rule.run(conn) == [], rule.name
 
 
 async def test_the_last_place_is_given_once_and_the_refusal_says_until_when(db: Database, organization: UUID) -> None:

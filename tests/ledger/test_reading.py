@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from uuid import UUID
@@ -28,6 +29,16 @@ from tests.ledger.conftest import sale
 async def _found(db: Database) -> str:
     async with db.acquire() as conn:
         return "\n".join(await check(conn))
+
+
+async def _fold(db: Database, entries: int) -> None:
+    """Run checkpoints until so many entries are folded; a writer in any database of the server may delay them."""
+    folded = 0
+    async with asyncio.timeout(60):
+        while folded < entries:
+            folded += await checkpoint(db)
+            await asyncio.sleep(0.01)
+    assert folded == entries
 
 
 async def test_a_statement_has_every_entry_with_the_running_balance(db: Database, books: UUID) -> None:
@@ -74,12 +85,13 @@ async def test_a_checkpoint_waits_for_those_who_drew_their_ids_before_it(db: Dat
         async with db.transaction(organization=books) as tx:
             await post(tx, sale(), key="quick")
         assert [await checkpoint(db) for _ in range(3)] == [0, 0, 0]
-    assert await checkpoint(db) == 4
+    await _fold(db, 4)
     assert await db.fetchval("select through from onceward.ledger_horizon") == 4
     async with db.transaction(organization=books) as tx:
         await post(tx, [Entry("fees", "cash", 30, "EUR")], key="fee:1")
         assert (await balance(tx, "cash", currency="EUR")).balance == 2370
-    assert [await checkpoint(db) for _ in range(3)] == [0, 1, 0]
+    await _fold(db, 1)
+    assert await checkpoint(db) == 0
     async with db.transaction(organization=books) as tx:
         assert (await balance(tx, "cash", currency="EUR")).balance == 2370
     assert await _found(db) == ""
@@ -90,7 +102,7 @@ async def test_a_checkpoint_of_a_restored_database_begins_anew(db: Database, boo
         await post(tx, sale(), key="sale:1")
     await checkpoint(db)
     await db.execute("update onceward.ledger_horizon set barrier = '999999999999'")  # of another server's counting
-    assert [await checkpoint(db), await checkpoint(db)] == [0, 2]
+    await _fold(db, 2)
     assert await _found(db) == ""
 
 
@@ -104,14 +116,17 @@ async def test_a_checkpoint_refuses_to_share_a_transaction(db: Database, books: 
 @pytest.mark.parametrize(
     ("damage", "finding"),
     [
-        ("update onceward.ledger_entries set amount = amount + 1 where id = 1", "journals have all their entries"),
-        ("delete from onceward.ledger_entries where id = 1", "journals have all their entries"),
-        ("update onceward.ledger_entries set debit_id = debit_id + 1 where id = 1", "one organization and currency"),
-        ("update onceward.ledger_checkpoints set debits = debits + 1", "checkpoints are the sums"),
-        ("update onceward.ledger_bounds set balance = balance + 1", "bounded accounts"),
-        ("update onceward.ledger_drawn set drawn = drawn - 1", "reversals and settlements"),
-        ("delete from onceward.ledger_pending", "what is pending"),
-        ("alter table onceward.ledger_entries disable trigger append_only", "cannot be changed"),
+        (
+            "update onceward.ledger_entries set amount = amount + 1 where id = 1",
+            "ledger.journals_have_all_their_entries",
+        ),
+        ("delete from onceward.ledger_entries where id = 1", "ledger.journals_have_all_their_entries"),
+        ("update onceward.ledger_entries set debit_id = debit_id + 1 where id = 1", "ledger.entries_stay_within"),
+        ("update onceward.ledger_checkpoints set debits = debits + 1", "ledger.checkpoints_are_sums"),
+        ("update onceward.ledger_bounds set balance = balance + 1", "ledger.bounded_accounts"),
+        ("update onceward.ledger_drawn set drawn = drawn - 1", "ledger.reversals_stay"),
+        ("delete from onceward.ledger_pending", "ledger.pending_has_not_ended"),
+        ("alter table onceward.ledger_entries disable trigger append_only", "ledger.nothing_can_be_changed"),
     ],
 )
 async def test_check_finds_what_an_administrator_did_behind_its_back(
@@ -122,7 +137,7 @@ async def test_check_finds_what_an_administrator_did_behind_its_back(
         await post(tx, [Entry("cash", "wallet", 5, "EUR")], key="top-up")
         await post(tx, sale(), key="auth", pending=True)
         await reverse(tx, journal.id, key="refund")
-    assert [await checkpoint(db), await checkpoint(db)] == [0, 5]
+    await _fold(db, 5)
     assert await _found(db) == ""
     await db.execute(f"begin; set local session_replication_role = replica; {damage}; commit")
     assert finding in await _found(db)
@@ -147,6 +162,7 @@ async def _fill(db: Database, organization: UUID, *, journals: int) -> None:
     await db.execute(FILL.format(organization=organization, journals=journals))
 
 
+@pytest.mark.slow
 async def test_a_million_entries_are_checked_within_ten_seconds(db: Database, books: UUID) -> None:
     other = uuid.uuid4()
     async with db.transaction(organization=other) as tx:
@@ -156,7 +172,7 @@ async def test_a_million_entries_are_checked_within_ten_seconds(db: Database, bo
     started = time.monotonic()
     assert await _found(db) == ""
     assert time.monotonic() - started < 10
-    assert [await checkpoint(db), await checkpoint(db)] == [0, 1_000_000]
+    await _fold(db, 1_000_000)
     async with db.transaction(organization=other) as tx:
         started = time.monotonic()
         assert (await balance(tx, "a7", currency="EUR")).debits == 10_000 * 4

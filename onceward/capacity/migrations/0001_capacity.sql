@@ -6,7 +6,7 @@ comment on function onceward.clock() is
     'The time at this instant, for decisions made after waiting for a lock. Follows onceward.now() when tests move it.';
 
 create function onceward.required_organization() returns uuid
-    language plpgsql stable parallel safe set search_path = pg_catalog, pg_temp as $$
+    language plpgsql stable parallel safe as $$
 begin
     if onceward.organization() is null then
         raise exception 'this transaction acts for no organization: set one before using capacity or the ledger'
@@ -76,47 +76,46 @@ select onceward.protect('onceward.capacity_claims');
 revoke insert, update, delete on onceward.capacity_pools, onceward.capacity_units, onceward.capacity_claims
     from onceward_app, onceward_engine;
 
-create function onceward.capacity_count() returns trigger
+create function onceward.capacity_count_claim() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-    if tg_op = 'INSERT' then
-        update onceward.capacity_pools p
-        set held = p.held + d.held, sold = p.sold + d.sold
-        from (
-            select pool_id,
-                   coalesce(sum(quantity) filter (where state = 'held'), 0) as held,
-                   coalesce(sum(quantity) filter (where state = 'sold'), 0) as sold
-            from became group by pool_id
-        ) d
-        where p.id = d.pool_id;
-    else
-        update onceward.capacity_pools p
-        set held = p.held + d.held,
-            sold = p.sold + d.sold,
-            kept = least(p.kept, p.held + d.held + p.sold + d.sold)
-        from (
-            select pool_id,
-                   coalesce(sum(quantity) filter (where state = 'held'), 0) as held,
-                   coalesce(sum(quantity) filter (where state = 'sold'), 0) as sold
-            from (
-                select pool_id, state, quantity from became
-                union all
-                select pool_id, state, -quantity from was
-            ) changes
-            group by pool_id
-        ) d
-        where p.id = d.pool_id and (d.held <> 0 or d.sold <> 0);
-    end if;
+    update onceward.capacity_pools p
+    set held = p.held + case when new.state = 'held' then new.quantity else 0 end,
+        sold = p.sold + case when new.state = 'sold' then new.quantity else 0 end
+    where p.id = new.pool_id;
     return null;
 end
 $$;
-comment on function onceward.capacity_count() is
-    'Keeps the counters in the statement that changes a claim, so that the check on the pool judges every path.';
-
+comment on function onceward.capacity_count_claim() is
+    'Keeps the counters in the statement that makes a claim, so that the check on the pool judges every path.';
 create trigger counted_in after insert on onceward.capacity_claims
-    referencing new table as became for each statement execute function onceward.capacity_count();
+    for each row execute function onceward.capacity_count_claim();
+
+create function onceward.capacity_count_changes() returns trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    update onceward.capacity_pools p
+    set held = p.held + d.held,
+        sold = p.sold + d.sold,
+        kept = least(p.kept, p.held + d.held + p.sold + d.sold)
+    from (
+        select pool_id,
+               coalesce(sum(quantity) filter (where state = 'held'), 0) as held,
+               coalesce(sum(quantity) filter (where state = 'sold'), 0) as sold
+        from (
+            select pool_id, state, quantity from became
+            union all
+            select pool_id, state, -quantity from was
+        ) changes
+        group by pool_id
+    ) d
+    where p.id = d.pool_id and (d.held <> 0 or d.sold <> 0);
+    return null;
+end
+$$;
+comment on function onceward.capacity_count_changes() is 'The same for claims that change, a thousand of them at once when holds expire.';
 create trigger counted_over after update on onceward.capacity_claims
-    referencing old table as was new table as became for each statement execute function onceward.capacity_count();
+    referencing old table as was new table as became for each statement execute function onceward.capacity_count_changes();
 
 create function onceward.capacity_refuse_delete() returns trigger
     language plpgsql set search_path = pg_catalog, pg_temp as $$
@@ -128,8 +127,9 @@ create trigger never_deleted before delete or truncate on onceward.capacity_clai
     for each statement execute function onceward.capacity_refuse_delete();
 
 create function onceward.capacity_judge(p_pools bigint[], p_units text[], p_quantities bigint[]) returns jsonb
-    language sql stable set search_path = pg_catalog, pg_temp as $$
-    with wants as (
+    language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    return (with wants as (
         select * from unnest(p_pools, p_units, p_quantities) as w (pool_id, unit, quantity)
     ), asked as (
         select pool_id, sum(quantity) as quantity from wants group by pool_id
@@ -163,7 +163,8 @@ create function onceward.capacity_judge(p_pools bigint[], p_units text[], p_quan
     )
     select jsonb_agg(jsonb_build_object('pool', key, 'unit', unit, 'reason', reason, 'wanted', wanted,
                                         'free', free, 'until', until) order by rank, key, unit)
-    from reasons
+    from reasons);
+end
 $$;
 comment on function onceward.capacity_judge(bigint[], text[], bigint[]) is
     'Why these wants cannot be met now, and until when; null when they can. The pools must be locked and reaped.';
@@ -195,6 +196,45 @@ create function onceward.capacity_claim(
 declare
     org uuid := onceward.required_organization();
     moment timestamptz;
+    pool onceward.capacity_pools;
+    claimed bigint;
+begin
+    if cardinality(p_pools) > 1 or p_units[1] is not null then
+        select c.ids, c.until, c.refusals into ids, until, refusals
+        from onceward.capacity_claim_several(org, p_pools, p_units, p_quantities, p_holder, p_until, p_for) c;
+        return;
+    end if;
+    -- Places of one pool, what everybody wants at the same moment: as few statements under the lock as can be.
+    select * into pool from onceward.capacity_pools p
+    where p.organization_id = org and p.key = p_pools[1] for no key update;
+    -- Read after the lock: a buyer who waited judges expiry by the time at which it is his turn.
+    moment := onceward.clock();
+    until := coalesce(p_until, moment + p_for);
+    if pool.id is null or pool.named or until <= moment
+       or pool.held + pool.sold + p_quantities[1] > pool.capacity then
+        -- Expired holds are in the way, or it is refused: the long way reaps and says why.
+        select c.ids, c.until, c.refusals into ids, until, refusals
+        from onceward.capacity_claim_several(org, p_pools, p_units, p_quantities, p_holder, p_until, p_for) c;
+        return;
+    end if;
+    insert into onceward.capacity_claims
+        (organization_id, pool_id, quantity, holder, state, expires_at, claimed_at, caused_by)
+    values (org, pool.id, p_quantities[1], p_holder, case when until is null then 'sold' else 'held' end,
+            until, moment, onceward.cause())
+    returning id into claimed;
+    ids := array[claimed];
+end
+$$;
+comment on function onceward.capacity_claim(text[], text[], bigint[], text, timestamptz, interval) is
+    'Claim all of these or none: held until a time, or sold when no time is given. A refusal writes nothing.';
+
+create function onceward.capacity_claim_several(
+    p_organization uuid, p_pools text[], p_units text[], p_quantities bigint[], p_holder text,
+    p_until timestamptz, p_for interval,
+    out ids bigint[], out until timestamptz, out refusals jsonb)
+    language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+    moment timestamptz;
     locked bigint[];
     pools bigint[];
     own bigint[];
@@ -204,10 +244,9 @@ begin
     select array_agg(l.id) into locked
     from (
         select p.id from onceward.capacity_pools p
-        where p.organization_id = org and p.key = any (p_pools)
+        where p.organization_id = p_organization and p.key = any (p_pools)
         order by p.id for no key update
     ) l;
-    -- Read after the lock: a buyer who waited judges expiry by the time at which it is his turn.
     moment := onceward.clock();
     until := coalesce(p_until, moment + p_for);
     if until <= moment then
@@ -221,7 +260,7 @@ begin
                filter (where p.id is null or (p.named and u.unit is null) or (w.unit is not null and u.unit is null))
     into pools, own, mistakes
     from unnest(p_pools, p_units) with ordinality as w (key, unit, n)
-    left join onceward.capacity_pools p on p.organization_id = org and p.key = w.key
+    left join onceward.capacity_pools p on p.organization_id = p_organization and p.key = w.key
     left join onceward.capacity_units u on u.pool_id = p.id and u.unit = w.unit
     left join onceward.capacity_claims c
         on c.pool_id = p.id and c.unit = w.unit and c.unit is not null and c.holder = p_holder
@@ -250,8 +289,8 @@ begin
     with made as (
         insert into onceward.capacity_claims
             (organization_id, pool_id, unit, quantity, holder, state, expires_at, claimed_at, caused_by)
-        select org, w.pool, w.unit, w.quantity, p_holder, case when until is null then 'sold' else 'held' end,
-               until, moment, onceward.cause()
+        select p_organization, w.pool, w.unit, w.quantity, p_holder,
+               case when until is null then 'sold' else 'held' end, until, moment, onceward.cause()
         from unnest(pools, p_units, p_quantities, own) as w (pool, unit, quantity, own)
         where w.own is null
         returning id
@@ -259,8 +298,6 @@ begin
     select coalesce(array_agg(id order by id), '{}') || array_remove(own, null) into ids from made;
 end
 $$;
-comment on function onceward.capacity_claim(text[], text[], bigint[], text, timestamptz, interval) is
-    'Claim all of these or none: held until a time, or sold when no time is given. A refusal writes nothing.';
 
 create function onceward.capacity_renew(
     p_ids bigint[], p_until timestamptz default null, p_for interval default null,
@@ -402,10 +439,11 @@ $$;
 comment on function onceward.capacity_reap(bigint) is
     'Housekeeping over all organizations: nothing depends on it, it only keeps claims from finding long queues of expired holds.';
 
-revoke all on function onceward.capacity_count(), onceward.capacity_refuse_delete(),
+revoke all on function onceward.capacity_count_claim(), onceward.capacity_count_changes(), onceward.capacity_refuse_delete(),
     onceward.capacity_judge(bigint[], text[], bigint[]),
     onceward.capacity_reap_pools(bigint[], timestamptz, bigint[]),
     onceward.capacity_claim(text[], text[], bigint[], text, timestamptz, interval),
+    onceward.capacity_claim_several(uuid, text[], text[], bigint[], text, timestamptz, interval),
     onceward.capacity_renew(bigint[], timestamptz, interval),
     onceward.capacity_release(bigint[]),
     onceward.capacity_open(text, bigint, text[]),

@@ -1,0 +1,136 @@
+"""One measurement with its baseline: both taken in turns, so that a noisy machine disturbs both alike."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import orjson
+
+Side = Callable[[], Awaitable[float]]
+"""One turn of one side: runs for a while and returns its rate, or its time, in the measurement's unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Medians of the turns. `ratio` above 1 is better than the baseline; `spread` is (largest - smallest) / median."""
+
+    bench: str
+    case: str
+    value: float
+    unit: str
+    baseline: str | None
+    baseline_value: float | None
+    ratio: float | None
+    spread: float
+
+    def line(self) -> str:
+        """One line of JSON."""
+        rounded = {key: round(value, 3) if isinstance(value, float) else value for key, value in asdict(self).items()}
+        return orjson.dumps(rounded).decode()
+
+
+class BenchFailed(Exception):
+    """The baseline's program could not be run, or what it printed could not be read."""
+
+
+async def compare(
+    bench: str,
+    case: str,
+    ours: Side,
+    *,
+    unit: str,
+    baseline: str | None = None,
+    theirs: Side | None = None,
+    turns: int = 3,
+    smaller_is_better: bool = False,
+) -> Measurement:
+    """Take turns and return the medians. The ratio is the median of the turns' ratios: neighbours in time compare best."""
+    mine: list[float] = []
+    other: list[float] = []
+    for _ in range(turns):
+        mine.append(await ours())
+        if theirs is not None:
+            other.append(await theirs())
+    pairs = zip(mine, other, strict=False)
+    ratios = [b / a if smaller_is_better else a / b for a, b in pairs if a and b]
+    value = median(mine)
+    return Measurement(
+        bench=bench,
+        case=case,
+        value=value,
+        unit=unit,
+        baseline=baseline if other else None,
+        baseline_value=median(other) if other else None,
+        ratio=median(ratios) if ratios else None,
+        spread=(max(mine) - min(mine)) / value if value else 0.0,
+    )
+
+
+async def rate(callers: Sequence[Callable[[], Awaitable[int]]], *, for_s: float) -> float:
+    """Let every caller call again and again for a while; returns how much they did in a second, all together."""
+    ends = time.perf_counter() + for_s
+
+    async def again(call: Callable[[], Awaitable[int]]) -> int:
+        done = 0
+        while time.perf_counter() < ends:
+            done += await call()
+        return done
+
+    started = time.perf_counter()
+    done = await asyncio.gather(*(again(call) for call in callers))
+    return sum(done) / (time.perf_counter() - started)
+
+
+async def pgbench(url: str, script: str, *, clients: int, for_s: float, threads: int = 1) -> float:
+    """Transactions per second of a pgbench script, with prepared statements."""
+    with tempfile.TemporaryDirectory(prefix="onceward-bench-") as directory:
+        file = Path(directory) / "script.sql"
+        file.write_text(script, encoding="utf-8")
+        process = await asyncio.create_subprocess_exec(
+            str(_pgbench()),
+            *("--no-vacuum", "--protocol=prepared", f"--file={file}", f"--client={clients}", f"--jobs={threads}"),
+            f"--time={max(1, round(for_s))}",
+            env={**os.environ, **_environment(url)},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said, _ = await process.communicate()
+    found = re.search(rb"tps = ([0-9.]+)", said)
+    if process.returncode != 0 or found is None:
+        raise BenchFailed(f"pgbench failed: {said.decode(errors='replace').strip()[-300:]}")
+    return float(found[1])
+
+
+def _pgbench() -> Path:
+    from onceward.db.embedded import BIN, EmbeddedError
+
+    try:
+        path = BIN.path("pgbench")
+    except EmbeddedError as error:
+        raise BenchFailed("pgbench comes with the embedded PostgreSQL, which is not installed") from error
+    if not path.exists():
+        raise BenchFailed(f"the embedded PostgreSQL has no pgbench at {path}")
+    return path
+
+
+def _environment(url: str) -> dict[str, str]:
+    """A database URL as libpq's variables."""
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query))
+    given = {
+        "PGHOST": query.get("host") or parts.hostname,
+        "PGPORT": query.get("port") or (str(parts.port) if parts.port else None),
+        "PGUSER": query.get("user") or (unquote(parts.username) if parts.username else None),
+        "PGPASSWORD": query.get("password") or (unquote(parts.password) if parts.password else None),
+        "PGDATABASE": query.get("dbname") or unquote(parts.path.lstrip("/")) or "postgres",
+    }
+    return {name: value for name, value in given.items() if value}

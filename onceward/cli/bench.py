@@ -1,0 +1,69 @@
+"""`bench`: measure this machine, each case next to a peer or a physical limit, in one run."""
+
+from __future__ import annotations
+
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from onceward.cli.exits import CommandFailed
+from onceward.cli.rendering import listing
+from onceward.cli.session import run
+
+BENCHES = ("work", "ingest", "outbound", "live", "ledger", "capacity", "workflows", "messages", "checkout")
+
+
+def register(cli: typer.Typer) -> None:
+    cli.command("bench")(bench)
+
+
+def bench(
+    which: Annotated[str, typer.Argument(metavar="[BENCH]", help=f"One of {', '.join(BENCHES)}, or all.")] = "all",
+    case: Annotated[str | None, typer.Argument(metavar="[CASE]", help="Only this case.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Shorter turns: one case within a minute.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line per measurement.")] = False,
+) -> None:
+    """Measure, with the baseline interleaved in the same run. Uses a database of its own that is thrown away."""
+    chosen = available() if which == "all" else [which]
+    if unknown := [name for name in chosen if name not in available()]:
+        raise CommandFailed(f"there is no bench {unknown[0]!r}; there are: {', '.join(available())}")
+    found: list[Any] = []
+    for name in chosen:
+        for measurement in run(_measure(name, case, quick)):
+            found.append(measurement)
+            if as_json:
+                typer.echo(measurement.line())
+    if case is not None and not found:
+        raise CommandFailed(f"bench {which} has no case {case!r}")
+    if not as_json:
+        columns = ("bench", "case", "value", "unit", "baseline", "baseline_value", "ratio", "spread")
+        rows = [{column: _shown(getattr(each, column)) for column in columns} for each in found]
+        listing(rows, columns=columns, as_json=False, empty="nothing was measured")
+
+
+def available() -> list[str]:
+    """The benches this installation has."""
+    here = Path(__file__).parents[1] / "bench"
+    return [name for name in BENCHES if (here / f"{name}.py").exists()]
+
+
+async def _measure(name: str, case: str | None, quick: bool) -> list[Any]:
+    from onceward.bench.database import fresh
+
+    module = import_module(f"onceward.bench.{name}")
+    with tempfile.TemporaryDirectory(prefix="onceward-bench-", ignore_cleanup_errors=True) as directory:
+        async with fresh(Path(directory)) as url:
+            if case is None:
+                return await module.run(quick, url)
+            if hasattr(module, "CASES"):
+                return await module.run(quick, url, only=case)
+            return [each for each in await module.run(quick, url) if each.case == case]
+
+
+def _shown(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"

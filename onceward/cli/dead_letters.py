@@ -1,0 +1,202 @@
+"""`dead-letters ls|show|groups|replay|discard`: what failed for good, and what to do about it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from onceward.cli.exits import CommandFailed
+from onceward.cli.rendering import JsonOption, document, listing, say
+from onceward.cli.session import opened_database, run
+
+group = typer.Typer(no_args_is_help=True, help="Dead letters: find, inspect, replay or discard them.")
+
+Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="Numbers of dead letters.")]
+Kind = Annotated[str | None, typer.Option("--kind", help="event, job, message or delivery.")]
+Task = Annotated[str | None, typer.Option("--task", help="The task, e.g. stripe/charge.succeeded or a job's name.")]
+Provider = Annotated[str | None, typer.Option("--provider", help="Events of this provider.")]
+Why = Annotated[str | None, typer.Option("--dead-reason", help="e.g. max_attempts_exceeded, permanent, timeout.")]
+Error = Annotated[str | None, typer.Option("--error", help="The error's type, e.g. TimeoutError.")]
+Since = Annotated[str | None, typer.Option("--since", help="Died since: 30m, 12h, 7d, or an ISO time.")]
+Until = Annotated[str | None, typer.Option("--until", help="Died before: 30m, 12h, 7d ago, or an ISO time.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why you do this; required, it goes into the audit log.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+
+COLUMNS = ("id", "kind", "task", "attempts", "reason", "error", "dead_at")
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def register(cli: typer.Typer) -> None:
+    cli.add_typer(group, name="dead-letters")
+
+
+def moment(text: str | None) -> datetime | None:
+    """`12h` is twelve hours ago; anything else must be an ISO time."""
+    if text is None:
+        return None
+    if text[-1:] in UNITS and text[:-1].isdigit():
+        return datetime.now(UTC) - timedelta(**{UNITS[text[-1]]: int(text[:-1])})
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        raise CommandFailed(
+            f"time {text!r} is neither like 30m, 12h, 7d nor an ISO time like 2026-01-31T12:00"
+        ) from None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def _row(letter: Any) -> dict[str, Any]:
+    error: dict[str, Any] = letter.error or {}
+    return {
+        "id": letter.id,
+        "kind": letter.kind,
+        "task": letter.task,
+        "attempts": letter.attempts,
+        "reason": letter.reason,
+        "error": f"{error.get('type', '')}: {str(error.get('message', ''))[:80]}" if error else None,
+        "dead_at": letter.dead_at,
+        "organization_id": letter.organization_id,
+    }
+
+
+@group.command("ls")
+def ls(
+    kind: Kind = None,
+    task: Task = None,
+    provider: Provider = None,
+    dead_reason: Why = None,
+    error: Error = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 100,
+    as_json: JsonOption = False,
+) -> None:
+    """List dead letters, newest first."""
+    from onceward.work import dead_letters
+
+    wanted = dead_letters.Filter(
+        kind=kind,
+        task=task,
+        provider=provider,
+        reason=dead_reason,
+        error=error,
+        since=moment(since),
+        until=moment(until),
+    )
+
+    async def ask() -> list[Any]:
+        async with opened_database() as db:
+            return await dead_letters.find(db, wanted, limit=limit)
+
+    listing([_row(letter) for letter in run(ask())], columns=COLUMNS, as_json=as_json, empty="no dead letters")
+
+
+@group.command("groups")
+def groups(as_json: JsonOption = False) -> None:
+    """Count dead letters by task, reason and error: the largest trouble first."""
+    from onceward.work import dead_letters
+
+    async def ask() -> list[dict[str, Any]]:
+        async with opened_database() as db:
+            return await dead_letters.groups(db)
+
+    columns = ("count", "kind", "task", "reason", "error", "first_at", "last_at")
+    listing(run(ask()), columns=columns, as_json=as_json, empty="no dead letters")
+
+
+@group.command("show")
+def show(id: Annotated[int, typer.Argument(metavar="ID")]) -> None:
+    """Show one dead letter with every attempt, its errors and stacks. One JSON document."""
+    from onceward.work import dead_letters
+
+    async def ask() -> dict[str, Any] | None:
+        async with opened_database() as db:
+            found = await dead_letters.find(db, dead_letters.Filter(ids=[id]), limit=1)
+            return {**_row(found[0]), "attempts": await dead_letters.history(db, id)} if found else None
+
+    found = run(ask())
+    if found is None:
+        raise CommandFailed(f"{id} is not a dead letter: `onceward trace {id}` says what became of it")
+    document(found)
+
+
+@group.command("replay")
+def replay(
+    ids: Ids = None,
+    kind: Kind = None,
+    task: Task = None,
+    provider: Provider = None,
+    dead_reason: Why = None,
+    error: Error = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 100,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make dead letters due again, under their own ids: what succeeded before does not happen twice."""
+    from onceward.work import dead_letters
+
+    wanted = dead_letters.Filter(
+        ids=ids or None,
+        kind=kind,
+        task=task,
+        provider=provider,
+        reason=dead_reason,
+        error=error,
+        since=moment(since),
+        until=moment(until),
+    )
+    _act("replay", wanted, limit=limit, reason=reason, dry_run=dry_run, as_json=as_json)
+
+
+@group.command("discard")
+def discard(
+    ids: Ids = None,
+    kind: Kind = None,
+    task: Task = None,
+    error: Error = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 100,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Take dead letters off the list for good."""
+    from onceward.work import dead_letters
+
+    wanted = dead_letters.Filter(
+        ids=ids or None, kind=kind, task=task, error=error, since=moment(since), until=moment(until)
+    )
+    _act("discard", wanted, limit=limit, reason=reason, dry_run=dry_run, as_json=as_json)
+
+
+def _act(verb: str, wanted: Any, *, limit: int, reason: str, dry_run: bool, as_json: bool) -> None:
+    from onceward.trust.identity import COMMAND_LINE
+    from onceward.work import dead_letters
+
+    async def work() -> Any:
+        async with opened_database() as db:
+            if dry_run:
+                if wanted.empty:
+                    raise dead_letters.NoFilter(f"to {verb} needs an id or a filter")
+                return await dead_letters.find(db, wanted, limit=limit)
+            return await getattr(dead_letters, verb)(db, wanted, actor=COMMAND_LINE, reason=reason, limit=limit)
+
+    try:
+        done = run(work())
+    except ValueError as error:
+        raise CommandFailed(str(error)) from None
+    if dry_run:
+        listing([_row(letter) for letter in done], columns=COLUMNS, as_json=as_json, empty=f"nothing to {verb}")
+    elif as_json:
+        document({"done": done.done, "skipped": done.skipped})
+    else:
+        say(f"{verb}: {len(done.done)} done" + (f", {len(done.skipped)} skipped" if done.skipped else ""))
+        for id, why in done.skipped.items():
+            say(f"  {id}: {why}")

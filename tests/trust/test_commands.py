@@ -1,0 +1,132 @@
+"""The commands of trust, run as an operator runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from onceward.cli.exits import code_for
+from onceward.cli.nouns import build
+from onceward.db import Database
+from onceward.trust import Sealer
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def onceward(database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    monkeypatch.setenv("ONCEWARD_DATABASE_URL", database_url)
+    monkeypatch.setenv("ONCEWARD_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("ONCEWARD_POOL_MIN", "1")
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(build(), list(arguments))
+
+    return run
+
+
+def with_database(url: str, work: Callable[[Database], Coroutine[Any, Any, Any]]) -> Any:
+    async def main() -> Any:
+        db = await Database.open(url)
+        try:
+            return await work(db)
+        finally:
+            await db.close()
+
+    return asyncio.run(main())
+
+
+def test_organizations_users_and_keys_are_made_listed_and_revoked(onceward: Run) -> None:
+    assert onceward("organizations", "add", "acme", "--name", "Acme Ltd").exit_code == 0
+    [listed] = json.loads(onceward("organizations", "ls", "--json").stdout)
+    assert (listed["slug"], listed["name"]) == ("acme", "Acme Ltd")
+    added = onceward("users", "add", "ann@example.org", "-o", "acme", "--role", "owner")
+    assert "/login?token=" in added.stdout
+    assert "/login?token=" in onceward("users", "link", "ann@example.org").stdout
+    [member] = json.loads(onceward("users", "ls", "-o", "acme", "--json").stdout)
+    assert (member["email"], member["role"]) == ("ann@example.org", "owner")
+    key = onceward("keys", "add", "ci", "-o", "acme", "--scope", "operator", "--days", "30").stdout.strip()
+    assert key.startswith("ow_")
+    listing = onceward("keys", "ls", "--json").stdout
+    assert key not in listing
+    [shown] = json.loads(listing)
+    assert key.startswith(shown["prefix"])
+    assert onceward("keys", "revoke", shown["prefix"], "--reason", "leaked").exit_code == 0
+    actions = [entry["action"] for entry in json.loads(onceward("audit", "ls", "--json").stdout)]
+    assert actions[0] == "key.revoked"
+    assert actions[-1] == "organization.created"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("keys", "add", "x"),
+        ("keys", "add", "x", "-o", "nobody"),
+        ("keys", "revoke", "ow_nothing"),
+        ("users", "add", "ann@example.org"),
+        ("users", "link", "nobody@example.org"),
+        ("trace", "42"),
+        ("erase", "--person", "a", "--yes"),
+        ("verify", "--only", "nothing.such"),
+        ("audit", "verify", "--head", "nonsense"),
+    ],
+)
+def test_what_cannot_be_done_is_a_message_and_a_code(onceward: Run, arguments: tuple[str, ...]) -> None:
+    result = onceward(*arguments)
+    assert result.exit_code != 0
+    assert (
+        result.exception is None or isinstance(result.exception, SystemExit) or code_for(result.exception) is not None
+    )
+
+
+def test_verify_and_audit_verify_say_yes_and_then_no(onceward: Run, database_url: str) -> None:
+    onceward("organizations", "add", "acme")
+    with_database(database_url, lambda db: Sealer(db).step())
+    assert onceward("audit", "verify").exit_code == 0
+    head = json.loads(onceward("audit", "verify", "--json").stdout)["head"]
+    assert onceward("audit", "verify", "--head", head).exit_code == 0
+    results = json.loads(onceward("verify", "--json").stdout)
+    assert all(result["ok"] for result in results), results
+    with_database(
+        database_url,
+        lambda db: db.execute(
+            "alter table onceward.audit_log disable trigger all; update onceward.audit_log set action = 'other'"
+        ),
+    )
+    found = onceward("audit", "verify")
+    assert found.exit_code == 1
+    assert "was changed" in found.stdout
+    assert onceward("verify", "--only", "trust.audit").exit_code == 1
+    assert onceward("verify", "--only", "trust.tenant").exit_code == 0
+
+
+def test_trace_prints_the_tree(onceward: Run, database_url: str) -> None:
+    jobs = "insert into onceward.jobs (id, task, args, caused_by) values (1, 'sell', '{}', null), (2, 'mail', '{}', 1)"
+    with_database(database_url, lambda db: db.execute(jobs))
+    shown = onceward("trace", "1").stdout.splitlines()
+    assert shown[0].startswith("job 1 sell")
+    assert "job 2 mail" in shown[1]
+    assert [node["id"] for node in json.loads(onceward("trace", "2", "--json").stdout)["causes"]] == [1]
+
+
+def test_erase_asks_first(onceward: Run) -> None:
+    onceward("users", "add", "ann@example.org", "--admin")
+    assert onceward("erase", "--person", "ann@example.org").exit_code != 0
+    dry = json.loads(onceward("erase", "--person", "ann@example.org", "--dry-run", "--json").stdout)
+    assert (dry["erased"]["accounts"], dry["dry_run"]) == (1, True)
+    done = json.loads(onceward("erase", "--person", "ann@example.org", "--yes", "--json").stdout)
+    assert done["erased"]["accounts"] == 1
+    assert (
+        json.loads(onceward("erase", "--person", "ann@example.org", "--yes", "--json").stdout)["erased"]["accounts"]
+        == 0
+    )
+
+
+def test_secrets_are_rotated(onceward: Run) -> None:
+    assert onceward("secrets", "rotate").exit_code == 0

@@ -1,0 +1,81 @@
+"""A worker in a process of its own, to be killed, stopped and restarted by tests: `python -m tests.work.process URL`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from onceward import Engine, Job, Onceward, Tx
+from onceward.db import Database
+from onceward.work import Worker, WorkerOptions
+
+app = Onceward("process")
+
+
+@app.job(queue="default", retry=[0.05] * 20, timeout=60)
+async def record(job: Job, tx: Tx, *, n: int, hold_s: float = 0.0) -> int:
+    """One row per job, in the job's own commit."""
+    await tx.execute("insert into effects (job, n) values ($1, $2)", job.id, n)
+    if hold_s:
+        await asyncio.sleep(hold_s)
+    return n
+
+
+@app.job(timeout=60)
+async def poison() -> None:
+    """Kills the process it runs in, as a fault in a C extension would."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.job(timeout=60)
+async def block(*, seconds: float) -> str:
+    """Blocks the event loop, as careless code does."""
+    time.sleep(seconds)  # noqa: ASYNC251
+    return "done"
+
+
+@app.job
+async def nothing(*, n: int) -> None: ...
+
+
+async def main(url: str, concurrency: int) -> None:
+    db = await Database.open(url, min_size=1, max_size=8)
+    engine = Engine(db, app.registry)
+    await engine.start()
+    options = WorkerOptions(concurrency=concurrency, poll_s=0.05, beat_s=0.2, observe_s=0.4, settle_s=0.0, grace_s=5.0)
+    worker = Worker(db, app.registry, engine.waker, options=options, open_tx=engine.open_tx)
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    await worker.start()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    await stop.wait()
+    await worker.stop()
+    await engine.stop()
+    await db.close()
+
+
+def spawn(url: str, concurrency: int = 8) -> subprocess.Popen[str]:
+    """Start one and wait until it claims."""
+    root = Path(__file__).parents[2]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.work.process", url, str(concurrency)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert process.stdout is not None
+    while "ready" not in process.stdout.readline():
+        assert process.poll() is None, "the worker process did not start"
+    return process
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))

@@ -1,0 +1,186 @@
+"""Lanes: order, exact concurrency, fairness, pause, rate and breaker, none of which holds up anything else."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from onceward import Job, Onceward, Tx
+from onceward.db import Database
+from onceward.work.claim import claim_lanes, new_lease
+
+
+class Gauge:
+    """How many run at once, per key, and the most there ever were."""
+
+    def __init__(self) -> None:
+        self.now: dict[str, int] = {}
+        self.most: dict[str, int] = {}
+        self.order: list[Any] = []
+
+    async def hold(self, key: str, item: Any, seconds: float = 0.01) -> None:
+        self.now[key] = self.now.get(key, 0) + 1
+        self.most[key] = max(self.most.get(key, 0), self.now[key])
+        self.order.append(item)
+        await asyncio.sleep(seconds)
+        self.now[key] -= 1
+
+
+async def finished(db: Database, count: int, timeout_s: float = 20) -> None:
+    async with asyncio.timeout(timeout_s):
+        while await db.fetchval("select count(*) from onceward.attempts where outcome = 'success'") < count:
+            await asyncio.sleep(0.02)
+
+
+async def test_an_ordered_lane_runs_one_at_a_time_in_order_while_others_go_on(bench) -> None:
+    app = Onceward("t")
+    gauge = Gauge()
+
+    @app.job
+    async def step(*, key: str, n: int) -> None:
+        await gauge.hold(key, (key, n), 0.002)
+
+    here = await bench(app)
+    for n in range(20):
+        for key in ("a", "b"):
+            await here.engine.enqueue(step.in_order(key), key=key, n=n)
+    await here.start_worker()
+    await here.start_worker()
+    await finished(here.db, 40)
+    assert gauge.most == {"a": 1, "b": 1}
+    for key in ("a", "b"):
+        assert [n for k, n in gauge.order if k == key] == list(range(20))
+
+
+async def test_a_waiting_head_blocks_its_ordered_lane_and_no_other(bench) -> None:
+    app = Onceward("t")
+    ran: list[tuple[str, int]] = []
+
+    @app.job(retry=[0.4])
+    async def step(job: Job, *, key: str, n: int) -> None:
+        if (key, n, job.attempt) == ("a", 0, 1):
+            raise RuntimeError("first of lane a fails once")
+        ran.append((key, n))
+
+    here = await bench(app)
+    for key in ("a", "b"):
+        for n in range(3):
+            await here.engine.enqueue(step.in_order(key), key=key, n=n)
+    await here.start_worker()
+    await finished(here.db, 6)
+    assert [n for key, n in ran if key == "a"] == [0, 1, 2]
+    assert ran.index(("b", 2)) < ran.index(("a", 0))
+
+
+@pytest.mark.parametrize("cap", [1, 3])
+async def test_no_more_than_the_cap_of_a_key_run_at_once_over_several_workers(bench, cap: int) -> None:
+    app = Onceward("t")
+    gauge = Gauge()
+
+    @app.job
+    async def call(*, key: str) -> None:
+        await gauge.hold(key, key, 0.003)
+
+    here = await bench(app)
+    for _ in range(60):
+        await here.engine.enqueue(call.in_lane("api", at_once=cap), key="api")
+    for _ in range(3):
+        await here.start_worker()
+    await finished(here.db, 60)
+    assert gauge.most["api"] <= cap
+    assert gauge.most["api"] == cap, "the lane must be used up to its cap, too"
+
+
+async def test_a_parent_limits_several_lanes_together(bench) -> None:
+    app = Onceward("t")
+    gauge = Gauge()
+
+    @app.job
+    async def render(*, user: int) -> None:
+        await gauge.hold("all", user, 0.005)
+
+    here = await bench(app)
+    for n in range(40):
+        order = render.in_lane(f"user:{n % 8}", at_once=2, parent="all", parent_at_once=3)
+        await here.engine.enqueue(order, user=n % 8)
+    for _ in range(2):
+        await here.start_worker()
+    await finished(here.db, 40)
+    assert gauge.most["all"] == 3
+
+
+async def test_twenty_thousand_rows_of_a_blocked_lane_do_not_delay_a_free_one(db: Database) -> None:
+    await db.execute(
+        """
+        insert into onceward.jobs (id, task, args) select n, 'x', '{}' from generate_series(1, 20000) n;
+        insert into onceward.work (id, kind, task, queue, sort_at, lane, cap, ordered)
+        select n, 'job', 'x', 'default', now() - interval '1 hour', 'a', 1, true from generate_series(1, 20000) n;
+        update onceward.work set lease = 7, slot = 1 where id = 1;
+        insert into onceward.jobs (id, task, args) values (20001, 'x', '{}');
+        insert into onceward.work (id, kind, task, queue, sort_at, lane, cap, ordered)
+        values (20001, 'job', 'x', 'default', now() - interval '1 hour', 'b', 1, true);
+        analyze onceward.work
+        """
+    )
+    async with db.acquire() as conn:
+        taken = await claim_lanes(
+            conn, queue="default", tasks=["x"], most=10, lease=new_lease(), worker=1, cursor="", suspect=True
+        )
+        assert [work.id for work in taken.work] == [20001]
+        assert taken.visited == 2, "one probe passes over the blocked lane"
+
+
+async def test_a_paused_lane_waits_and_goes_on_when_resumed(bench) -> None:
+    app = Onceward("t")
+
+    @app.job
+    async def call() -> None: ...
+
+    here = await bench(app)
+    await here.db.execute("insert into onceward.lanes (queue, lane, paused_at) values ('default', 'api', now())")
+    await here.engine.enqueue(call.in_lane("api"))
+    await here.engine.enqueue(call.in_lane("other"))
+    await here.start_worker()
+    await finished(here.db, 1)
+    assert await here.db.fetchval("select lane from onceward.work") == "api"
+    await here.db.execute("update onceward.lanes set paused_at = null")
+    await finished(here.db, 2)
+
+
+async def test_a_lane_with_a_rate_starts_no_faster(bench) -> None:
+    app = Onceward("t")
+    starts: list[float] = []
+
+    @app.job
+    async def call() -> None:
+        starts.append(time.monotonic())
+
+    here = await bench(app)
+    await here.db.execute("insert into onceward.lanes (queue, lane, rate_per_s) values ('default', 'api', 50)")
+    for _ in range(10):
+        await here.engine.enqueue(call.in_lane("api"))
+    await here.start_worker(poll_s=0.005)
+    await here.start_worker(poll_s=0.005)
+    await finished(here.db, 10)
+    assert starts[-1] - starts[0] >= 9 * 0.02 * 0.9
+
+
+async def test_lanes_take_turns_so_that_a_flood_of_one_does_not_starve_another(bench) -> None:
+    app = Onceward("t")
+    ran: list[str] = []
+
+    @app.job
+    async def work(tx: Tx, *, org: str) -> None:
+        ran.append(org)
+
+    here = await bench(app)
+    for _ in range(200):
+        await here.engine.enqueue(work.in_lane("big"), org="big")
+    for _ in range(5):
+        await here.engine.enqueue(work.in_lane("small"), org="small")
+    await here.start_worker(concurrency=2)
+    await finished(here.db, 205)
+    assert max(n for n, org in enumerate(ran) if org == "small") < 60
