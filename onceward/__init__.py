@@ -5,6 +5,7 @@ from onceward.db import OutcomeUnknown
 from onceward.engine import Engine
 from onceward.tx import Tx
 from onceward.work import Enqueued, Finished, Job, Permanent, Retry, RetryPolicy, Snooze, waits
+from onceward.workflows import Step, StepFailed, WaitTimedOut, Workflow
 
 __version__ = "0.1.0"
 
@@ -19,7 +20,11 @@ __all__ = [
     "Retry",
     "RetryPolicy",
     "Snooze",
+    "Step",
+    "StepFailed",
     "Tx",
+    "WaitTimedOut",
+    "Workflow",
     "__version__",
     "waits",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onceward import inject
+from onceward import inject, workflows
 from onceward.db import Line
 from onceward.tx import Tx
 from onceward.work import JOBS, Job, JobTask, Registry, RetryPolicy, Task, as_policy
@@ -80,6 +80,24 @@ class Onceward:
             job = JobTask(function, task, injected=frozenset(signature.injected))
             self.registry.add(task)
             return job
+
+        return register if function is None else register(function)
+
+    # -- workflows -------------------------------------------------------------------------------------------------
+
+    def workflow(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        version: str | None = None,
+        max_steps: int = 1000,
+    ) -> Any:
+        """Register a function as a workflow. `version` names its code in errors; not given: a fingerprint of it."""
+
+        def register(function: Callable[..., Any]) -> workflows.WorkflowTask:
+            return workflows.register(self.registry, function, name=name, version=version, max_steps=max_steps)
 
         return register if function is None else register(function)
 

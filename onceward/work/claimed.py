@@ -20,6 +20,7 @@ class Claimed:
         "caused_by",
         "crashes",
         "db",
+        "host",
         "id",
         "kind",
         "lane",
@@ -62,6 +63,8 @@ class Claimed:
         self.lease = lease
         self.body: Any = None
         self.db: Any = None
+        self.host: Any = None
+        """The `Host` that runs it, for tasks that settle themselves."""
         self.started_at: datetime | None = None
 
     @property
