@@ -73,5 +73,10 @@ class Claimed:
         return self.attempts + 1
 
     @property
+    def suspect(self) -> bool:
+        """Workers died with it: it runs alone. A workflow, which has many steps, gets a second chance among others."""
+        return self.crashes > (1 if self.kind == "workflow" else 0)
+
+    @property
     def cause(self) -> Cause:
         return Cause(self.kind, self.id)  # pyright: ignore[reportArgumentType]

@@ -65,6 +65,7 @@ class Run:
         self._recorder = self.history.recorders.of(self.host.db)
         self._last = self.history.last
         self._asked = 0
+        self._suspect = work.crashes > 0
         self._counts: dict[str, int] = {}
         self._keys: set[str] = set()
         self._compensations: list[StepCall[Any]] = []
@@ -186,10 +187,10 @@ class Run:
         )
         if kept is None:
             raise HistoryChanged(0.0, "the lease is lost, or the step was answered meanwhile")
-        if self.work.crashes:
+        if self._suspect:
             # It has come further than the worker that died with it: it is no suspect any more.
             await self.host.db.execute(UNSUSPECT, self.work.id, self.work.lease)
-            self.work.crashes = 0
+            self._suspect = False
         return kept.due_at or self.history.now
 
     async def _finish(
