@@ -10,6 +10,7 @@ from uuid import UUID
 
 from onceward import workflows
 from onceward.db import Cause, Connection, Database
+from onceward.messages import Templates
 from onceward.tx import Tx
 from onceward.work import (
     Claimed,
@@ -45,8 +46,11 @@ class Engine:
         self.db = db
         self.registry = registry
         self.waker = waker or Waker(db)
+        self.wakes_live = False
+        """Whether commits wake those who serve live queries; without it they look by themselves ten times a second."""
         self._commits: GroupCommit[Item, Enqueued] = GroupCommit(self._flush)
         self._starts: GroupCommit[workflows.Wanted, workflows.Started] = GroupCommit(self._flush_starts)
+        self._templates: Templates | None = None
 
     async def start(self) -> None:
         await self.waker.start()
@@ -55,6 +59,13 @@ class Engine:
         await self._commits.close()
         await self._starts.close()
         await self.waker.stop()
+
+    @property
+    def templates(self) -> Templates:
+        """The built-in templates and those of the app, read at the first use."""
+        if self._templates is None:
+            self._templates = Templates(self.registry.template_folders)
+        return self._templates
 
     # -- enqueue outside a transaction -----------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ class Claimed:
         "lane",
         "lease",
         "max_attempts",
+        "open_tx",
         "organization",
         "started_at",
         "tags",
@@ -65,6 +66,7 @@ class Claimed:
         self.db: Any = None
         self.host: Any = None
         """The `Host` that runs it, for tasks that settle themselves."""
+        self.open_tx: Any = None
         self.started_at: datetime | None = None
 
     @property
