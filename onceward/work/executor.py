@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -25,6 +26,7 @@ from onceward.work.outcomes import (
     PayloadInvalid,
     Permanent,
     Retry,
+    Settled,
     Snooze,
     Stopped,
     Succeeded,
@@ -61,24 +63,48 @@ class Unstoppable:
 UNSTOPPABLE = Unstoppable()
 
 
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Where work runs: what a task needs that opens transactions and settles by itself."""
+
+    db: Database
+    worker: int
+    open_tx: Opener
+    wake: Callable[[str], None]
+
+
 class Executor:
     """Runs claimed work with what the worker has: a pool, a way to open transactions, a batch of acks."""
 
-    def __init__(self, db: Database, *, worker: int, acks: Acknowledger, leases: Leases, open_tx: Opener) -> None:
+    def __init__(
+        self,
+        db: Database,
+        *,
+        worker: int,
+        acks: Acknowledger,
+        leases: Leases,
+        open_tx: Opener,
+        wake: Callable[[str], None] = lambda _queue: None,
+    ) -> None:
         self._db = db
         self._worker = worker
         self._acks = acks
         self._leases = leases
         self._open_tx = open_tx
+        self._host = Host(db, worker, open_tx, wake)
 
     async def run(self, task: Task, work: Claimed, stopper: Stopper = UNSTOPPABLE) -> str:
         """Run and settle; returns the outcome's name, for metrics."""
         work.started_at = datetime.now(UTC)
+        work.host = self._host
         work.open_tx = self._open_tx
         try:
             if task.transactional:
                 return await self._in_transaction(task, work, stopper)
             return await self._by_itself(task, work, stopper)
+        except Settled as settled:
+            self._leases.done(work)
+            return settled.outcome
         except Superseded:
             self._leases.done(work)
             log.info("superseded", kind=work.kind, id=work.id, task=work.task)
@@ -89,6 +115,8 @@ class Executor:
             result = await task.run(work, None)
         except asyncio.CancelledError as error:
             return await self._settle(task, work, judge(task, work, _reason(error, stopper)))
+        except (Settled, Superseded):
+            raise
         except Exception as error:
             return await self._settle(task, work, judge(task, work, error))
         gate("after-run")

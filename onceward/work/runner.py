@@ -265,7 +265,7 @@ class QueueRunner:
             self._leases.taken(lease, len(taken.work))
         self._cursor = taken.cursor
         self._has_lanes = taken.visited > 0
-        self._suspects.taken = self._suspects.taken or any(each.crashes for each in taken.work)
+        self._suspects.taken = self._suspects.taken or any(each.suspect for each in taken.work)
         if taken.visited >= MOST_LANES and not taken.work:
             self._wanted.set()
         return taken.work
@@ -323,7 +323,7 @@ class QueueRunner:
                 outcome = await self._executor.run(task, work, slot)
         finally:
             slot.deadline = None
-            if work.crashes:
+            if work.suspect:
                 self._suspects.taken = False
                 self._next_suspect = 0.0
                 self._wanted.set()

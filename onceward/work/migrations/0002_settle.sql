@@ -97,7 +97,8 @@ begin
     end if;
     delete from onceward.workers w where w.id = p_worker;
 
-    select coalesce(bool_or(w.crashes > 0), false) into v_suspects
+    -- A workflow runs among others once more before it runs alone: it has many steps, and most were not to blame.
+    select coalesce(bool_or(w.crashes > case when w.kind = 'workflow' then 1 else 0 end), false) into v_suspects
       from onceward.claims c
       join onceward.work w on w.id = any(c.ids) and w.lease = c.lease
      where c.worker = p_worker;
@@ -109,7 +110,7 @@ begin
              where w.id = any(v_claim.ids) and w.lease = v_claim.lease
              order by w.id for update
         loop
-            v_counts := v_row.crashes > 0 or not v_suspects;
+            v_counts := v_row.crashes > case when v_row.kind = 'workflow' then 1 else 0 end or not v_suspects;
             update onceward.work w
                set lease = null, claimed_at = null, slot = null, parent_slot = null,
                    crashes = w.crashes + case when v_counts then 1 else 0 end,
