@@ -1,5 +1,5 @@
-// Graphile Worker with the settings its documentation gives for speed: 24 jobs at once, a local queue of 500, and
-// completions gathered into batches.
+// Graphile Worker with the settings its documentation gives for speed, 24 jobs at once and completions gathered into
+// batches; only the local queue is larger than its 500, as it advises for very short jobs: here that was faster.
 import { createRequire } from "node:module";
 import { ARGUMENT, main } from "./measuring/harness.mjs";
 
@@ -52,7 +52,7 @@ class Peer {
           schema: this.schema,
           concurrentJobs: 24,
           maxPoolSize: 25,
-          localQueue: { size: 500 },
+          localQueue: { size: 1000 },
           completeJobBatchDelay: 0,
           failJobBatchDelay: 0,
         },
