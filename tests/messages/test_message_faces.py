@@ -56,9 +56,10 @@ async def test_a_notification_goes_in_by_http_and_its_results_come_out(running: 
         made = await first.json()
         assert await again.json() == {"id": made["id"], "duplicate": True}
         async with asyncio.timeout(15):
-            while (found := (await client.get(f"/api/v1/notifications/{first.json()['id']}")).json())[
-                "success"
-            ] is None:
+            while True:
+                found = await (await client.get(f"/api/v1/notifications/{made['id']}")).json()
+                if found["success"] is not None:
+                    break
                 await asyncio.sleep(0.05)
         assert (found["success"], found["sent"], found["severity"]) == (True, 2, "fatal")
         bad = await client.post("/api/v1/notifications", json={"type": "x", "recipients": [], "channels": ["email"]})
