@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from onceward.bench.measure import Measurement, compare
-from onceward.db import Database, migrate
+from onceward.db import Database, dump_json, migrate
 from onceward.messages import Letter, Sender, Sending, Template, Templates, queue, render
 from onceward.messages.channels import SmtpChannel
 from onceward.messages.channels.email import compose
@@ -32,7 +32,7 @@ async def run(quick: bool, url: str) -> list[Measurement]:
     try:
         async with db.acquire() as conn:
             await migrate(conn, LINES)
-            await conn.execute("create table if not exists public.bare_messages (key text, recipient text, data jsonb)")
+            await conn.execute("create table if not exists public.bare_messages (key text, recipient text, data text)")
         queued = await _queue_case(db, 20_000 if quick else 100_000)
         sent = await _smtp_case(db, 300 if quick else 2000)
         claimed = await _claim_case(db, 100_000 if quick else 1_000_000)
@@ -56,7 +56,7 @@ async def _queue_case(db: Database, count: int) -> Measurement:
         return taken * 100_000 / count
 
     async def theirs() -> float:
-        rows = [(f"{n}", "a@example.org", {"number": n}) for n in range(count)]
+        rows = [(f"{n}", "a@example.org", dump_json({"number": n})) for n in range(count)]
         began = time.perf_counter()
         async with db.transaction(role="engine") as tx:
             await tx.conn.copy_records_to_table("bare_messages", records=rows, schema_name="public")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any
 
 import typer
 
@@ -67,8 +67,7 @@ def resolve(
 
     async def main() -> bool:
         async with opened_database() as db, db.transaction(role="engine") as tx:
-            chosen = cast(Literal["sent", "resend"], verdict)
-            return await resolve_message(tx, id, chosen, by=BY, reason=reason)
+            return await resolve_message(tx, id, verdict, by=BY, reason=reason)
 
     if not run(main()):
         raise CommandFailed(f"message {id} does not exist, or its outcome is not unknown")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from onceward.db import Database
 from onceward.http import GuardedClient, ServiceClient
 from onceward.messages.channel import Channel
@@ -20,6 +22,7 @@ from onceward.messages.hours import Quiet
 from onceward.messages.limits import Limit, forget_old_slots
 from onceward.messages.notifications import SlackChannels
 from onceward.messages.notifier import Audiences, Notifier
+from onceward.messages.pruning import strip_old
 from onceward.messages.sender import Manners, Sender
 from onceward.messages.templates import Templates
 from onceward.providers.outgoing.brevo import Brevo
@@ -48,14 +51,20 @@ class PostOffice:
         self.notifier = Notifier(
             db, templates, audiences=audiences(settings), slack=slack_channels(settings), waker=waker
         )
-        self._forgetting = Loop("old send slots", lambda: forget_old_slots(db), every_s=3600.0)
+        keep = timedelta(days=settings.retention_days)
+        self._loops = [
+            Loop("old send slots", lambda: forget_old_slots(db), every_s=3600.0),
+            Loop("old messages", lambda: strip_old(db, keep=keep), every_s=60.0),
+        ]
 
     async def start(self) -> None:
         await self.notifier.start()
-        await self._forgetting.start()
+        for loop in self._loops:
+            await loop.start()
 
     async def stop(self) -> None:
-        await self._forgetting.stop()
+        for loop in self._loops:
+            await loop.stop()
         await self.notifier.stop()
         await self.sender.aclose()
         await self._client.aclose()

@@ -51,7 +51,7 @@ class NewNotification(BaseModel):
     severity: str = "info"
     recipients: list[str] = Field(max_length=10_000)
     channels: list[ChannelName] = Field(min_length=1)
-    message: NotificationMessage = NotificationMessage()
+    message: NotificationMessage = Field(default_factory=lambda: NotificationMessage.model_validate({}))
     template: str | None = None
 
 
