@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import UUID
 
 from onceward import ledger, messages, trust, work
+from onceward import ledger, live, messages, outbox, trust, work
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
 from onceward.messages import ChannelName, Queued, Sending
@@ -95,6 +96,25 @@ class Tx(Transaction):
         """Tell the administrators, in this commit. Many of one type shortly after each other become one message."""
         return await messages.notify_admins(self, type, severity, title, details, channels)
 
+    # -- outbound webhooks -----------------------------------------------------------------------------------------
+
+    async def publish(
+        self, type: str, data: Any, *, key: str | None = None, channels: Sequence[str] = ()
+    ) -> outbox.Published:
+        """Tell every endpoint of the organization that asked for this type, if and only if this commits.
+
+        The same `key` again publishes nothing and gives the first one back.
+        """
+        return await outbox.publish(
+            self,
+            type,
+            data,
+            key=key,
+            channels=channels,
+            catalogue=self.engine.event_types,
+            waker=self.engine.waker,
+        )
+
     async def act_for(self, organization: UUID | str, /) -> None:
         """On a platform-wide source: from here on this transaction is one organization's. Once, audited."""
         await trust.act_for(self, organization)
@@ -131,6 +151,20 @@ class Tx(Transaction):
                 raise ledger.InvalidEntry("nothing caused this transaction: give the journal a key")
             key = self.cause.key("post")
         return await ledger.post(self, entries, key=key, memo=memo, pending=pending)
+
+    async def broadcast(self, topic: str, payload: Any, /) -> None:
+        """A message to everyone who follows `topic`, in this commit; never sent if it rolls back."""
+        await live.broadcast(self, topic, payload)
+        self.engine.wakes_live = True
+
+    async def version(self) -> str:
+        """What to hand to the client that asked for this write: it can wait until its live results include it."""
+        return str(await self.fetchval("select pg_current_xact_id()::text"))
+
+    async def commit(self, last: str = "") -> None:
+        await super().commit(last)
+        if self.engine.wakes_live:
+            self.engine.waker.wake(live.WAKE)
 
     def _item(self, what: JobTask | Order, arguments: dict[str, Any]) -> work.Item:
         caused_by = None if self.cause is None else self.cause.id

@@ -11,6 +11,7 @@ import asyncpg
 import structlog
 
 from onceward.db import BROKEN, Connection, Database, OutcomeUnknown, Transaction, Unavailable
+from onceward.trust.metrics_events import record_metric
 from onceward.work.claimed import Claimed
 from onceward.work.gate import gate
 from onceward.work.leases import Leases
@@ -91,7 +92,7 @@ class Executor:
         except Exception as error:
             return await self._settle(task, work, judge(task, work, error))
         gate("after-run")
-        if task.outside or work.bundle is not None or work.kind != "job":
+        if not self._acks.takes(work, outside=task.outside):
             return await self._settle(task, work, Succeeded(result))
         self._acks.add(work, result)
         if self._acks.congested:
@@ -179,6 +180,9 @@ class Executor:
             try:
                 async with self._db.acquire() as conn:
                     kept = await settle(conn, work, self._worker, outcome, critical=task.critical)
+                    if _timed_out(outcome):
+                        told = {"task": work.task, "kind": work.kind, "timeout_s": task.timeout_s}
+                        await record_metric(conn, "worker_timeout", job_id=work.id, metadata=told)
                 self._leases.done(work)
                 gate("after-settle")
                 _tell(work, outcome)
@@ -244,6 +248,11 @@ def _is_transient(error: BaseException) -> bool:
     if isinstance(error, Unavailable):
         return True
     return isinstance(error, asyncpg.PostgresError) and getattr(error, "sqlstate", None) in TRANSIENT
+
+
+def _timed_out(outcome: Outcome) -> bool:
+    error: dict[str, Any] | None = getattr(outcome, "error", None)
+    return error is not None and error["type"] == TimedOut.__name__
 
 
 def _tell(work: Claimed, outcome: Outcome) -> None:
