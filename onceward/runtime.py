@@ -21,9 +21,9 @@ from onceward.db.embedded import EmbeddedPostgres
 from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
+from onceward.live import LiveNode, LiveOptions, authenticator
 from onceward.messages.office import PostOffice
 from onceward.schedules import Scheduler
-from onceward.live import LiveNode, LiveOptions, authenticator
 from onceward.schema import LINES
 from onceward.settings import Settings
 from onceward.telemetry import configure_logging, configure_tracing, get_logger

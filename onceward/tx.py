@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import UUID
 
-from onceward import ledger, messages, trust, work
 from onceward import ledger, live, messages, outbox, trust, work
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
