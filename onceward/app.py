@@ -142,6 +142,7 @@ class Onceward:
             mine.extend(tasks)
             # What was included keeps asking the app it was made by: both see all followers.
             other._followers[name] = mine
+
     # -- live ------------------------------------------------------------------------------------------------------
 
     def query(
@@ -171,6 +172,7 @@ class Onceward:
         topic = Topic.declare(pattern, allow=allow, replay=replay, presence=presence)
         self.live.add_topic(topic)
         return topic
+
     # -- outbound webhooks -----------------------------------------------------------------------------------------
 
     def event_type(self, name: str, model: Any = None, *, sample: Any = None, description: str = "") -> EventType:

@@ -13,7 +13,6 @@ from importlib import import_module
 
 import typer
 
-TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
 NOUNS = (
     "running",
     "migrate",
@@ -21,13 +20,6 @@ NOUNS = (
     "db",
     "settings",
     "version",
-    *TRUST,
-    "ledger",
-    "work",
-    "dead_letters",
-    "cron",
-    "messages",
-    "templates",
     "organizations",
     "keys",
     "secrets",
@@ -35,13 +27,15 @@ NOUNS = (
     "trace",
     "erase",
     "verify",
-    "sources",
-    "events",
-    "trigger",
+    "ledger",
     "work",
     "dead_letters",
     "cron",
-    "ledger",
+    "messages",
+    "templates",
+    "sources",
+    "events",
+    "trigger",
     "live",
     "bench",
 )
