@@ -22,6 +22,8 @@ from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
 from onceward.live import LiveNode, LiveOptions, authenticator
+from onceward.messages.office import PostOffice
+from onceward.schedules import Scheduler
 from onceward.schema import LINES
 from onceward.settings import Settings
 from onceward.telemetry import configure_logging, configure_tracing, get_logger
@@ -33,6 +35,7 @@ from onceward.web.access import access_router
 from onceward.web.auth import verifier_from
 from onceward.web.evidence import evidence_router
 from onceward.web.login import login_router
+from onceward.web.messages import messages_router
 from onceward.work import Worker, WorkerOptions
 from onceward.work.loop import Loop
 from onceward.work.metrics import count, observe_queues
@@ -233,7 +236,13 @@ class Runtime:
             ("old logins", Loop("old logins", self._forget_logins, every_s=3600)),
             ("queue gauges", Loop("queue gauges", partial(observe_queues, self.database), every_s=15)),
         ]
+        if "scheduler" in roles:
+            schedules = Scheduler(self.database, self.app.schedules.values(), waker=self.engine.waker)
+            components.append(("scheduler", schedules))
         if "worker" in roles:
+            registry = self.app.registry
+            office = PostOffice(self.database, self.settings, self.engine.templates, registry, waker=self.engine.waker)
+            components.append(("post office", office))
             components.append(("worker", self._worker(self.engine)))
             components.append(("checkpoints", Loop("checkpoints", partial(checkpoint, self.database), every_s=60)))
             components.append(("expired holds", Loop("expired holds", partial(reap, self.database), every_s=30)))
@@ -301,7 +310,7 @@ class Runtime:
             engine=engine,
             health=self.health,
             version=__version__,
-            routers=(login_router(), access_router(), evidence_router(), *self.app.routers),
+            routers=(login_router(), access_router(), evidence_router(), messages_router(), *self.app.routers),
         )
         dispatcher = Dispatcher(api)
         dispatcher.mount("/webhooks", inbox)

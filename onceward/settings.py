@@ -134,6 +134,20 @@ class Settings(BaseSettings):
     accounting_emails: Words = Field((), description="Who is told of ledger trouble; admins if empty.")
     security_emails: Words = Field((), description="Who is told of bad signatures; admins if empty.")
 
+    # -- Messages ----------------------------------------------------------------------------------
+    brand: str = Field("Onceward", description="Name above and below mails.")
+    default_locale: str = Field("en", description="Language of messages to recipients who have none.")
+    default_timezone: str = Field("UTC", description="Time zone of recipients who have none.")
+    quiet_hours: str | None = Field(
+        None, description="When nothing but transactional messages go out, in the recipient's zone: `21:00-08:00`."
+    )
+    email_per_s: float = Field(0, ge=0, description="Mails per second over all workers; 0: no limit.")
+    sms_per_s: float = Field(0, ge=0, description="Text messages per second over all workers; 0: no limit.")
+    slack_per_s: float = Field(1, ge=0, description="Slack messages per second over all workers; 0: no limit.")
+    whatsapp_interval_ms: int = Field(
+        500, ge=0, description="Least time between two WhatsApp messages of one sender, over all workers."
+    )
+
     # -- Mail --------------------------------------------------------------------------------------
     mail_from: str = Field("Onceward <no-reply@localhost>", description="Sender of mails.")
     smtp_host: str | None = Field(None, description="Mail server; not set: mails are written to the data directory.")
