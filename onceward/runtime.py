@@ -19,6 +19,7 @@ from onceward.capacity import reap
 from onceward.db import Database, DatabaseError, Line, Migration, MigrationError, migrate, plan
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.engine import Engine
+from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
 from onceward.live import LiveNode, LiveOptions, authenticator
 from onceward.schema import LINES
@@ -34,7 +35,7 @@ from onceward.web.evidence import evidence_router
 from onceward.web.login import login_router
 from onceward.work import Worker, WorkerOptions
 from onceward.work.loop import Loop
-from onceward.work.metrics import count
+from onceward.work.metrics import count, observe_queues
 
 log = get_logger("onceward.runtime")
 
@@ -230,12 +231,17 @@ class Runtime:
             ("engine", self.engine),
             ("audit sealer", Sealer(self.database)),
             ("old logins", Loop("old logins", self._forget_logins, every_s=3600)),
+            ("queue gauges", Loop("queue gauges", partial(observe_queues, self.database), every_s=15)),
         ]
         if "worker" in roles:
             components.append(("worker", self._worker(self.engine)))
             components.append(("checkpoints", Loop("checkpoints", partial(checkpoint, self.database), every_s=60)))
             components.append(("expired holds", Loop("expired holds", partial(reap, self.database), every_s=30)))
+        inbox = self._inbox(self.engine)
+        components.append(("inbox", inbox))
         if "web" in roles:
+            self.web = self._web(self.engine, inbox)
+            components.append(("web", self.web))
             live = self._live(self.engine)
             self.web = self._web(self.engine, live)
             components += [("live", live), ("web", self.web)]
@@ -260,6 +266,25 @@ class Runtime:
             await forget_expired(conn)
             await forget_old(conn)
 
+    def _inbox(self, engine: Engine) -> Inbox:
+        """On every node: workers and schedulers keep it in order even where nothing listens."""
+        settings = self.settings
+        return Inbox(
+            self.database,
+            self.app.registry,
+            self.app.handlers,
+            engine.waker,
+            open_tx=engine.open_tx,
+            box=secret_box(settings),
+            public_url=settings.public_url,
+            upkeep=UpkeepOptions(
+                sql_claim_expiry_s=settings.sql_claim_expiry_s,
+                keep=timedelta(days=settings.retention_days),
+                keep_keys=timedelta(days=settings.dedupe_days),
+            ),
+        )
+
+    def _web(self, engine: Engine, inbox: Inbox) -> WebServer:
     def _live(self, engine: Engine) -> LiveNode:
         settings = self.settings
         return LiveNode(
@@ -289,6 +314,7 @@ class Runtime:
             routers=(login_router(), access_router(), evidence_router(), *self.app.routers),
         )
         dispatcher = Dispatcher(api)
+        dispatcher.mount("/webhooks", inbox)
         dispatcher.mount("/live", live.endpoint)
         return WebServer(dispatcher, self.settings)
 
