@@ -240,10 +240,8 @@ class Runtime:
         inbox = self._inbox(self.engine)
         components.append(("inbox", inbox))
         if "web" in roles:
-            self.web = self._web(self.engine, inbox)
-            components.append(("web", self.web))
             live = self._live(self.engine)
-            self.web = self._web(self.engine, live)
+            self.web = self._web(self.engine, inbox, live)
             components += [("live", live), ("web", self.web)]
         return components
 
@@ -284,7 +282,6 @@ class Runtime:
             ),
         )
 
-    def _web(self, engine: Engine, inbox: Inbox) -> WebServer:
     def _live(self, engine: Engine) -> LiveNode:
         settings = self.settings
         return LiveNode(
@@ -303,7 +300,7 @@ class Runtime:
             hosts=() if settings.public_url is None else (settings.public_url,),
         )
 
-    def _web(self, engine: Engine, live: LiveNode) -> WebServer:
+    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode) -> WebServer:
         """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
         api = create_api(
             settings=self.settings,
