@@ -7,6 +7,8 @@ from onceward.inbox.event import Event
 from onceward.live import Query
 from onceward.schedules import Run, Skip
 from onceward.tx import Tx
+from onceward.work import Enqueued, Finished, Job, Permanent, Retry, RetryPolicy, Snooze, waits
+from onceward.workflows import Step, StepFailed, WaitTimedOut, Workflow
 from onceward.work import Enqueued, Finished, Job, Permanent, Retry, RetryPolicy, Snooze, enqueue_sql, waits
 
 __version__ = "0.1.0"
@@ -26,7 +28,11 @@ __all__ = [
     "Run",
     "Skip",
     "Snooze",
+    "Step",
+    "StepFailed",
     "Tx",
+    "WaitTimedOut",
+    "Workflow",
     "__version__",
     "enqueue_sql",
     "waits",

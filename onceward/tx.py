@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from onceward import ledger, live, messages, outbox, trust, work
+from onceward import ledger, live, messages, outbox, trust, work, workflows
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
 from onceward.messages import ChannelName, Queued, Sending
@@ -51,6 +51,22 @@ class Tx(Transaction):
         """Enqueue all members; `then` runs when every one of them is finished, whichever way it ended."""
         items = [self._item(what, each) for what, each in members]
         return await work.bundle(self, items, self._item(then, arguments), waker=self.engine.waker)
+
+    async def start_workflow(
+        self, what: workflows.WorkflowTask | workflows.Start, /, **arguments: Any
+    ) -> workflows.Started:
+        """A workflow, in this commit. `refund_cohort.once("key")` carries options."""
+        caused_by = None if self.cause is None else self.cause.id
+        wanted = workflows.wanted(what, arguments, organization=self.organization, caused_by=caused_by)
+        return await workflows.start(self, wanted, wake=self.engine.waker.wake)
+
+    async def signal_workflow(self, id: int, name: str, payload: Any = None, /) -> str:
+        """Answer a workflow's `wait_for`, or keep the signal for it: `delivered`, `kept`, or `gone`."""
+        return await workflows.signal(self, id, name, payload, wake=self.engine.waker.wake)
+
+    async def announce(self, name: str, payload: Any, /) -> list[int]:
+        """Answer every workflow of this organization whose `wait_for(name, match=...)` fits; returns their ids."""
+        return await workflows.announce(self, name, payload, wake=self.engine.waker.wake)
 
     async def send(
         self,
