@@ -297,7 +297,14 @@ class Runtime:
             self.database,
             self.app.live,
             waker=engine.waker,
-            options=LiveOptions(origins=settings.cors_origins),
+            options=LiveOptions(
+                max_connections=settings.live_max_connections,
+                max_connections_per_organization=settings.live_max_connections_per_organization,
+                retention_s=settings.live_retention_s,
+                query_timeout_s=settings.live_query_timeout_s,
+                runners=settings.live_runners,
+                origins=settings.cors_origins,
+            ),
             authenticate=authenticator(self.database, verifier_from(settings)),
             hosts=() if settings.public_url is None else (settings.public_url,),
         )

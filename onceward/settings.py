@@ -128,6 +128,17 @@ class Settings(BaseSettings):
     jwt_audience: str | None = Field(None, description="Audience that a token must carry.")
     jwt_issuer: str | None = Field(None, description="Issuer that a token must carry.")
 
+    # -- Live --------------------------------------------------------------------------------------
+    live_max_connections: int = Field(20_000, ge=1, description="Live connections that one process holds open.")
+    live_max_connections_per_organization: int = Field(
+        10_000, ge=1, description="Of these, how many may belong to one organization."
+    )
+    live_retention_s: float = Field(
+        300.0, ge=10, description="Seconds that changes are kept for nodes that were away; longer away, all is read anew."
+    )
+    live_query_timeout_s: float = Field(10.0, gt=0, description="Seconds that a live query may take.")
+    live_runners: int = Field(4, ge=1, description="Live queries that one process runs at once, a connection each.")
+
     # -- Alerts ------------------------------------------------------------------------------------
     admin_emails: Words = Field((), description="Who is told of dead letters, broken runs and other trouble.")
     fraud_emails: Words = Field((), description="Who is told of wrong amounts or currencies; admins if empty.")
