@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onceward import inject
+from onceward import inject, workflows
 from onceward.db import Line
 from onceward.inbox.event import Event, EventKind
 from onceward.inbox.handler import Declared, Handler, Ordering, follower, handler, only_followers, task_name
+from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
+from onceward.outbox import Catalogue, EventType
+from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
+from onceward.schedules.declaring import declare
 from onceward.tx import Tx
 from onceward.work import EVENTS, JOBS, Job, JobTask, Registry, RetryPolicy, Task, as_policy
 
@@ -33,8 +38,11 @@ class Onceward:
         self.handlers: dict[str, Handler] = {}
         self._followers: dict[str, list[str]] = {}
         self._implied: set[str] = set()
+        self.live = LiveRegistry()
         self.lines: list[Line] = [] if migrations is None else [Line(name, migrations)]
         self.routers: list[APIRouter] = []
+        self.schedules: dict[str, Schedule] = {}
+        self.event_types = Catalogue()
 
     def include(self, other: Onceward) -> None:
         """Everything of another app becomes part of this one; a clash of names is an error."""
@@ -44,8 +52,12 @@ class Onceward:
                 self.registry.add(task)
         for kind in other.registry.kinds.values():
             self.registry.add_kind(kind)
+        self.live.include(other.live)
         self.lines.extend(other.lines)
         self.routers.extend(other.routers)
+        self.schedules.update(other.schedules)
+        self.registry.template_folders += other.registry.template_folders
+        self.event_types.include(other.event_types)
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
@@ -131,6 +143,42 @@ class Onceward:
             # What was included keeps asking the app it was made by: both see all followers.
             other._followers[name] = mine
 
+    # -- live ------------------------------------------------------------------------------------------------------
+
+    def query(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        allow: Rule = "viewer",
+        per: Per = "organization",
+    ) -> Any:
+        """Register a live query. Its result is shared by all of an organization, or with `per="user"` is each user's."""
+
+        def register(function: Callable[..., Any]) -> QueryDefinition:
+            called = name or function.__name__
+            parameter = inject.read(function, known=(Query,), name=called).parameter(Query)
+            if parameter is None:
+                raise TypeError(f"query {called} must take a parameter annotated with Query")
+            definition = QueryDefinition(function, name=called, parameter=parameter, allow=allow, per=per)
+            self.live.add(definition)
+            return definition
+
+        return register if function is None else register(function)
+
+    def topic(self, pattern: str, *, allow: Rule = "viewer", replay: int = 0, presence: bool = False) -> Topic:
+        """Let clients follow topics like `cohort/{id}/enrollments`, beginning with the last `replay` messages."""
+        topic = Topic.declare(pattern, allow=allow, replay=replay, presence=presence)
+        self.live.add_topic(topic)
+        return topic
+
+    # -- outbound webhooks -----------------------------------------------------------------------------------------
+
+    def event_type(self, name: str, model: Any = None, *, sample: Any = None, description: str = "") -> EventType:
+        """Declare what this app publishes: endpoints subscribe to it, and `tx.publish` checks data against the model."""
+        return self.event_types.declare(name, model, sample=sample, description=description, declared_by=self.name)
+
     # -- jobs ------------------------------------------------------------------------------------------------------
 
     def job(
@@ -168,6 +216,100 @@ class Onceward:
             return job
 
         return register if function is None else register(function)
+
+    # -- workflows -------------------------------------------------------------------------------------------------
+
+    def workflow(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        version: str | None = None,
+        max_steps: int = 1000,
+    ) -> Any:
+        """Register a function as a workflow. `version` names its code in errors; not given: a fingerprint of it."""
+
+        def register(function: Callable[..., Any]) -> workflows.WorkflowTask:
+            return workflows.register(self.registry, function, name=name, version=version, max_steps=max_steps)
+
+        return register if function is None else register(function)
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def templates(self, folder: Path) -> None:
+        """Texts for `tx.send`: one folder per template, one file per language (docs/messages.md)."""
+        self.registry.template_folders.append(folder)
+
+    # -- schedules -------------------------------------------------------------------------------------------------
+
+    def cron(
+        self,
+        expression: str,
+        /,
+        *,
+        tz: str = "UTC",
+        name: str | None = None,
+        missed: Missed = "once",
+        window: timedelta = timedelta(days=1),
+        most: int = 100,
+        overlap: Overlap = "skip",
+        jitter_s: float = 0.0,
+        queue: str = "schedules",
+        timeout: float | None = None,
+        retry: RetryPolicy | Sequence[float] | None = None,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Run at the times of a cron expression in a time zone. `missed`: once late, skip, or all within `window`."""
+        return self._schedule(
+            Cron(expression, tz),
+            name=name,
+            missed=missed,
+            window=window,
+            most=most,
+            overlap=overlap,
+            jitter_s=jitter_s,
+            queue=queue,
+            timeout=timeout,
+            retry=None if retry is None else as_policy(retry, None, JOBS),
+        )
+
+    def every(
+        self,
+        interval: float | timedelta,
+        /,
+        *,
+        name: str | None = None,
+        missed: Missed = "once",
+        window: timedelta = timedelta(days=1),
+        most: int = 100,
+        overlap: Overlap = "skip",
+        jitter_s: float = 0.0,
+        queue: str = "schedules",
+        timeout: float | None = None,
+        retry: RetryPolicy | Sequence[float] | None = None,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Run at whole multiples of an interval (seconds or timedelta), counted from the epoch."""
+        return self._schedule(
+            Every(interval.total_seconds() if isinstance(interval, timedelta) else float(interval)),
+            name=name,
+            missed=missed,
+            window=window,
+            most=most,
+            overlap=overlap,
+            jitter_s=jitter_s,
+            queue=queue,
+            timeout=timeout,
+            retry=None if retry is None else as_policy(retry, None, JOBS),
+        )
+
+    def _schedule(self, timing: Cron | Every, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            schedule = declare(function, timing, **options)
+            self.registry.add(schedule.task)
+            self.schedules[schedule.name] = schedule
+            return function
+
+        return register
 
 
 def _runner(

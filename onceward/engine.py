@@ -8,7 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
+from onceward import workflows
 from onceward.db import Cause, Connection, Database
+from onceward.messages import Templates
+from onceward.outbox import Catalogue
 from onceward.tx import Tx
 from onceward.work import (
     Claimed,
@@ -40,18 +43,33 @@ AT_ONCE = 2000
 class Engine:
     """Made by the runtime, or by hand in tests and scripts."""
 
-    def __init__(self, db: Database, registry: Registry, *, waker: Waker | None = None) -> None:
+    def __init__(
+        self, db: Database, registry: Registry, *, waker: Waker | None = None, event_types: Catalogue | None = None
+    ) -> None:
         self.db = db
         self.registry = registry
+        self.event_types = event_types or Catalogue()
         self.waker = waker or Waker(db)
+        self.wakes_live = False
+        """Whether commits wake those who serve live queries; without it they look by themselves ten times a second."""
         self._commits: GroupCommit[Item, Enqueued] = GroupCommit(self._flush)
+        self._starts: GroupCommit[workflows.Wanted, workflows.Started] = GroupCommit(self._flush_starts)
+        self._templates: Templates | None = None
 
     async def start(self) -> None:
         await self.waker.start()
 
     async def stop(self) -> None:
         await self._commits.close()
+        await self._starts.close()
         await self.waker.stop()
+
+    @property
+    def templates(self) -> Templates:
+        """The built-in templates and those of the app, read at the first use."""
+        if self._templates is None:
+            self._templates = Templates(self.registry.template_folders)
+        return self._templates
 
     # -- enqueue outside a transaction -----------------------------------------------------------------------------
 
@@ -88,6 +106,27 @@ class Engine:
         for queue in {each.queue for each in wanted}:
             self.waker.wake(queue)
         placed: list[Enqueued] = [Enqueued(0)] * len(wanted)
+        for n, result in zip(order, done, strict=True):
+            placed[n] = result
+        return placed
+
+    async def start_workflow(
+        self,
+        what: workflows.WorkflowTask | workflows.Start,
+        /,
+        *,
+        organization: UUID | None = None,
+        **arguments: Any,
+    ) -> workflows.Started:
+        """A workflow by itself. Callers at the same time share a commit; each returns after it."""
+        return await self._starts.submit(workflows.wanted(what, arguments, organization=organization))
+
+    async def _flush_starts(self, wanted: Sequence[workflows.Wanted]) -> Sequence[workflows.Started]:
+        order = sorted(range(len(wanted)), key=lambda n: wanted[n].key or "")
+        async with self.db.acquire() as conn, conn.transaction():
+            done = await workflows.insert(conn, [wanted[n] for n in order])
+        self.waker.wake(workflows.QUEUE)
+        placed = [workflows.Started(0)] * len(wanted)
         for n, result in zip(order, done, strict=True):
             placed[n] = result
         return placed

@@ -21,6 +21,9 @@ from onceward.db.embedded import EmbeddedPostgres
 from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
+from onceward.live import LiveNode, LiveOptions, authenticator
+from onceward.messages.office import PostOffice
+from onceward.schedules import Scheduler
 from onceward.schema import LINES
 from onceward.settings import Settings
 from onceward.telemetry import configure_logging, configure_tracing, get_logger
@@ -29,11 +32,13 @@ from onceward.trust.failures import forget_old
 from onceward.trust.sessions import first_admin_link, forget_expired
 from onceward.web import Dispatcher, Health, WebServer, create_api
 from onceward.web.access import access_router
+from onceward.web.auth import verifier_from
 from onceward.web.evidence import evidence_router
 from onceward.web.login import login_router
+from onceward.web.messages import messages_router
 from onceward.work import Worker, WorkerOptions
 from onceward.work.loop import Loop
-from onceward.work.metrics import count
+from onceward.work.metrics import count, observe_queues
 
 log = get_logger("onceward.runtime")
 
@@ -224,20 +229,29 @@ class Runtime:
     def _components(self, roles: frozenset[RoleName]) -> Sequence[tuple[str, Component]]:
         """What these roles consist of, in the order of starting. The web comes last: it answers when all else works."""
         self.engine = Engine(self.database, self.app.registry)
+        self.engine.wakes_live = bool(self.app.live)
         components: list[tuple[str, Component]] = [
             ("engine", self.engine),
             ("audit sealer", Sealer(self.database)),
             ("old logins", Loop("old logins", self._forget_logins, every_s=3600)),
+            ("queue gauges", Loop("queue gauges", partial(observe_queues, self.database), every_s=15)),
         ]
+        if "scheduler" in roles:
+            schedules = Scheduler(self.database, self.app.schedules.values(), waker=self.engine.waker)
+            components.append(("scheduler", schedules))
         if "worker" in roles:
+            registry = self.app.registry
+            office = PostOffice(self.database, self.settings, self.engine.templates, registry, waker=self.engine.waker)
+            components.append(("post office", office))
             components.append(("worker", self._worker(self.engine)))
             components.append(("checkpoints", Loop("checkpoints", partial(checkpoint, self.database), every_s=60)))
             components.append(("expired holds", Loop("expired holds", partial(reap, self.database), every_s=30)))
         inbox = self._inbox(self.engine)
         components.append(("inbox", inbox))
         if "web" in roles:
-            self.web = self._web(self.engine, inbox)
-            components.append(("web", self.web))
+            live = self._live(self.engine)
+            self.web = self._web(self.engine, inbox, live)
+            components += [("live", live), ("web", self.web)]
         return components
 
     def _worker(self, engine: Engine) -> Worker:
@@ -277,7 +291,25 @@ class Runtime:
             ),
         )
 
-    def _web(self, engine: Engine, inbox: Inbox) -> WebServer:
+    def _live(self, engine: Engine) -> LiveNode:
+        settings = self.settings
+        return LiveNode(
+            self.database,
+            self.app.live,
+            waker=engine.waker,
+            options=LiveOptions(
+                max_connections=settings.live_max_connections,
+                max_connections_per_organization=settings.live_max_connections_per_organization,
+                retention_s=settings.live_retention_s,
+                query_timeout_s=settings.live_query_timeout_s,
+                runners=settings.live_runners,
+                origins=settings.cors_origins,
+            ),
+            authenticate=authenticator(self.database, verifier_from(settings)),
+            hosts=() if settings.public_url is None else (settings.public_url,),
+        )
+
+    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode) -> WebServer:
         """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
         api = create_api(
             settings=self.settings,
@@ -285,10 +317,12 @@ class Runtime:
             engine=engine,
             health=self.health,
             version=__version__,
-            routers=(login_router(), access_router(), evidence_router(), *self.app.routers),
+            routers=(login_router(), access_router(), evidence_router(), messages_router(), *self.app.routers),
         )
         dispatcher = Dispatcher(api)
         dispatcher.mount("/webhooks", inbox.receiver)
+        dispatcher.mount("/webhooks", inbox)
+        dispatcher.mount("/live", live.endpoint)
         return WebServer(dispatcher, self.settings)
 
 

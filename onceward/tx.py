@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import UUID
 
-from onceward import ledger, trust, work
+from onceward import ledger, live, messages, outbox, trust, work, workflows
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
+from onceward.messages import ChannelName, Queued, Sending
 from onceward.work import Enqueued, JobTask, Order
 
 if TYPE_CHECKING:
@@ -50,6 +52,84 @@ class Tx(Transaction):
         items = [self._item(what, each) for what, each in members]
         return await work.bundle(self, items, self._item(then, arguments), waker=self.engine.waker)
 
+    async def start_workflow(
+        self, what: workflows.WorkflowTask | workflows.Start, /, **arguments: Any
+    ) -> workflows.Started:
+        """A workflow, in this commit. `refund_cohort.once("key")` carries options."""
+        caused_by = None if self.cause is None else self.cause.id
+        wanted = workflows.wanted(what, arguments, organization=self.organization, caused_by=caused_by)
+        return await workflows.start(self, wanted, wake=self.engine.waker.wake)
+
+    async def signal_workflow(self, id: int, name: str, payload: Any = None, /) -> str:
+        """Answer a workflow's `wait_for`, or keep the signal for it: `delivered`, `kept`, or `gone`."""
+        return await workflows.signal(self, id, name, payload, wake=self.engine.waker.wake)
+
+    async def announce(self, name: str, payload: Any, /) -> list[int]:
+        """Answer every workflow of this organization whose `wait_for(name, match=...)` fits; returns their ids."""
+        return await workflows.announce(self, name, payload, wake=self.engine.waker.wake)
+
+    async def send(
+        self,
+        template: str,
+        *,
+        to: Any,
+        key: str,
+        data: Mapping[str, Any] | None = None,
+        channel: ChannelName | Literal["preferred"] | None = None,
+        locale: str | None = None,
+        not_before: datetime | None = None,
+    ) -> Queued:
+        """A message, in this commit. The same key twice is one message, ever; `to` is an address, a ref or a person.
+
+        Without a `channel` the template's; "preferred" is the one that the recipient (a ref) has chosen, if any.
+        """
+        if channel == "preferred":
+            channel = cast("ChannelName | None", await messages.preferred_channel(self, str(to)))
+        sending = Sending(to=to, key=key, data=data or {}, locale=locale, not_before=not_before)
+        [done] = await self.send_many(template, [sending], channel=channel)
+        return done
+
+    async def send_many(
+        self, template: str, sendings: Sequence[Sending], /, *, channel: ChannelName | None = None
+    ) -> list[Queued]:
+        """The same template to many, in few statements."""
+        found = self.engine.templates.get(template)
+        return await messages.queue(self, found, sendings, channel=channel, waker=self.engine.waker)
+
+    async def cancel_message(self, key: str, *, reason: str = "cancelled") -> bool:
+        """Keep a queued message from being sent. False: too late, or there is none."""
+        return await messages.cancel(self, key, reason=reason)
+
+    async def notify_admins(
+        self,
+        type: str,
+        severity: str,
+        title: str,
+        details: Mapping[str, Any] | None = None,
+        channels: Sequence[ChannelName] | None = None,
+    ) -> int:
+        """Tell the administrators, in this commit. Many of one type shortly after each other become one message."""
+        return await messages.notify_admins(self, type, severity, title, details, channels)
+
+    # -- outbound webhooks -----------------------------------------------------------------------------------------
+
+    async def publish(
+        self, type: str, data: Any, *, key: str | None = None, channels: Sequence[str] = ()
+    ) -> outbox.Published:
+        """Tell every endpoint of the organization that asked for this type, if and only if this commits.
+
+        The same `key` again publishes nothing and gives the first one back.
+        """
+        return await outbox.publish(
+            self,
+            type,
+            data,
+            key=key,
+            channels=channels,
+            catalogue=self.engine.event_types,
+            waker=self.engine.waker,
+        )
+
     async def act_for(self, organization: UUID | str, /) -> None:
         """On a platform-wide source: from here on this transaction is one organization's. Once, audited."""
         await trust.act_for(self, organization)
@@ -86,6 +166,20 @@ class Tx(Transaction):
                 raise ledger.InvalidEntry("nothing caused this transaction: give the journal a key")
             key = self.cause.key("post")
         return await ledger.post(self, entries, key=key, memo=memo, pending=pending)
+
+    async def broadcast(self, topic: str, payload: Any, /) -> None:
+        """A message to everyone who follows `topic`, in this commit; never sent if it rolls back."""
+        await live.broadcast(self, topic, payload)
+        self.engine.wakes_live = True
+
+    async def version(self) -> str:
+        """What to hand to the client that asked for this write: it can wait until its live results include it."""
+        return str(await self.fetchval("select pg_current_xact_id()::text"))
+
+    async def commit(self, last: str = "") -> None:
+        await super().commit(last)
+        if self.engine.wakes_live:
+            self.engine.waker.wake(live.WAKE)
 
     def _item(self, what: JobTask | Order, arguments: dict[str, Any]) -> work.Item:
         caused_by = None if self.cause is None else self.cause.id

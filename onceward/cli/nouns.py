@@ -13,8 +13,32 @@ from importlib import import_module
 
 import typer
 
-TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
-NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "sources", "events", "trigger", "ledger", "work", "dead_letters", "bench")
+NOUNS = (
+    "running",
+    "migrate",
+    "doctor",
+    "db",
+    "settings",
+    "version",
+    "organizations",
+    "keys",
+    "secrets",
+    "audit",
+    "trace",
+    "erase",
+    "verify",
+    "ledger",
+    "work",
+    "dead_letters",
+    "cron",
+    "messages",
+    "templates",
+    "sources",
+    "events",
+    "trigger",
+    "live",
+    "bench",
+)
 
 
 def build() -> typer.Typer:

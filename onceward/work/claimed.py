@@ -20,11 +20,13 @@ class Claimed:
         "caused_by",
         "crashes",
         "db",
+        "host",
         "id",
         "kind",
         "lane",
         "lease",
         "max_attempts",
+        "open_tx",
         "organization",
         "started_at",
         "tags",
@@ -62,12 +64,20 @@ class Claimed:
         self.lease = lease
         self.body: Any = None
         self.db: Any = None
+        self.host: Any = None
+        """The `Host` that runs it, for tasks that settle themselves."""
+        self.open_tx: Any = None
         self.started_at: datetime | None = None
 
     @property
     def attempt(self) -> int:
         """1 on the first try."""
         return self.attempts + 1
+
+    @property
+    def suspect(self) -> bool:
+        """Workers died with it: it runs alone. A workflow, which has many steps, gets a second chance among others."""
+        return self.crashes > 1
 
     @property
     def cause(self) -> Cause:

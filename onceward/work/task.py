@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from onceward.db import Connection, Transaction
 from onceward.work.claimed import Claimed
 from onceward.work.policy import JOBS, RetryPolicy
 
-KindName = Literal["event", "job", "message", "delivery"]
+KindName = Literal["event", "job", "message", "delivery", "workflow"]
 
 
 class Kind(Protocol):
@@ -22,6 +23,9 @@ class Kind(Protocol):
     async def load(self, conn: Connection, ids: list[int]) -> Mapping[int, Any]:
         """The bodies of claimed work, by id. One that is missing is settled as `payload_invalid`."""
         ...
+
+    # A kind may also have `finish`: a statement with the parameters of sql/finish.sql that acknowledges many successes
+    # at once and keeps its table true. Without it each success is settled by itself.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,8 @@ class Registry:
 
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
     kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
+    template_folders: list[Path] = field(default_factory=list[Path])
+    """Where the texts of this app's messages are."""
 
     def add(self, task: Task) -> None:
         if task.name in self.tasks:

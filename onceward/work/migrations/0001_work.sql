@@ -21,7 +21,7 @@ create table onceward.work (
     queue text not null,
     sort_at timestamptz not null,          -- due time, less the head start that priority gives
     attempts smallint not null default 0,  -- attempts that ended in failure
-    crashes smallint not null default 0,   -- workers that died with it: a suspect from 1 on
+    crashes smallint not null default 0,   -- workers that died with it: a suspect from 2 on, dead at 3
     max_attempts smallint,                 -- null: as its task says
     lease bigint,                          -- the fence: random, made by the claimer
     claimed_at timestamptz,                -- real time, with the lease

@@ -1,7 +1,7 @@
 -- Claiming by lane: order, exact concurrency, fairness, pause, rate and breaker in one mechanism.
 
 create index work_suspect on onceward.work (queue, sort_at)
-    where crashes > 0 and lease is null and dead_reason is null;
+    where crashes > 1 and lease is null and dead_reason is null;
 
 create function onceward.claim_lanes(
     p_queue text, p_tasks text[], p_limit int, p_lease bigint, p_worker bigint, p_cursor text, p_suspect boolean,
@@ -76,7 +76,7 @@ begin
                     select from onceward.work w
                      where w.queue = p_queue and w.lane = v_lane and w.id < v_row.id and w.dead_reason is null);
                 continue when not v_row.task = any(p_tasks);
-                continue when v_row.crashes > 0 and not p_suspect;
+                continue when v_row.crashes > 1 and not p_suspect;
                 update onceward.work w
                    set lease = p_lease, claimed_at = clock_timestamp(),
                        slot = case when v_cap is not null then v_slots[1] end,
@@ -91,7 +91,7 @@ begin
                 continue when not found;                             -- the parent is full
                 v_slots := v_slots[2:];
                 v_here := v_here || v_row.id;
-                p_suspect := p_suspect and v_row.crashes = 0;        -- suspects run one at a time
+                p_suspect := p_suspect and v_row.crashes < 2;        -- suspects run one at a time
             end loop;
         exception when unique_violation then
             continue;
