@@ -321,7 +321,6 @@ class Runtime:
         )
         dispatcher = Dispatcher(api)
         dispatcher.mount("/webhooks", inbox.receiver)
-        dispatcher.mount("/webhooks", inbox)
         dispatcher.mount("/live", live.endpoint)
         return WebServer(dispatcher, self.settings)
 
