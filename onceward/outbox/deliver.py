@@ -121,12 +121,12 @@ class Deliverer:
             )
         except HttpError as error:
             ms = round((time.monotonic() - began) * 1000)
-            metrics.ATTEMPTS.labels("no_answer").inc()
+            metrics.count_attempt("no_answer")
             raise _failure(
                 work, target, error.reason, {"ms": ms, "cause": type(error).__name__, "trips": True}
             ) from None
         told = {"status": response.status, "ms": response.elapsed_ms, "response": _text(response)}
-        metrics.ATTEMPTS.labels(f"{response.status // 100}xx").inc()
+        metrics.count_attempt(f"{response.status // 100}xx")
         stop = response.headers.get("webhook-delivery", "").strip().lower() == "disable"
         if response.ok:
             if stop:
