@@ -7,6 +7,7 @@ unknown, and said to be: nothing here ever tries a second time.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -107,15 +108,26 @@ class Transaction:
             raise Unavailable(f"could not open a transaction: {error}") from error
         self._opened = True
 
+    async def join(self, first: str) -> None:
+        """Go on in a transaction that the connection has open already; `first` shares the round trip."""
+        try:
+            await self.conn.execute("; ".join((first, *self._settings())))
+        except BROKEN as error:
+            raise Unavailable(f"could not go on in a transaction: {error}") from error
+        self._opened = True
+
     def _opening(self) -> str:
-        parts = ["begin"]
+        return "; ".join(("begin", *self._settings()))
+
+    def _settings(self) -> list[str]:
+        parts: list[str] = []
         if self.role == "app":
             parts.append("set local role onceward_app")
         organization = "" if self.organization is None else str(self.organization)
         parts.append(f"set local onceward.organization = '{organization}'")
         if self.cause is not None:
             parts.append(f"set local onceward.cause = '{self.cause.kind}:{int(self.cause.id)}'")
-        return "; ".join(parts)
+        return parts
 
     async def commit(self, last: str = "") -> None:
         """Commit; `last` are statements, run as the engine, that share the commit's round trip and can prevent it."""
@@ -135,11 +147,15 @@ class Transaction:
             return
         self._opened = False
         self._after.clear()
-        if not self.conn.is_closed():
-            try:
-                await self.conn.execute("rollback")
-            except BROKEN:
-                self.conn.terminate()
+        try:
+            await self.conn.execute("rollback")
+        except BROKEN:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Cut the connection: whatever was under way on it is PostgreSQL's to decide."""
+        with contextlib.suppress(asyncpg.InterfaceError):  # the pool has already noticed that it is gone
+            self.conn.terminate()
 
     async def become_engine(self) -> None:
         """Leave row-level security for the rest of the transaction: the engine's own statements only."""

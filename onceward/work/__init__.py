@@ -1,7 +1,7 @@
 """Work: what is left to do, who does it, and what became of it."""
 
 from onceward.work.claimed import Claimed
-from onceward.work.enqueue import Enqueued, Item, bundle, enqueue, insert, item, items
+from onceward.work.enqueue import Enqueued, Item, bundle, enqueue, enqueue_sql, insert, item, items
 from onceward.work.executor import Executor, judge
 from onceward.work.group_commit import GroupCommit, Overloaded
 from onceward.work.job import Job
@@ -57,6 +57,7 @@ __all__ = [
     "as_policy",
     "bundle",
     "enqueue",
+    "enqueue_sql",
     "insert",
     "item",
     "items",

@@ -11,6 +11,7 @@ import asyncpg
 import structlog
 
 from onceward.db import BROKEN, Connection, Database, OutcomeUnknown, Transaction, Unavailable
+from onceward.trust.metrics_events import record_metric
 from onceward.work.claimed import Claimed
 from onceward.work.gate import gate
 from onceward.work.leases import Leases
@@ -73,6 +74,7 @@ class Executor:
     async def run(self, task: Task, work: Claimed, stopper: Stopper = UNSTOPPABLE) -> str:
         """Run and settle; returns the outcome's name, for metrics."""
         work.started_at = datetime.now(UTC)
+        work.open_tx = self._open_tx
         try:
             if task.transactional:
                 return await self._in_transaction(task, work, stopper)
@@ -110,7 +112,7 @@ class Executor:
                 gate("after-commit")
                 return "success"
             except OutcomeUnknown as error:
-                conn.terminate()
+                tx.abandon()
                 return await self._release(work, error)
             except asyncpg.PostgresError as error:
                 await asyncio.shield(tx.rollback())
@@ -147,7 +149,7 @@ class Executor:
                         self._leases.done(work)
                     return "success"
                 except OutcomeUnknown as error:
-                    conn.terminate()
+                    tx.abandon()
                     for work in works:
                         await self._release(work, error)
                     return "released"
@@ -178,6 +180,9 @@ class Executor:
             try:
                 async with self._db.acquire() as conn:
                     kept = await settle(conn, work, self._worker, outcome, critical=task.critical)
+                    if _timed_out(outcome):
+                        told = {"task": work.task, "kind": work.kind, "timeout_s": task.timeout_s}
+                        await record_metric(conn, "worker_timeout", job_id=work.id, metadata=told)
                 self._leases.done(work)
                 gate("after-settle")
                 _tell(work, outcome)
@@ -243,6 +248,11 @@ def _is_transient(error: BaseException) -> bool:
     if isinstance(error, Unavailable):
         return True
     return isinstance(error, asyncpg.PostgresError) and getattr(error, "sqlstate", None) in TRANSIENT
+
+
+def _timed_out(outcome: Outcome) -> bool:
+    error: dict[str, Any] | None = getattr(outcome, "error", None)
+    return error is not None and error["type"] == TimedOut.__name__
 
 
 def _tell(work: Claimed, outcome: Outcome) -> None:

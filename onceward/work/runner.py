@@ -17,6 +17,7 @@ import asyncpg
 import structlog
 
 from onceward.db import BROKEN, Connection, Database, Unavailable
+from onceward.telemetry.logs import running
 from onceward.work.claim import BEGINNING, Claim, claim, claim_lanes, claim_suspect, release
 from onceward.work.claimed import Claimed
 from onceward.work.executor import Executor
@@ -325,6 +326,7 @@ class QueueRunner:
             finally:
                 self._busy -= 1
                 slot.work = None
+                running.set(None)
             if (self._ready or self._stopping) and len(self._ready) < len(self._slots) * 2:
                 self._hungry.set()
 
@@ -332,6 +334,7 @@ class QueueRunner:
         task = self._tasks[work.task]
         slot.work = work
         work.db = self._db
+        running.set(work)
         slot.stop_with = None
         started = time.monotonic()
         slot.deadline = None if task.timeout_s is None else started + task.timeout_s
