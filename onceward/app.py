@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from onceward import inject
 from onceward.db import Line
-from onceward.outbox import Catalogue, EventType
 from onceward.inbox.event import Event, EventKind
 from onceward.inbox.handler import Declared, Handler, Ordering, follower, handler, only_followers, task_name
 from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
+from onceward.outbox import Catalogue, EventType
 from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
 from onceward.schedules.declaring import declare
 from onceward.tx import Tx
@@ -70,6 +70,7 @@ class Onceward:
     def event_type(self, name: str, model: Any = None, *, sample: Any = None, description: str = "") -> EventType:
         """Declare what this app publishes: endpoints subscribe to it, and `tx.publish` checks data against the model."""
         return self.event_types.declare(name, model, sample=sample, description=description, declared_by=self.name)
+
     # -- events ----------------------------------------------------------------------------------------------------
 
     def on(
@@ -147,6 +148,7 @@ class Onceward:
             mine.extend(tasks)
             # What was included keeps asking the app it was made by: both see all followers.
             other._followers[name] = mine
+
     # -- live ------------------------------------------------------------------------------------------------------
 
     def query(

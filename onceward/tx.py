@@ -7,17 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from onceward import outbox, work
-from onceward import ledger, trust, work
-from onceward import messages, work
-from onceward.db import Cause, Connection, Role, Transaction
-from onceward.messages import ChannelName, Queued, Sending
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
-
-from onceward import ledger, live, trust, work
+from onceward import ledger, live, messages, outbox, trust, work
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
+from onceward.messages import ChannelName, Queued, Sending
 from onceward.work import Enqueued, JobTask, Order
 
 if TYPE_CHECKING:
@@ -59,25 +52,6 @@ class Tx(Transaction):
         items = [self._item(what, each) for what, each in members]
         return await work.bundle(self, items, self._item(then, arguments), waker=self.engine.waker)
 
-    # -- outbound webhooks -----------------------------------------------------------------------------------------
-
-    async def publish(
-        self, type: str, data: Any, *, key: str | None = None, channels: Sequence[str] = ()
-    ) -> outbox.Published:
-        """Tell every endpoint of the organization that asked for this type, if and only if this commits.
-
-        The same `key` again publishes nothing and gives the first one back.
-        """
-        return await outbox.publish(
-            self,
-            type,
-            data,
-            key=key,
-            channels=channels,
-            catalogue=self.engine.event_types,
-            waker=self.engine.waker,
-        )
-
     async def send(
         self,
         template: str,
@@ -115,6 +89,26 @@ class Tx(Transaction):
     ) -> int:
         """Tell the administrators, in this commit. Many of one type shortly after each other become one message."""
         return await messages.notify_admins(self, type, severity, title, details, channels)
+
+    # -- outbound webhooks -----------------------------------------------------------------------------------------
+
+    async def publish(
+        self, type: str, data: Any, *, key: str | None = None, channels: Sequence[str] = ()
+    ) -> outbox.Published:
+        """Tell every endpoint of the organization that asked for this type, if and only if this commits.
+
+        The same `key` again publishes nothing and gives the first one back.
+        """
+        return await outbox.publish(
+            self,
+            type,
+            data,
+            key=key,
+            channels=channels,
+            catalogue=self.engine.event_types,
+            waker=self.engine.waker,
+        )
+
     async def act_for(self, organization: UUID | str, /) -> None:
         """On a platform-wide source: from here on this transaction is one organization's. Once, audited."""
         await trust.act_for(self, organization)

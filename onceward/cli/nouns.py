@@ -13,10 +13,10 @@ from importlib import import_module
 
 import typer
 
-NOUNS = ("running", "migrate", "doctor", "db", "cron", "settings", "version")
 TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
-NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "sources", "events", "trigger", "ledger", "work", "dead_letters", "bench")
-NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "ledger", "work", "dead_letters", "live", "bench")
+WORK = ("sources", "events", "trigger", "cron", "work", "dead_letters", "live", "ledger", "bench")
+OUTBOX = ("endpoints", "deliveries", "listen")
+NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, *WORK, *OUTBOX)
 
 
 def build() -> typer.Typer:

@@ -99,9 +99,10 @@ class Deliverer:
         )
 
     def install(self, registry: Registry, targets: Targets) -> None:
+        """In place of what an earlier runtime of the same app had installed."""
         registry.add_kind(DeliveryKind(targets))
         for task in self.tasks():
-            registry.add(task)
+            registry.tasks[task.name] = task
 
     async def run(self, work: Claimed, _tx: None) -> dict[str, Any]:
         """One attempt. Returns what is kept of a success; raises what is kept of a failure."""
