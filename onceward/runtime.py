@@ -24,6 +24,8 @@ from onceward.ledger import checkpoint
 from onceward.live import LiveNode, LiveOptions, authenticator
 from onceward.messages.office import PostOffice
 from onceward.schedules import Scheduler
+from onceward.outbox import Outbox, OutboxOptions
+from onceward.outbox.owners import TEMPLATE, Notice
 from onceward.schema import LINES
 from onceward.settings import Settings
 from onceward.telemetry import configure_logging, configure_tracing, get_logger
@@ -36,6 +38,8 @@ from onceward.web.auth import verifier_from
 from onceward.web.evidence import evidence_router
 from onceward.web.login import login_router
 from onceward.web.messages import messages_router
+from onceward.web.outbound import outbound_router
+from onceward.web.portal import portal_router
 from onceward.work import Worker, WorkerOptions
 from onceward.work.loop import Loop
 from onceward.work.metrics import count, observe_queues
@@ -228,13 +232,16 @@ class Runtime:
 
     def _components(self, roles: frozenset[RoleName]) -> Sequence[tuple[str, Component]]:
         """What these roles consist of, in the order of starting. The web comes last: it answers when all else works."""
-        self.engine = Engine(self.database, self.app.registry)
+        self.engine = Engine(self.database, self.app.registry, event_types=self.app.event_types)
+        outbox = make_outbox(self.database, self.app, self.settings, engine=self.engine, upkeep="worker" in roles)
+        outbox.install(self.app.registry)
         self.engine.wakes_live = bool(self.app.live)
         components: list[tuple[str, Component]] = [
             ("engine", self.engine),
             ("audit sealer", Sealer(self.database)),
             ("old logins", Loop("old logins", self._forget_logins, every_s=3600)),
             ("queue gauges", Loop("queue gauges", partial(observe_queues, self.database), every_s=15)),
+            ("outbox", outbox),
         ]
         if "scheduler" in roles:
             schedules = Scheduler(self.database, self.app.schedules.values(), waker=self.engine.waker)
@@ -244,6 +251,7 @@ class Runtime:
             office = PostOffice(self.database, self.settings, self.engine.templates, registry, waker=self.engine.waker)
             components.append(("post office", office))
             components.append(("worker", self._worker(self.engine)))
+            components.append(("worker", self._worker(self.engine, outbox)))
             components.append(("checkpoints", Loop("checkpoints", partial(checkpoint, self.database), every_s=60)))
             components.append(("expired holds", Loop("expired holds", partial(reap, self.database), every_s=30)))
         inbox = self._inbox(self.engine)
@@ -251,13 +259,15 @@ class Runtime:
         if "web" in roles:
             live = self._live(self.engine)
             self.web = self._web(self.engine, inbox, live)
+            self.web = self._web(self.engine, inbox, live, outbox)
             components += [("live", live), ("web", self.web)]
         return components
 
-    def _worker(self, engine: Engine) -> Worker:
+    def _worker(self, engine: Engine, outbox: Outbox) -> Worker:
         settings = self.settings
         options = WorkerOptions(
             concurrency=settings.worker_concurrency,
+            queue_concurrency=outbox.queue_concurrency,
             only_queues=settings.queues or None,
             poll_s=settings.poll_interval_ms / 1000,
             grace_s=settings.shutdown_grace_s,
@@ -310,6 +320,7 @@ class Runtime:
         )
 
     def _web(self, engine: Engine, inbox: Inbox, live: LiveNode) -> WebServer:
+    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode, outbox: Outbox) -> WebServer:
         """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
         api = create_api(
             settings=self.settings,
@@ -318,6 +329,14 @@ class Runtime:
             health=self.health,
             version=__version__,
             routers=(login_router(), access_router(), evidence_router(), messages_router(), *self.app.routers),
+            routers=(
+                login_router(),
+                access_router(),
+                evidence_router(),
+                outbound_router(outbox),
+                portal_router(outbox),
+                *self.app.routers,
+            ),
         )
         dispatcher = Dispatcher(api)
         dispatcher.mount("/webhooks", inbox)
@@ -328,6 +347,36 @@ class Runtime:
 def secret_box(settings: Settings) -> SecretBox:
     """The keys that stored secrets are sealed with: as set, else one made in the data directory."""
     return SecretBox(settings.secret_keys) if settings.secret_keys else SecretBox.from_directory(settings.data_dir)
+
+
+def make_outbox(
+    database: Database, app: Onceward, settings: Settings, *, engine: Engine | None = None, upkeep: bool = False
+) -> Outbox:
+    """The outbox of a process, from its settings. Whoever made it stops it."""
+    options = OutboxOptions(
+        concurrency=settings.delivery_concurrency,
+        retry_concurrency=max(1, settings.delivery_concurrency // 4),
+        timeout_s=settings.delivery_timeout_s,
+        allow_loopback_http=settings.allow_loopback_endpoints,
+        user_agent=f"Onceward-Webhooks/{__version__}",
+        keep=timedelta(days=settings.retention_days),
+        keep_keys=timedelta(days=settings.dedupe_days),
+    )
+    return Outbox(
+        database,
+        box=secret_box(settings),
+        catalogue=app.event_types,
+        options=options,
+        waker=None if engine is None else engine.waker,
+        upkeep=upkeep,
+        tell=None if engine is None else partial(_tell_owner, engine),
+    )
+
+
+async def _tell_owner(engine: Engine, notice: Notice) -> None:
+    """A mail to the owner of an endpoint; the key makes it one, however often this is tried."""
+    async with engine.transaction(organization=notice.organization_id) as tx:
+        await tx.send(TEMPLATE, to=notice.owner, key=notice.key, data=notice.data, channel="email")
 
 
 def configure_process(settings: Settings) -> None:

@@ -193,6 +193,14 @@ class Settings(BaseSettings):
     allow_loopback_endpoints: bool = Field(
         False, description="Outbound webhooks may go to `http://127.0.0.1` (development only)."
     )
+    delivery_concurrency: int = Field(
+        256,
+        ge=4,
+        description="Outbound webhooks that one worker process sends at once; later tries have a quarter more.",
+    )
+    delivery_timeout_s: float = Field(
+        10.0, gt=0, le=60, description="Seconds that an endpoint has to answer an outbound webhook."
+    )
     redis_url: SecretStr | None = Field(
         None,
         description="Redis or Valkey that refuses early and carries wake-ups (extra `redis`).",

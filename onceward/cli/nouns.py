@@ -39,6 +39,10 @@ NOUNS = (
     "live",
     "bench",
 )
+TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
+WORK = ("sources", "events", "trigger", "cron", "work", "dead_letters", "live", "ledger", "bench")
+OUTBOX = ("endpoints", "deliveries", "listen")
+NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, *WORK, *OUTBOX)
 
 
 def build() -> typer.Typer:
