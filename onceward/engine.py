@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
-from onceward import workflows
+from onceward import limits, workflows
 from onceward.db import Cause, Connection, Database
 from onceward.messages import Templates
 from onceward.tx import Tx
@@ -49,6 +49,9 @@ class Engine:
         self.wakes_live = False
         """Whether commits wake those who serve live queries; without it they look by themselves ten times a second."""
         self._commits: GroupCommit[Item, Enqueued] = GroupCommit(self._flush)
+        self.tiers = limits.Tiers()
+        """How many at once each tier allows; the runtime sets it from the settings."""
+        self._notes: set[asyncio.Task[None]] = set()
         self._starts: GroupCommit[workflows.Wanted, workflows.Started] = GroupCommit(self._flush_starts)
         self._templates: Templates | None = None
 
@@ -58,6 +61,8 @@ class Engine:
     async def stop(self) -> None:
         await self._commits.close()
         await self._starts.close()
+        if self._notes:
+            await asyncio.wait(self._notes, timeout=5)
         await self.waker.stop()
 
     @property
@@ -126,6 +131,12 @@ class Engine:
         for n, result in zip(order, done, strict=True):
             placed[n] = result
         return placed
+
+    def note_refusal(self, refused: limits.LimitReached, metadata: dict[str, Any]) -> None:
+        """Write `concurrency_limit_hit`, later: the transaction that was refused still holds its connection."""
+        note = asyncio.create_task(limits.note_refusal(self.db, refused, metadata=metadata))
+        self._notes.add(note)
+        note.add_done_callback(self._notes.discard)
 
     # -- transactions -----------------------------------------------------------------------------------------------
 
