@@ -21,6 +21,7 @@ from onceward.db.embedded import EmbeddedPostgres
 from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
+from onceward.limits import AdaptiveLimit, Bounds, Tiers, reconcile
 from onceward.live import LiveNode, LiveOptions, authenticator
 from onceward.schema import LINES
 from onceward.settings import Settings
@@ -32,10 +33,13 @@ from onceward.web import Dispatcher, Health, WebServer, create_api
 from onceward.web.access import access_router
 from onceward.web.auth import verifier_from
 from onceward.web.evidence import evidence_router
+from onceward.web.limits import limits_router
 from onceward.web.login import login_router
+from onceward.web.workflows import workflows_router
 from onceward.work import Worker, WorkerOptions
 from onceward.work.loop import Loop
 from onceward.work.metrics import count, observe_queues
+from onceward.workflows.operate import prune as prune_workflows
 
 log = get_logger("onceward.runtime")
 
@@ -227,6 +231,7 @@ class Runtime:
         """What these roles consist of, in the order of starting. The web comes last: it answers when all else works."""
         self.engine = Engine(self.database, self.app.registry)
         self.engine.wakes_live = bool(self.app.live)
+        self.engine.tiers = Tiers.parse(self.settings.limit_tiers)
         components: list[tuple[str, Component]] = [
             ("engine", self.engine),
             ("audit sealer", Sealer(self.database)),
@@ -237,13 +242,13 @@ class Runtime:
             components.append(("worker", self._worker(self.engine)))
             components.append(("checkpoints", Loop("checkpoints", partial(checkpoint, self.database), every_s=60)))
             components.append(("expired holds", Loop("expired holds", partial(reap, self.database), every_s=30)))
+            components += self._limits()
+            components.append(("old workflows", Loop("old workflows", self._prune_workflows, every_s=60)))
         inbox = self._inbox(self.engine)
         components.append(("inbox", inbox))
         if "web" in roles:
-            self.web = self._web(self.engine, inbox)
-            components.append(("web", self.web))
             live = self._live(self.engine)
-            self.web = self._web(self.engine, live)
+            self.web = self._web(self.engine, inbox, live)
             components += [("live", live), ("web", self.web)]
         return components
 
@@ -260,6 +265,18 @@ class Runtime:
         return Worker(
             self.database, self.app.registry, engine.waker, options=options, open_tx=engine.open_tx, count=count
         )
+
+    def _limits(self) -> list[tuple[str, Component]]:
+        bounds = Bounds(self.settings.limit_global_min, self.settings.limit_global_max)
+        components: list[tuple[str, Component]] = [
+            ("adaptive limit", AdaptiveLimit(self.database, bounds=bounds)),
+            ("limits", Loop("limits", partial(reconcile, self.database), every_s=300)),
+        ]
+        return components
+
+    async def _prune_workflows(self) -> None:
+        async with self.database.acquire() as conn:
+            await prune_workflows(conn, keep=timedelta(days=self.settings.retention_days))
 
     async def _forget_logins(self) -> None:
         async with self.database.acquire() as conn:
@@ -284,7 +301,6 @@ class Runtime:
             ),
         )
 
-    def _web(self, engine: Engine, inbox: Inbox) -> WebServer:
     def _live(self, engine: Engine) -> LiveNode:
         settings = self.settings
         return LiveNode(
@@ -296,7 +312,7 @@ class Runtime:
             hosts=() if settings.public_url is None else (settings.public_url,),
         )
 
-    def _web(self, engine: Engine, live: LiveNode) -> WebServer:
+    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode) -> WebServer:
         """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
         api = create_api(
             settings=self.settings,
@@ -304,7 +320,14 @@ class Runtime:
             engine=engine,
             health=self.health,
             version=__version__,
-            routers=(login_router(), access_router(), evidence_router(), *self.app.routers),
+            routers=(
+                login_router(),
+                access_router(),
+                evidence_router(),
+                workflows_router(),
+                limits_router(),
+                *self.app.routers,
+            ),
         )
         dispatcher = Dispatcher(api)
         dispatcher.mount("/webhooks", inbox)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from onceward import ledger, limits, live, messages, trust, work, workflows
+from onceward import ledger, limits, live, messages, outbox, trust, work, workflows
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
 from onceward.messages import ChannelName, Queued, Sending
@@ -128,6 +128,25 @@ class Tx(Transaction):
         except limits.LimitReached as refused:
             self.engine.note_refusal(refused, {"tier": tier, "user_limit": number, "requested_by": key})
             raise
+
+    # -- outbound webhooks -----------------------------------------------------------------------------------------
+
+    async def publish(
+        self, type: str, data: Any, *, key: str | None = None, channels: Sequence[str] = ()
+    ) -> outbox.Published:
+        """Tell every endpoint of the organization that asked for this type, if and only if this commits.
+
+        The same `key` again publishes nothing and gives the first one back.
+        """
+        return await outbox.publish(
+            self,
+            type,
+            data,
+            key=key,
+            channels=channels,
+            catalogue=self.engine.event_types,
+            waker=self.engine.waker,
+        )
 
     async def act_for(self, organization: UUID | str, /) -> None:
         """On a platform-wide source: from here on this transaction is one organization's. Once, audited."""

@@ -13,10 +13,32 @@ from importlib import import_module
 
 import typer
 
-NOUNS = ("running", "migrate", "doctor", "db", "cron", "settings", "version")
-TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
-NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "sources", "events", "trigger", "ledger", "work", "dead_letters", "bench")
-NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "ledger", "work", "dead_letters", "live", "bench")
+NOUNS = (
+    "running",
+    "migrate",
+    "doctor",
+    "db",
+    "settings",
+    "version",
+    "organizations",
+    "keys",
+    "secrets",
+    "audit",
+    "trace",
+    "erase",
+    "verify",
+    "sources",
+    "events",
+    "trigger",
+    "work",
+    "dead_letters",
+    "cron",
+    "workflows",
+    "limits",
+    "ledger",
+    "live",
+    "bench",
+)
 
 
 def build() -> typer.Typer:

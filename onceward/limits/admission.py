@@ -14,6 +14,8 @@ from typing import Any
 import structlog
 
 from onceward.db import Connection, Database, Transaction
+from onceward.trust import audit
+from onceward.trust.identity import Identity
 from onceward.trust.metrics_events import record_metric
 
 log = structlog.get_logger(__name__)
@@ -105,3 +107,17 @@ async def reconcile(conn: Database | Connection) -> int:
     if rows:
         log.info("limits_reconciled", forgotten=len(rows))
     return len(rows)
+
+
+async def set_global(db: Database, at_most: int, *, actor: str | Identity) -> None:
+    """The global limit from now on, until the load moves it again; audited."""
+    async with db.transaction(role="engine") as tx:
+        await tx.execute(
+            "insert into onceward.limits (name, at_most, reason) values ($1, $2, 'set by an operator')"
+            " on conflict (name) do update set at_most = $2, changed_at = clock_timestamp(), reason = excluded.reason",
+            GLOBAL,
+            at_most,
+        )
+        await audit.record(
+            tx, "limit.set", entity_type="limit", entity_id=GLOBAL, actor=actor, changes={"at_most": at_most}
+        )

@@ -39,13 +39,15 @@ TRACED: tuple[Traced, ...] = (
         names=("id", "event_id"),
     ),
     Traced("onceward.messages", "message", label="r.template", at="r.created_at"),
-    Traced("onceward.deliveries", "delivery", label="r.type", at="r.created_at"),
+    Traced("onceward.published", "publication", label="r.type", at="r.created_at", names=("message_id",)),
+    Traced("onceward.deliveries", "delivery", label="r.type", at="r.created_at", state="r.status"),
     Traced("onceward.topic_messages", "broadcast", label="r.topic", at="r.created_at", state="'sent'"),
     Traced(
         "onceward.ledger_journals", "journal", label="r.kind || ' ' || r.key", at="r.created_at", state="'recorded'"
     ),
     Traced("onceward.capacity_claims", "claim", label="r.holder", at="r.claimed_at", state="r.state"),
     Traced("onceward.notices", "notice", label="r.type", at="r.created_at"),
+    Traced("onceward.workflows", "workflow", label="r.name", at="r.created_at", state="r.state"),
     Traced("onceward.audit_log", "audit", label="r.action", at="r.at", state="'recorded'"),
 )
 
