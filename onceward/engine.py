@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -55,6 +55,8 @@ class Engine:
         self._commits: GroupCommit[Item, Enqueued] = GroupCommit(self._flush)
         self.tiers = limits.Tiers()
         """How many at once each tier allows; the runtime sets it from the settings."""
+        self.early: limits.EarlyRefusal | None = None
+        """Redis or Valkey, where there is one."""
         self._notes: set[asyncio.Task[None]] = set()
         self._starts: GroupCommit[workflows.Wanted, workflows.Started] = GroupCommit(self._flush_starts)
         self._templates: Templates | None = None
@@ -138,7 +140,11 @@ class Engine:
 
     def note_refusal(self, refused: limits.LimitReached, metadata: dict[str, Any]) -> None:
         """Write `concurrency_limit_hit`, later: the transaction that was refused still holds its connection."""
-        note = asyncio.create_task(limits.note_refusal(self.db, refused, metadata=metadata))
+        self.later(limits.note_refusal(self.db, refused, metadata=metadata))
+
+    def later(self, what: Coroutine[Any, Any, None]) -> None:
+        """Do this beside the caller; it is waited for at the end. Only for what may be lost."""
+        note = asyncio.create_task(what)
         self._notes.add(note)
         note.add_done_callback(self._notes.discard)
 

@@ -21,7 +21,7 @@ from onceward.db.embedded import EmbeddedPostgres
 from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
-from onceward.limits import AdaptiveLimit, Bounds, Tiers, reconcile
+from onceward.limits import AdaptiveLimit, Bounds, EarlyRefusal, Tiers, reconcile
 from onceward.live import LiveNode, LiveOptions, authenticator
 from onceward.schema import LINES
 from onceward.settings import Settings
@@ -232,12 +232,16 @@ class Runtime:
         self.engine = Engine(self.database, self.app.registry)
         self.engine.wakes_live = bool(self.app.live)
         self.engine.tiers = Tiers.parse(self.settings.limit_tiers)
+        early = self._early_refusal()
+        self.engine.early = early
         components: list[tuple[str, Component]] = [
             ("engine", self.engine),
             ("audit sealer", Sealer(self.database)),
             ("old logins", Loop("old logins", self._forget_logins, every_s=3600)),
             ("queue gauges", Loop("queue gauges", partial(observe_queues, self.database), every_s=15)),
         ]
+        if early is not None:
+            components.append(("early refusal", early))
         if "worker" in roles:
             components.append(("worker", self._worker(self.engine)))
             components.append(("checkpoints", Loop("checkpoints", partial(checkpoint, self.database), every_s=60)))
@@ -265,6 +269,10 @@ class Runtime:
         return Worker(
             self.database, self.app.registry, engine.waker, options=options, open_tx=engine.open_tx, count=count
         )
+
+    def _early_refusal(self) -> EarlyRefusal | None:
+        url = self.settings.redis_url
+        return None if url is None else EarlyRefusal(url.get_secret_value(), self.database)
 
     def _limits(self) -> list[tuple[str, Component]]:
         bounds = Bounds(self.settings.limit_global_min, self.settings.limit_global_max)

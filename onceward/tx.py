@@ -123,11 +123,16 @@ class Tx(Transaction):
         id = job if isinstance(job, int) else job.id
         number = at_most if at_most is not None else self.engine.tiers.of(tier)
         wanted = [limits.Limit(key, number), *([limits.Limit(limits.GLOBAL)] if everywhere else [])]
+        early = self.engine.early
         try:
+            if early is not None:
+                await early.check(wanted)
             await limits.reserve(self, id, wanted)
         except limits.LimitReached as refused:
             self.engine.note_refusal(refused, {"tier": tier, "user_limit": number, "requested_by": key})
             raise
+        if early is not None:
+            self.after_commit(lambda: self.engine.later(early.note(wanted, id)))
 
     # -- outbound webhooks -----------------------------------------------------------------------------------------
 

@@ -99,6 +99,7 @@ class EarlyRefusal:
     async def note(self, limits: Sequence[Limit], work_id: int) -> None:
         """The commit has happened: this work holds a slot under each."""
         for limit in limits:
+            self._known.add(limit.key)
             await self._ask(self._hold, [PREFIX + limit.key], [MEMBER_LIFE_S, str(work_id)])
 
     async def sync(self) -> None:
