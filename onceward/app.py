@@ -142,6 +142,7 @@ class Onceward:
             mine.extend(tasks)
             # What was included keeps asking the app it was made by: both see all followers.
             other._followers[name] = mine
+
     # -- live ------------------------------------------------------------------------------------------------------
 
     def query(
@@ -171,6 +172,7 @@ class Onceward:
         topic = Topic.declare(pattern, allow=allow, replay=replay, presence=presence)
         self.live.add_topic(topic)
         return topic
+
     # -- outbound webhooks -----------------------------------------------------------------------------------------
 
     def event_type(self, name: str, model: Any = None, *, sample: Any = None, description: str = "") -> EventType:
@@ -232,6 +234,7 @@ class Onceward:
             return workflows.register(self.registry, function, name=name, version=version, max_steps=max_steps)
 
         return register if function is None else register(function)
+
     # -- messages --------------------------------------------------------------------------------------------------
 
     def templates(self, folder: Path) -> None:

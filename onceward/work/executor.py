@@ -34,7 +34,7 @@ from onceward.work.outcomes import (
     TimedOut,
 )
 from onceward.work.settle import Acknowledger, describe, final_statement, settle
-from onceward.work.statements import FINISH, RELEASE
+from onceward.work.statements import RELEASE
 from onceward.work.task import Task
 
 log = structlog.get_logger(__name__)
@@ -167,12 +167,7 @@ class Executor:
                     await tx.open()
                     await task.run(works, tx)
                     gate("before-commit")
-                    await tx.conn.execute("reset role")
-                    ids = [work.id for work in works]
-                    rows = await tx.conn.fetch(FINISH, ids, list({work.lease for work in works}), self._worker, None)
-                    if len(rows) < len(ids):
-                        raise Superseded
-                    await tx.commit()
+                    await tx.commit(_batch_statement(works, self._worker))
                     for work in works:
                         self._leases.done(work)
                     return "success"
@@ -181,8 +176,10 @@ class Executor:
                     for work in works:
                         await self._release(work, error)
                     return "released"
-                except BaseException:
+                except BaseException as error:
                     await asyncio.shield(tx.rollback())
+                    if getattr(error, "sqlstate", None) == LOST_LEASE:
+                        raise Superseded from error
                     raise
         except Superseded:
             # One of them is somebody else's now; the others get their turn alone.
@@ -233,6 +230,13 @@ class Executor:
             except (*BROKEN, Unavailable):
                 await asyncio.sleep(pause_s)
                 pause_s = min(5.0, pause_s * 2)
+
+
+def _batch_statement(works: list[Claimed], worker: int) -> str:
+    """The fenced ack of a whole batch as text, for the round trip that commits it."""
+    ids = ",".join(str(work.id) for work in works)
+    leases = ",".join(str(lease) for lease in {work.lease for work in works})
+    return f"select onceward.finish_or_fail('{{{ids}}}', '{{{leases}}}', {worker})"
 
 
 def _reason(error: asyncio.CancelledError, stopper: Stopper) -> BaseException:

@@ -27,9 +27,11 @@ from onceward.work.task import Registry, Task
 
 log = structlog.get_logger(__name__)
 
-QUICK_S = 0.005
+QUICK_S = 0.05
+"""Handlers slower than this get no work fetched ahead: another worker may be free for it."""
 MOST_AHEAD = 1000
 AHEAD_FOR_S = 0.04
+"""How much is fetched ahead: what the slots need until the next claim has come back."""
 GRACE_S = 5.0
 MOST_LANES = 500
 """As in onceward.claim_lanes: a claim that visited so many and found nothing goes on from there at once."""
@@ -102,6 +104,7 @@ class QueueRunner:
         self._idle: deque[asyncio.Future[None]] = deque()
         self._busy = 0
         self._mean_s = 1.0 if any(task.outside for task in self._tasks.values()) else 0.05
+        self._per_slot = max((task.batch for task in self._tasks.values()), default=1)
         self._ahead_allowed = not any(task.outside for task in self._tasks.values())
         self._conn: Connection | None = None
         self._next_suspect = 0.0
@@ -161,10 +164,10 @@ class QueueRunner:
 
     def _room(self) -> int:
         """How many to claim: the free slots, and a little ahead when handlers are quick."""
-        free = len(self._slots) - self._busy - len(self._ready)
+        free = (len(self._slots) - self._busy) * self._per_slot - len(self._ready)
         if not self._ahead_allowed or self._mean_s > QUICK_S:
             return max(0, free)
-        ahead = min(MOST_AHEAD, int(AHEAD_FOR_S / self._mean_s) * 2)
+        ahead = min(MOST_AHEAD, int(AHEAD_FOR_S * len(self._slots) / self._mean_s))
         return max(0, free + ahead) if len(self._ready) < ahead // 2 else 0
 
     async def _feed(self) -> None:

@@ -79,6 +79,26 @@ begin
 end
 $$;
 
+create function onceward.finish_or_fail(p_ids bigint[], p_leases bigint[], p_worker bigint) returns void
+    language plpgsql as $$
+-- All of a batch as the last statement of its transaction: one lost lease prevents the commit.
+declare
+    v_count int;
+begin
+    with done as (
+        delete from onceward.work
+         where id = any(p_ids) and lease = any(p_leases)
+        returning id, organization_id, attempts, kind, task, claimed_at
+    )
+    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, worker, started_at)
+    select id, organization_id, attempts + 1, kind, task, 'success', p_worker, claimed_at from done;
+    get diagnostics v_count = row_count;
+    if v_count < cardinality(p_ids) then
+        raise exception 'a batch is no longer held under its lease' using errcode = 'OW001';
+    end if;
+end
+$$;
+
 create function onceward.rescue(p_worker bigint, p_beat bigint)
     returns table (id bigint, kind text, task text, organization_id uuid, crashes int, dead boolean)
     language plpgsql as $$
