@@ -21,6 +21,7 @@ from onceward.db.embedded import EmbeddedPostgres
 from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
+from onceward.limits import AdaptiveLimit, Bounds, EarlyRefusal, Tiers, reconcile
 from onceward.live import LiveNode, LiveOptions, authenticator
 from onceward.messages.office import PostOffice
 from onceward.schedules import Scheduler
@@ -36,13 +37,16 @@ from onceward.web import Dispatcher, Health, WebServer, create_api
 from onceward.web.access import access_router
 from onceward.web.auth import verifier_from
 from onceward.web.evidence import evidence_router
+from onceward.web.limits import limits_router
 from onceward.web.login import login_router
 from onceward.web.messages import messages_router
 from onceward.web.outbound import outbound_router
 from onceward.web.portal import portal_router
+from onceward.web.workflows import workflows_router
 from onceward.work import Worker, WorkerOptions
 from onceward.work.loop import Loop
 from onceward.work.metrics import count, observe_queues
+from onceward.workflows.operate import prune as prune_workflows
 
 log = get_logger("onceward.runtime")
 
@@ -236,6 +240,9 @@ class Runtime:
         outbox = make_outbox(self.database, self.app, self.settings, engine=self.engine, upkeep="worker" in roles)
         outbox.install(self.app.registry)
         self.engine.wakes_live = bool(self.app.live)
+        self.engine.tiers = Tiers.parse(self.settings.limit_tiers)
+        early = self._early_refusal()
+        self.engine.early = early
         components: list[tuple[str, Component]] = [
             ("engine", self.engine),
             ("audit sealer", Sealer(self.database)),
@@ -246,6 +253,8 @@ class Runtime:
         if "scheduler" in roles:
             schedules = Scheduler(self.database, self.app.schedules.values(), waker=self.engine.waker)
             components.append(("scheduler", schedules))
+        if early is not None:
+            components.append(("early refusal", early))
         if "worker" in roles:
             registry = self.app.registry
             office = PostOffice(self.database, self.settings, self.engine.templates, registry, waker=self.engine.waker)
@@ -254,6 +263,8 @@ class Runtime:
             components.append(("worker", self._worker(self.engine, outbox)))
             components.append(("checkpoints", Loop("checkpoints", partial(checkpoint, self.database), every_s=60)))
             components.append(("expired holds", Loop("expired holds", partial(reap, self.database), every_s=30)))
+            components += self._limits()
+            components.append(("old workflows", Loop("old workflows", self._prune_workflows, every_s=60)))
         inbox = self._inbox(self.engine)
         components.append(("inbox", inbox))
         if "web" in roles:
@@ -277,6 +288,22 @@ class Runtime:
         return Worker(
             self.database, self.app.registry, engine.waker, options=options, open_tx=engine.open_tx, count=count
         )
+
+    def _early_refusal(self) -> EarlyRefusal | None:
+        url = self.settings.redis_url
+        return None if url is None else EarlyRefusal(url.get_secret_value(), self.database)
+
+    def _limits(self) -> list[tuple[str, Component]]:
+        bounds = Bounds(self.settings.limit_global_min, self.settings.limit_global_max)
+        components: list[tuple[str, Component]] = [
+            ("adaptive limit", AdaptiveLimit(self.database, bounds=bounds)),
+            ("limits", Loop("limits", partial(reconcile, self.database), every_s=300)),
+        ]
+        return components
+
+    async def _prune_workflows(self) -> None:
+        async with self.database.acquire() as conn:
+            await prune_workflows(conn, keep=timedelta(days=self.settings.retention_days))
 
     async def _forget_logins(self) -> None:
         async with self.database.acquire() as conn:
@@ -335,6 +362,8 @@ class Runtime:
                 evidence_router(),
                 outbound_router(outbox),
                 portal_router(outbox),
+                workflows_router(),
+                limits_router(),
                 *self.app.routers,
             ),
         )

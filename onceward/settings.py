@@ -106,6 +106,14 @@ class Settings(BaseSettings):
         description="Seconds after which an event claimed through the SQL interface is free again.",
     )
 
+    # -- Limits ------------------------------------------------------------------------------------
+    limit_tiers: str = Field(
+        "FREE=1,BASIC=2,STANDARD=3,PREMIUM=5",
+        description="Admission slots of a user by tier; a tier that is not listed counts as the smallest.",
+    )
+    limit_global_min: int = Field(3, ge=1, le=1000, description="The global limit never falls below this.")
+    limit_global_max: int = Field(10, ge=1, le=1000, description="The global limit never rises above this.")
+
     # -- Retention ---------------------------------------------------------------------------------
     retention_days: int = Field(
         30, ge=1, description="Days that bodies and attempts of finished work are kept; dead letters stay."

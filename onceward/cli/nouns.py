@@ -36,6 +36,9 @@ NOUNS = (
     "sources",
     "events",
     "trigger",
+    "workflows",
+    "limits",
+    "ledger",
     "live",
     "bench",
 )
