@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
-from onceward import workflows
+from onceward import limits, workflows
 from onceward.db import Cause, Connection, Database
 from onceward.messages import Templates
 from onceward.outbox import Catalogue
@@ -53,6 +53,11 @@ class Engine:
         self.wakes_live = False
         """Whether commits wake those who serve live queries; without it they look by themselves ten times a second."""
         self._commits: GroupCommit[Item, Enqueued] = GroupCommit(self._flush)
+        self.tiers = limits.Tiers()
+        """How many at once each tier allows; the runtime sets it from the settings."""
+        self.early: limits.EarlyRefusal | None = None
+        """Redis or Valkey, where there is one."""
+        self._notes: set[asyncio.Task[None]] = set()
         self._starts: GroupCommit[workflows.Wanted, workflows.Started] = GroupCommit(self._flush_starts)
         self._templates: Templates | None = None
 
@@ -62,6 +67,8 @@ class Engine:
     async def stop(self) -> None:
         await self._commits.close()
         await self._starts.close()
+        if self._notes:
+            await asyncio.wait(self._notes, timeout=5)
         await self.waker.stop()
 
     @property
@@ -130,6 +137,16 @@ class Engine:
         for n, result in zip(order, done, strict=True):
             placed[n] = result
         return placed
+
+    def note_refusal(self, refused: limits.LimitReached, metadata: dict[str, Any]) -> None:
+        """Write `concurrency_limit_hit`, later: the transaction that was refused still holds its connection."""
+        self.later(limits.note_refusal(self.db, refused, metadata=metadata))
+
+    def later(self, what: Coroutine[Any, Any, None]) -> None:
+        """Do this beside the caller; it is waited for at the end. Only for what may be lost."""
+        note = asyncio.create_task(what)
+        self._notes.add(note)
+        note.add_done_callback(self._notes.discard)
 
     # -- transactions -----------------------------------------------------------------------------------------------
 

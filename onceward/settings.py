@@ -106,6 +106,14 @@ class Settings(BaseSettings):
         description="Seconds after which an event claimed through the SQL interface is free again.",
     )
 
+    # -- Limits ------------------------------------------------------------------------------------
+    limit_tiers: str = Field(
+        "FREE=1,BASIC=2,STANDARD=3,PREMIUM=5",
+        description="Admission slots of a user by tier; a tier that is not listed counts as the smallest.",
+    )
+    limit_global_min: int = Field(3, ge=1, le=1000, description="The global limit never falls below this.")
+    limit_global_max: int = Field(10, ge=1, le=1000, description="The global limit never rises above this.")
+
     # -- Retention ---------------------------------------------------------------------------------
     retention_days: int = Field(
         30, ge=1, description="Days that bodies and attempts of finished work are kept; dead letters stay."
@@ -192,6 +200,14 @@ class Settings(BaseSettings):
     # -- Outside -----------------------------------------------------------------------------------
     allow_loopback_endpoints: bool = Field(
         False, description="Outbound webhooks may go to `http://127.0.0.1` (development only)."
+    )
+    delivery_concurrency: int = Field(
+        256,
+        ge=4,
+        description="Outbound webhooks that one worker process sends at once; later tries have a quarter more.",
+    )
+    delivery_timeout_s: float = Field(
+        10.0, gt=0, le=60, description="Seconds that an endpoint has to answer an outbound webhook."
     )
     redis_url: SecretStr | None = Field(
         None,

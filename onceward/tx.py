@@ -7,7 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import UUID
 
+from onceward import ledger, limits, live, messages, outbox, trust, work, workflows
 from onceward import ledger, live, messages, outbox, trust, work, workflows
+from onceward import ledger, live, messages, outbox, trust, work
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
 from onceward.messages import ChannelName, Queued, Sending
@@ -110,6 +112,34 @@ class Tx(Transaction):
     ) -> int:
         """Tell the administrators, in this commit. Many of one type shortly after each other become one message."""
         return await messages.notify_admins(self, type, severity, title, details, channels)
+
+    async def reserve(
+        self,
+        job: Enqueued | int,
+        /,
+        *,
+        key: str,
+        tier: str | None = None,
+        at_most: int | None = None,
+        everywhere: bool = True,
+    ) -> None:
+        """An admission slot for a job of this commit, held until the job ends; raises `LimitReached` (429) if none.
+
+        `at_most` slots under the key, or as many as the tier allows; with `everywhere` one of the global limit too.
+        """
+        id = job if isinstance(job, int) else job.id
+        number = at_most if at_most is not None else self.engine.tiers.of(tier)
+        wanted = [limits.Limit(key, number), *([limits.Limit(limits.GLOBAL)] if everywhere else [])]
+        early = self.engine.early
+        try:
+            if early is not None:
+                await early.check(wanted)
+            await limits.reserve(self, id, wanted)
+        except limits.LimitReached as refused:
+            self.engine.note_refusal(refused, {"tier": tier, "user_limit": number, "requested_by": key})
+            raise
+        if early is not None:
+            self.after_commit(lambda: self.engine.later(early.note(wanted, id)))
 
     # -- outbound webhooks -----------------------------------------------------------------------------------------
 

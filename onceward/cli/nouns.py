@@ -36,9 +36,16 @@ NOUNS = (
     "sources",
     "events",
     "trigger",
+    "workflows",
+    "limits",
+    "ledger",
     "live",
     "bench",
 )
+TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
+WORK = ("sources", "events", "trigger", "cron", "work", "dead_letters", "live", "ledger", "bench")
+OUTBOX = ("endpoints", "deliveries", "listen")
+NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, *WORK, *OUTBOX)
 
 
 def build() -> typer.Typer:

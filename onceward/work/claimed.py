@@ -76,7 +76,7 @@ class Claimed:
 
     @property
     def suspect(self) -> bool:
-        """Workers died with it: it runs alone. A workflow, which has many steps, gets a second chance among others."""
+        """Two workers died with it: it runs alone, so that the next one to die is its fault."""
         return self.crashes > 1
 
     @property

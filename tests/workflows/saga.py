@@ -95,7 +95,9 @@ async def _add(n: int, number: int, hold_s: float) -> int:
 
 async def outcome(db: Database) -> dict[str, Any]:
     """All that must be the same however often it crashed. Calls to the outside count once per key."""
-    flows = await db.fetch("select args, state, result, error ->> 'type' as error from onceward.workflows order by args::text")
+    flows = await db.fetch(
+        "select args, state, result, error ->> 'type' as error from onceward.workflows order by args::text"
+    )
     steps = await db.fetch(
         "select f.args::text as of, s.position, s.key, s.kind, s.state from onceward.workflow_steps s"
         " join onceward.workflows f on f.id = s.workflow_id order by 1, 2"

@@ -66,7 +66,9 @@ async def _run_together(engine: Engine, die_at: int | None) -> int:
     """Claim what is due and run it side by side, as a worker does; when one dies the whole process has died."""
     worker = secrets.randbits(62) + 1
     leases = Leases()
-    executor = Executor(engine.db, worker=worker, acks=Acknowledger(engine.db, worker, leases), leases=leases, open_tx=engine.open_tx)
+    executor = Executor(
+        engine.db, worker=worker, acks=Acknowledger(engine.db, worker, leases), leases=leases, open_tx=engine.open_tx
+    )
     names = sorted(engine.registry.tasks)
     hook = _Crashing(die_at)
     gate.hook = hook
@@ -124,7 +126,9 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.parametrize("die_at", [1, 6, 13, 22, 31, 40])
-async def test_sagas_of_a_killed_process_are_finished_by_the_next(engine: Engine, database_url: str, die_at: int) -> None:
+async def test_sagas_of_a_killed_process_are_finished_by_the_next(
+    engine: Engine, database_url: str, die_at: int
+) -> None:
     async def start() -> None:
         await engine.start_workflow(saga.saga, order=1, fails=False)
         await engine.start_workflow(saga.saga, order=2, fails=True)

@@ -122,7 +122,9 @@ async def test_long_retry_puts_the_workflow_down_and_counts_its_attempts(bench: 
         id = (await b.engine.start_workflow(flow)).id
         await b.drain()
         assert attempts == [1]
-        assert await b.db.fetchval("select lease is null and sort_at > onceward.now() from onceward.work where id = $1", id)
+        assert await b.db.fetchval(
+            "select lease is null and sort_at > onceward.now() from onceward.work where id = $1", id
+        )
         await clock.advance(seconds=59)
         assert await b.drain() == 0
         await clock.advance(seconds=1)

@@ -234,7 +234,8 @@ async def test_code_that_asks_for_other_steps_is_stopped_with_a_clear_error(benc
     b = await bench(app)
     id = (await b.engine.start_workflow(flow)).id
     await b.drain()
-    for version, said in ((2, "asks for step 'do:new', recorded is step 'do:b'"), (3, "never asked for signal 'go'")):
+    for changed, said in ((2, "asks for step 'do:new', recorded is step 'do:b'"), (3, "never asked for signal 'go'")):
+        version = changed
         async with b.engine.transaction() as tx:
             await tx.signal_workflow(id, "go")
         await b.db.execute("update onceward.work set sort_at = onceward.now() where id = $1", id)

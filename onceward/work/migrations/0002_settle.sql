@@ -102,13 +102,13 @@ $$;
 create function onceward.rescue(p_worker bigint, p_beat bigint)
     returns table (id bigint, kind text, task text, organization_id uuid, crashes int, dead boolean)
     language plpgsql as $$
--- Give back what a dead worker held. Whatever was a suspect already is to blame; without a suspect, all become one.
+-- Give back what a dead worker held. A suspect (two workers died with it) ran alone and is to blame; without one, all
+-- count up. A first crash is nobody's fault yet: what many workers held must not have to run one after the other.
 declare
     v_claim record;
     v_row record;
     v_suspects boolean;
     v_counts boolean;
-    v_held bigint[] := '{}';
 begin
     -- Its own heart may have moved since it was observed: then it lives, and keeps what it has.
     perform from onceward.workers w where w.id = p_worker for update;
