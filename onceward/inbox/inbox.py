@@ -11,9 +11,10 @@ from onceward.inbox.catalog import Catalog
 from onceward.inbox.certificates import CertificateFetcher
 from onceward.inbox.handler import Handler
 from onceward.inbox.inline import Inline, Opener
+from onceward.inbox.placing import Placer
 from onceward.inbox.receive import Receive, Receiver, Scope, Send
 from onceward.inbox.rejects import Rejects
-from onceward.inbox.store import Placer, Store
+from onceward.inbox.store import Store
 from onceward.inbox.upkeep import Upkeep, UpkeepOptions
 from onceward.providers.inbound import Fetch
 from onceward.trust import SecretBox

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import structlog
@@ -23,7 +24,8 @@ from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
 from onceward.inbox.event import LOAD, StoredEvent, stored
 from onceward.inbox.handler import QUEUE, Handler, enqueue_followers
-from onceward.inbox.store import SQL, STANDING, Placed, Store, Stored, standing, time_uuids
+from onceward.inbox.placing import Placed
+from onceward.inbox.store import SQL, STANDING, Store, Stored, standing, time_ids
 from onceward.work import Claimed, Permanent, Snooze, TimedOut, judge
 from onceward.work.claim import new_lease
 from onceward.work.gate import gate
@@ -92,7 +94,7 @@ class Inline:
 
     async def _insert_and_run(self, conn: Connection, placed: Placed, payload: Any, handler: Handler) -> Answer:
         lease = new_lease()
-        [id] = time_uuids(1)
+        id = UUID(bytes=time_ids(1)[0])
         source = placed.source
         try:
             await conn.execute(BEGIN)

@@ -23,9 +23,10 @@ from onceward.inbox.catalog import Catalog
 from onceward.inbox.headers import Headers, kept
 from onceward.inbox.inline import Inline
 from onceward.inbox.metrics import Spread
+from onceward.inbox.placing import Batch, Placer, batch
 from onceward.inbox.rejects import Rejects
 from onceward.inbox.source import Source
-from onceward.inbox.store import Batch, Placer, Store, Stored, batch
+from onceward.inbox.store import Store, Stored
 from onceward.providers.inbound import Fetch, ReceivedItem, Rejected, Request
 from onceward.providers.payload import body_key
 from onceward.work import GroupCommit, Overloaded
@@ -218,28 +219,14 @@ class Receiver:
         inline = (source.mode == "inline" or (payments and config.retries)) and not source.paused
         if inline and (answer := await self._run_inline(source, items, request.body, signature, headers)) is not None:
             return answer
-        return await self._store_all(source, batch(self._placer, source, items, request.body, signature, headers))
-
-    async def _store_all(self, source: Source, events: Batch) -> Answer:
+        events = batch(self._placer, source, items, request.body, signature, headers)
         gate("ack-verified")
         try:
             stored = await self.commits.submit(events)
-        except Overloaded:
-            metrics.UNAVAILABLE.labels("overloaded").inc()
-            return answers.unavailable("overloaded")
-        except OutcomeUnknown:
-            metrics.UNAVAILABLE.labels("outcome_unknown").inc()
-            return answers.unavailable("outcome unknown")
-        except (*BROKEN, DatabaseError) as error:
-            log.warning("receive_unavailable", source=source.name, error=type(error).__name__)
-            metrics.UNAVAILABLE.labels("database").inc()
-            return answers.unavailable("database")
-        except asyncpg.PostgresError as error:
-            log.error("event_not_stored", source=source.name, error=type(error).__name__, sqlstate=error.sqlstate)
-            metrics.UNAVAILABLE.labels("refused").inc()
-            return answers.unavailable("not stored", 30)
+        except (Overloaded, DatabaseError, asyncpg.PostgresError, *BROKEN) as error:
+            return _unavailable(source, error)
         gate("ack-committed")
-        return answers.accepted(stored, source.provider.name)
+        return answers.accepted(stored, provider.name)
 
     async def _run_inline(
         self, source: Source, items: list[ReceivedItem], raw: bytes, signature: str | None, headers: str
@@ -269,6 +256,25 @@ class Receiver:
 def _request(scope: Scope, headers: Headers, body: bytes) -> Request:
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     return Request(scope["method"], path.decode("latin-1"), scope["query_string"].decode("latin-1"), headers, body)
+
+
+def _unavailable(source: Source, error: Exception) -> Answer:
+    """Nothing was committed, or nobody knows: the sender shall try again, and finds out then."""
+    match error:
+        case Overloaded():
+            reason = "overloaded"
+        case OutcomeUnknown():
+            reason = "outcome unknown"
+        case asyncpg.PostgresError() if not isinstance(error, BROKEN):
+            # PostgreSQL has refused this one event, alone. Nothing of the sender's can cause that; something of ours has.
+            log.error("event_not_stored", source=source.name, error=type(error).__name__, sqlstate=error.sqlstate)
+            metrics.UNAVAILABLE.labels("refused").inc()
+            return answers.unavailable("not stored", 30)
+        case _:
+            reason = "database"
+    log.warning("receive_unavailable", source=source.name, error=type(error).__name__)
+    metrics.UNAVAILABLE.labels(reason.replace(" ", "_")).inc()
+    return answers.unavailable(reason)
 
 
 def _status(source: Source, rejected: Rejected, *, payments: bool) -> int:

@@ -47,9 +47,9 @@ class Secret:
         return self.until is None or self.until > now
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Source:
-    """What the receiver knows of a sender."""
+    """What the receiver knows of a sender. One object per source and reading, so it is compared by identity."""
 
     webhook_id: UUID
     name: str

@@ -11,32 +11,18 @@ import os
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import asyncpg
 import orjson
-import structlog
-from asyncpg.pgproto.pgproto import UUID  # the driver's own: made in a tenth of the time
 
-from onceward.db import BROKEN, Connection, Database, Unavailable
+from onceward.db import BROKEN, Connection, Database, RawJson, Unavailable
 from onceward.inbox import metrics
-from onceward.inbox.catalog import Catalog
-from onceward.inbox.handler import (
-    EXTERNAL_QUEUE,
-    PAUSED_QUEUE,
-    QUEUE,
-    UNHANDLED_QUEUE,
-    Handler,
-    followers,
-    task_name,
-)
+from onceward.inbox.handler import followers
+from onceward.inbox.placing import Batch, Placed
 from onceward.inbox.source import Source
-from onceward.providers.inbound import ReceivedItem
 from onceward.work import Item, Waker, insert
-
-log = structlog.get_logger(__name__)
 
 SQL = Path(__file__).parent / "sql"
 RECEIVE = (SQL / "receive.sql").read_text(encoding="utf-8")
@@ -45,27 +31,8 @@ BURY = "select onceward.bury_events($1, 'payload_invalid', 'the body is JSON tha
 
 FLUSH_TIMEOUT_S = 10.0
 WAKES_APART_S = 0.005
-MOST_RAW_BYTES = 4 << 20
 UNHOLDABLE = ("22", "54")
 """Classes of errors that a value causes: out of range, not representable, too large."""
-
-
-class Placed(NamedTuple):
-    """One event, with where its work goes. A tuple, because one is made for each request."""
-
-    source: Source
-    event_id: str
-    type: str
-    payload: str | None
-    raw: bytes | None
-    signature: str | None
-    headers: str
-    task: str
-    queue: str
-    lane: str | None
-    ordered: bool
-    followers: tuple[str, ...]
-    unstorable: bool
 
 
 class Stored(NamedTuple):
@@ -76,111 +43,6 @@ class Stored(NamedTuple):
     status: str = "pending"
     result: Any = None
     running: bool = False
-
-
-Batch = Sequence[Placed]
-"""The events of one request. All of them are committed, or the request fails as a whole."""
-
-
-class Route(NamedTuple):
-    """Where events of one source and type go, as far as it does not depend on the event."""
-
-    task: str
-    queue: str
-    lane: str | None
-    handler: Handler | None
-    followers: tuple[str, ...]
-    by_event: bool
-    """The lane depends on what the event is about."""
-
-
-class Placer:
-    """Decides where an event's work goes: which queue, which lane, under which name."""
-
-    def __init__(self, catalog: Catalog, handlers: dict[str, Handler]) -> None:
-        self._catalog = catalog
-        self._handlers = handlers
-        self._routes: dict[tuple[str, str], Route] = {}
-        self._version = -1
-
-    def place(
-        self, source: Source, item: ReceivedItem, raw: bytes | None, signature: str | None, headers: str
-    ) -> Placed:
-        route = self.route(source, item.type)
-        lane, ordered = self._lane(source, item, route) if route.by_event else (route.lane, False)
-        return Placed(
-            source,
-            item.event_id,
-            item.type,
-            None if item.unstorable else orjson.dumps(item.payload).decode(),
-            raw,
-            signature,
-            headers,
-            route.task,
-            route.queue,
-            lane,
-            ordered,
-            route.followers,
-            item.unstorable,
-        )
-
-    def route(self, source: Source, type: str) -> Route:
-        """Worked out once, until sources or handlers change."""
-        if self._version != self._catalog.version:
-            self._version = self._catalog.version
-            self._routes.clear()
-        found = self._routes.get((source.name, type))
-        if found is None:
-            found = self._routes[source.name, type] = self._work_out(source, type)
-        return found
-
-    def _work_out(self, source: Source, type: str) -> Route:
-        known = self._catalog.handles(source, type)
-        task = known or task_name(source.provider.name, type)
-        handler = self._handlers.get(task)
-        lane = source.lane if source.rate_per_s is not None else None
-        by_event = source.ordering or (handler is not None and handler.ordering is not False)
-        queue = QUEUE if known is not None else UNHANDLED_QUEUE
-        if source.mode == "external":
-            queue, lane, by_event = EXTERNAL_QUEUE, str(source.webhook_id), False
-        if source.paused:
-            queue = PAUSED_QUEUE
-        followers = () if known is None else self._catalog.followers(known)
-        return Route(task, queue, lane, handler, followers, by_event)
-
-    def _lane(self, source: Source, item: ReceivedItem, route: Route) -> tuple[str | None, bool]:
-        subject = self._subject(item, route)
-        if subject is None and source.ordering:
-            subject = item.ordering
-        if route.lane is not None:
-            # One lane has one rate: all of a paced source's events go through it, in order if any of them must.
-            return route.lane, subject is not None
-        if subject is None:
-            return None, False
-        if len(subject) > 200 or not subject.isprintable():
-            subject = sha256(subject.encode("utf-8", "surrogatepass")).hexdigest()
-        return f"order:{source.webhook_id}:{subject}", True
-
-    def _subject(self, item: ReceivedItem, route: Route) -> str | None:
-        if route.handler is None or item.unstorable:
-            return None
-        try:
-            return route.handler.lane_key(item.payload, item.ordering)
-        except Exception as error:
-            # The user's own function. The event is taken all the same, and waits for nobody.
-            log.warning("ordering_failed", task=route.task, error=type(error).__name__)
-            return None
-
-
-def batch(
-    placer: Placer, source: Source, items: Sequence[ReceivedItem], raw: bytes, signature: str | None, headers: str
-) -> Batch:
-    """The events of a request. A body that is split into very many events is kept with the first of them only."""
-    everywhere = len(items) * len(raw) <= MOST_RAW_BYTES or len(items) == 1
-    return [
-        placer.place(source, item, raw if everywhere or n == 0 else None, signature, headers)
-        for n, item in enumerate(items)
-    ]
 
 
 class Counts:
@@ -259,19 +121,18 @@ class Store:
         # Sorted by key: two nodes that insert the same events in different orders would deadlock.
         keys = [(each.source.name, each.event_id) for each in flat]
         order = sorted(range(len(flat)), key=keys.__getitem__)
-        ids = time_uuids(len(flat))
-        arguments = _columns([flat[n] for n in order], ids)
+        arguments = _columns([flat[n] for n in order])
+        found: list[Stored | None] = [None] * len(flat)
         async with self._connection() as conn:
             if any(each.unstorable or each.followers for each in flat):
                 async with conn.transaction():
                     rows = await conn.fetch(RECEIVE, *arguments, timeout=FLUSH_TIMEOUT_S)
-                    await self._afterwards(conn, flat, order, ids, rows)
+                    placed = [flat[order[int(row[0]) - 1]] for row in rows]
+                    await self._afterwards(conn, placed, [row[1] for row in rows])
             else:
                 rows = await conn.fetch(RECEIVE, *arguments, timeout=FLUSH_TIMEOUT_S)
-            place = dict(zip(ids, order, strict=True))
-            found: list[Stored | None] = [None] * len(flat)
-            for seq, id in rows:
-                found[place[id]] = Stored(seq, True)
+            for n, seq in rows:
+                found[order[n - 1]] = Stored(seq, True)
             if len(rows) < len(flat):
                 await self._standing(conn, flat, found)
         self.counts.add(flat, found)
@@ -300,21 +161,15 @@ class Store:
         self._waking.discard(queue)
         self._wake(queue)
 
-    async def _afterwards(
-        self, conn: Connection, flat: Sequence[Placed], order: Sequence[int], ids: Sequence[UUID], rows: Sequence[Any]
-    ) -> None:
+    async def _afterwards(self, conn: Connection, placed: Sequence[Placed], seqs: Sequence[int]) -> None:
         """The rare cases: bodies that cannot be held, and jobs that want the event too."""
-        stored = {id: seq for seq, id in rows}
         dead: list[int] = []
         jobs: list[Item] = []
-        for n, id in zip(order, ids, strict=True):
-            seq = stored.get(id)
-            if seq is None:
-                continue
-            if flat[n].unstorable:
+        for each, seq in zip(placed, seqs, strict=True):
+            if each.unstorable:
                 dead.append(seq)
             else:
-                jobs += followers(flat[n].followers, seq, flat[n].source.organization)
+                jobs += followers(each.followers, seq, each.source.organization)
         if dead:
             await conn.execute(BURY, dead)
         if jobs:
@@ -340,40 +195,38 @@ def standing(row: Any) -> Stored:
     return Stored(row["seq"], False, row["status"], row["result"], row["running"])
 
 
-def _columns(placed: Sequence[Placed], ids: Sequence[UUID]) -> tuple[Sequence[Any], ...]:
+def _columns(placed: Sequence[Placed]) -> tuple[Any, ...]:
     """The parameters of `receive.sql`: what events have in common, then each one's own."""
     groups: dict[tuple[Any, ...], int] = {}
     numbers: list[int] = []
     for each in placed:
         source = each.source
-        common = (
-            source.webhook_id,
-            source.provider.name,
-            source.organization,
-            each.type,
-            each.headers,
-            each.task,
-            each.queue,
-            each.lane,
-            each.ordered or None,
-        )
-        numbers.append(groups.setdefault(common, len(groups) + 1))
+        common = (source, each.type, each.headers, each.task, each.queue, each.lane, each.ordered)
+        numbers.append(groups.setdefault(common, len(groups)))
     return (
-        *zip(*groups, strict=True),
-        numbers,
-        ids,
+        RawJson(orjson.dumps([_common(*group) for group in groups]).decode()),
+        b"".join(time_ids(len(placed))),
         [each.event_id for each in placed],
         [each.payload for each in placed],
         [each.raw for each in placed],
         [each.signature for each in placed],
+        numbers if len(groups) > 1 else None,
     )
 
 
-def time_uuids(count: int) -> list[UUID]:
+def _common(
+    source: Source, type: str, headers: str, task: str, queue: str, lane: str | None, ordered: bool
+) -> tuple[Any, ...]:
+    organization = None if source.organization is None else str(source.organization)
+    names = (str(source.webhook_id), source.provider.name, organization)
+    return (*names, type, orjson.Fragment(headers), task, queue, lane, ordered or None)
+
+
+def time_ids(count: int) -> list[bytes]:
     """As `onceward.time_uuid()`: in order of time, so that the index grows at its end only."""
     stamp = int(time.time() * 1000).to_bytes(6, "big")
     noise = os.urandom(10 * count)
     return [
-        UUID(stamp + bytes((noise[n] & 0x0F | 0x70, noise[n + 1], noise[n + 2] & 0x3F | 0x80)) + noise[n + 3 : n + 10])
+        stamp + bytes((noise[n] & 0x0F | 0x70, noise[n + 1], noise[n + 2] & 0x3F | 0x80)) + noise[n + 3 : n + 10]
         for n in range(0, 10 * count, 10)
     ]

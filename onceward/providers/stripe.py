@@ -62,14 +62,15 @@ class Stripe(Provider):
 
     def parse(self, config: SourceConfig, request: Request) -> list[ReceivedItem]:
         document = read_object(request.body)
-        created = document.value.get("created")
+        event: dict[str, Any] = document.value
+        id, kind, created = event.get("id"), event.get("type"), event.get("created")
         return [
             item(
                 document,
-                event_id=required_text(document, "id"),
-                type=required_text(document, "type"),
+                event_id=id if id and isinstance(id, str) else required_text(document, "id"),
+                type=kind if kind and isinstance(kind, str) else required_text(document, "type"),
                 occurred_at=from_unix(created) or from_iso(created),
-                ordering=_subject(document.value),
+                ordering=_subject(event),
             )
         ]
 

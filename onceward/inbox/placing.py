@@ -1,0 +1,142 @@
+"""Where an event's work goes: which task, which queue, which lane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+import orjson
+import structlog
+
+from onceward.inbox.catalog import Catalog
+from onceward.inbox.handler import EXTERNAL_QUEUE, PAUSED_QUEUE, QUEUE, UNHANDLED_QUEUE, Handler, task_name
+from onceward.inbox.source import Source
+from onceward.providers.inbound import ReceivedItem
+
+log = structlog.get_logger(__name__)
+
+MOST_RAW_BYTES = 4 << 20
+
+
+class Placed(NamedTuple):
+    """One event, with where its work goes. A tuple, because one is made for each request."""
+
+    source: Source
+    event_id: str
+    type: str
+    payload: str | None
+    raw: bytes | None
+    signature: str | None
+    headers: str
+    task: str
+    queue: str
+    lane: str | None
+    ordered: bool
+    followers: tuple[str, ...]
+    unstorable: bool
+
+
+Batch = Sequence[Placed]
+"""The events of one request. All of them are committed, or the request fails as a whole."""
+
+
+class Route(NamedTuple):
+    """Where events of one source and type go, as far as it does not depend on the event."""
+
+    task: str
+    queue: str
+    lane: str | None
+    handler: Handler | None
+    followers: tuple[str, ...]
+    by_event: bool
+    """The lane depends on what the event is about."""
+
+
+class Placer:
+    """Decides where an event's work goes: which queue, which lane, under which name."""
+
+    def __init__(self, catalog: Catalog, handlers: dict[str, Handler]) -> None:
+        self._catalog = catalog
+        self._handlers = handlers
+        self._routes: dict[tuple[str, str], Route] = {}
+        self._version = -1
+
+    def place(
+        self, source: Source, item: ReceivedItem, raw: bytes | None, signature: str | None, headers: str
+    ) -> Placed:
+        route = self.route(source, item.type)
+        lane, ordered = self._lane(source, item, route) if route.by_event else (route.lane, False)
+        return Placed(
+            source,
+            item.event_id,
+            item.type,
+            None if item.unstorable else orjson.dumps(item.payload).decode(),
+            raw,
+            signature,
+            headers,
+            route.task,
+            route.queue,
+            lane,
+            ordered,
+            route.followers,
+            item.unstorable,
+        )
+
+    def route(self, source: Source, type: str) -> Route:
+        """Worked out once, until sources or handlers change."""
+        if self._version != self._catalog.version:
+            self._version = self._catalog.version
+            self._routes.clear()
+        found = self._routes.get((source.name, type))
+        if found is None:
+            found = self._routes[source.name, type] = self._work_out(source, type)
+        return found
+
+    def _work_out(self, source: Source, type: str) -> Route:
+        known = self._catalog.handles(source, type)
+        task = known or task_name(source.provider.name, type)
+        handler = self._handlers.get(task)
+        lane = source.lane if source.rate_per_s is not None else None
+        by_event = source.ordering or (handler is not None and handler.ordering is not False)
+        queue = QUEUE if known is not None else UNHANDLED_QUEUE
+        if source.mode == "external":
+            queue, lane, by_event = EXTERNAL_QUEUE, str(source.webhook_id), False
+        if source.paused:
+            queue = PAUSED_QUEUE
+        followers = () if known is None else self._catalog.followers(known)
+        return Route(task, queue, lane, handler, followers, by_event)
+
+    def _lane(self, source: Source, item: ReceivedItem, route: Route) -> tuple[str | None, bool]:
+        subject = self._subject(item, route)
+        if subject is None and source.ordering:
+            subject = item.ordering
+        if route.lane is not None:
+            # One lane has one rate: all of a paced source's events go through it, in order if any of them must.
+            return route.lane, subject is not None
+        if subject is None:
+            return None, False
+        if len(subject) > 200 or not subject.isprintable():
+            subject = sha256(subject.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"order:{source.webhook_id}:{subject}", True
+
+    def _subject(self, item: ReceivedItem, route: Route) -> str | None:
+        if route.handler is None or item.unstorable:
+            return None
+        try:
+            return route.handler.lane_key(item.payload, item.ordering)
+        except Exception as error:
+            # The user's own function. The event is taken all the same, and waits for nobody.
+            log.warning("ordering_failed", task=route.task, error=type(error).__name__)
+            return None
+
+
+def batch(
+    placer: Placer, source: Source, items: Sequence[ReceivedItem], raw: bytes, signature: str | None, headers: str
+) -> Batch:
+    """The events of a request. A body that is split into very many events is kept with the first of them only."""
+    everywhere = len(items) * len(raw) <= MOST_RAW_BYTES or len(items) == 1
+    return [
+        placer.place(source, item, raw if everywhere or n == 0 else None, signature, headers)
+        for n, item in enumerate(items)
+    ]
