@@ -156,7 +156,7 @@ class Receiver:
     # -- the request -------------------------------------------------------------------------------------------------
 
     async def _body(self, headers: Headers, receive: Receive, most: int) -> bytes:
-        declared = headers.get("content-length", "")
+        declared = headers.raw.get(b"content-length", b"")
         if declared.isdigit() and (len(declared) > 10 or int(declared) > most):
             raise TooLarge
         task = cast("asyncio.Task[Any]", asyncio.current_task())

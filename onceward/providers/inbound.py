@@ -68,9 +68,9 @@ class ConfigError(ValueError):
     """A source is set up in a way that cannot work. The message names the field, never a secret."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each request, and freezing triples what that costs
 class Request:
-    """One HTTP request as it arrived: header names in lower case, values as latin-1, query undecoded."""
+    """One HTTP request as it arrived: header names in lower case, values as latin-1, query undecoded. Only read."""
 
     method: str
     url_path: str
@@ -94,7 +94,7 @@ class Request:
         return self.header(name) if self.headers.get(name) else ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # as Request
 class ReceivedItem:
     """One event found in a request. `event_id` is what a duplicate is recognised by.
 

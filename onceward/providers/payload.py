@@ -6,9 +6,8 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NamedTuple, NoReturn, cast
 from urllib.parse import parse_qsl
 
 import orjson
@@ -26,8 +25,7 @@ _NUMBER: Final = (int, float)
 _NUMBER_OR_TEXT: Final = (int, float, str)
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A body read as JSON; `unstorable` if jsonb would refuse it."""
 
     value: Any

@@ -98,7 +98,7 @@ class Stripe(Provider):
 
 def _subject(event: dict[str, Any]) -> str:
     """What the events of one payment, or of one other object, have in common."""
-    about = as_object(as_object(event.get("data")).get("object"))
+    about = as_object(data.get("object")) if (data := as_object(event.get("data"))) else data
     for name in ("payment_intent", "subscription", "id"):
         if (value := about.get(name)) and isinstance(value, str):
             return value

@@ -9,8 +9,11 @@ import pytest
 
 from onceward import Event, Onceward, Tx
 from onceward.inbox import UpkeepOptions
+from onceward.inbox.checks import CHECKS
+from onceward.inbox.erasers import ERASERS
 from onceward.inbox.sources import pause, resume
 from onceward.inbox.upkeep import Upkeep
+from onceward.trust.erase import erase
 from tests.inbox.conftest import Office, until
 
 
@@ -199,3 +202,27 @@ async def test_old_bodies_go_and_the_key_still_dedupes(office) -> None:
     await forgetful.prune()
     left = await here.db.fetch("select event_id from onceward.webhook_events")
     assert [row["event_id"] for row in left] == ["evt_waiting"]
+
+
+async def test_a_person_is_erased_from_events_and_everything_still_adds_up(office) -> None:
+    here = await office(quiet())
+    await here.source()
+    about = await here.post(fields={"id": "evt_ada", "data.object.billing_details.email": "ada@example.org"})
+    other = await here.post(fields={"id": "evt_other"})
+    await here.worker()
+    for reply in (about, other):
+        await here.status(reply.json["id"], "success")
+    done = await erase(here.db, "Ada@example.org", ERASERS, actor="test")
+    assert done == {"received webhooks": 1}
+    row = await here.event(about.json["id"])
+    assert (row["payload"], row["raw"], len(row["headers"]["erased_sha256"])) == (None, None, 64)
+    assert (await here.event(other.json["id"]))["payload"] is not None
+    again = await here.post(fields={"id": "evt_ada"})
+    assert again.headers["onceward-duplicate"] == "true"
+    async with here.db.acquire() as conn:
+        for check in CHECKS:
+            assert await check.run(conn) == []
+    await here.db.execute("delete from onceward.webhook_events where event_id = 'evt_other'")
+    await here.db.execute("update onceward.webhook_events set status = 'pending', settles = settles + 1")
+    async with here.db.acquire() as conn:
+        assert len(await CHECKS[0].run(conn)) == 1

@@ -1,0 +1,38 @@
+"""What must hold of events at any time: what is unfinished has work, what has ended has none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onceward.db import Connection
+from onceward.trust.verify import Check
+
+UNFINISHED = """
+select e.seq, e.status from onceward.webhook_events e
+ where e.status in ('pending', 'processing', 'dead_letter')
+   and not exists (select from onceward.work w where w.id = e.seq) limit 100
+"""
+
+ENDED = """
+select e.seq, e.status, w.dead_reason from onceward.work w join onceward.webhook_events e on e.seq = w.id
+ where w.kind = 'event' and (e.status in ('success', 'failed') or (e.status = 'dead_letter') <> (w.dead_reason is not null)) limit 100
+"""
+
+
+async def check_unfinished_events_have_work(conn: Connection) -> Sequence[str]:
+    """Nothing that was acknowledged is forgotten."""
+    return [f"event {row['seq']} is {row['status']} and nobody will handle it" for row in await conn.fetch(UNFINISHED)]
+
+
+async def check_status_agrees_with_work(conn: Connection) -> Sequence[str]:
+    """The status that people and other languages read is the one the engine acts on."""
+    return [
+        f"event {row['seq']} is {row['status']}, but its work is {row['dead_reason'] or 'waiting'}"
+        for row in await conn.fetch(ENDED)
+    ]
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("inbox.unfinished_events_have_work", check_unfinished_events_have_work),
+    Check("inbox.status_agrees_with_work", check_status_agrees_with_work),
+)
