@@ -4,6 +4,7 @@ from onceward.app import Onceward
 from onceward.db import OutcomeUnknown
 from onceward.engine import Engine
 from onceward.inbox.event import Event
+from onceward.schedules import Run, Skip
 from onceward.tx import Tx
 from onceward.work import Enqueued, Finished, Job, Permanent, Retry, RetryPolicy, Snooze, waits
 
@@ -20,6 +21,8 @@ __all__ = [
     "Permanent",
     "Retry",
     "RetryPolicy",
+    "Run",
+    "Skip",
     "Snooze",
     "Tx",
     "__version__",

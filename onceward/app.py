@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from onceward import inject
 from onceward.db import Line
 from onceward.inbox.event import Event, EventKind
 from onceward.inbox.handler import Declared, Handler, Ordering, follower, handler, only_followers, task_name
+from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
+from onceward.schedules.declaring import declare
 from onceward.tx import Tx
 from onceward.work import EVENTS, JOBS, Job, JobTask, Registry, RetryPolicy, Task, as_policy
 
@@ -35,6 +38,7 @@ class Onceward:
         self._implied: set[str] = set()
         self.lines: list[Line] = [] if migrations is None else [Line(name, migrations)]
         self.routers: list[APIRouter] = []
+        self.schedules: dict[str, Schedule] = {}
 
     def include(self, other: Onceward) -> None:
         """Everything of another app becomes part of this one; a clash of names is an error."""
@@ -46,6 +50,8 @@ class Onceward:
             self.registry.add_kind(kind)
         self.lines.extend(other.lines)
         self.routers.extend(other.routers)
+        self.schedules.update(other.schedules)
+        self.registry.template_folders += other.registry.template_folders
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
@@ -168,6 +174,82 @@ class Onceward:
             return job
 
         return register if function is None else register(function)
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def templates(self, folder: Path) -> None:
+        """Texts for `tx.send`: one folder per template, one file per language (docs/messages.md)."""
+        self.registry.template_folders.append(folder)
+
+    # -- schedules -------------------------------------------------------------------------------------------------
+
+    def cron(
+        self,
+        expression: str,
+        /,
+        *,
+        tz: str = "UTC",
+        name: str | None = None,
+        missed: Missed = "once",
+        window: timedelta = timedelta(days=1),
+        most: int = 100,
+        overlap: Overlap = "skip",
+        jitter_s: float = 0.0,
+        queue: str = "schedules",
+        timeout: float | None = None,
+        retry: RetryPolicy | Sequence[float] | None = None,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Run at the times of a cron expression in a time zone. `missed`: once late, skip, or all within `window`."""
+        return self._schedule(
+            Cron(expression, tz),
+            name=name,
+            missed=missed,
+            window=window,
+            most=most,
+            overlap=overlap,
+            jitter_s=jitter_s,
+            queue=queue,
+            timeout=timeout,
+            retry=None if retry is None else as_policy(retry, None, JOBS),
+        )
+
+    def every(
+        self,
+        interval: float | timedelta,
+        /,
+        *,
+        name: str | None = None,
+        missed: Missed = "once",
+        window: timedelta = timedelta(days=1),
+        most: int = 100,
+        overlap: Overlap = "skip",
+        jitter_s: float = 0.0,
+        queue: str = "schedules",
+        timeout: float | None = None,
+        retry: RetryPolicy | Sequence[float] | None = None,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Run at whole multiples of an interval (seconds or timedelta), counted from the epoch."""
+        return self._schedule(
+            Every(interval.total_seconds() if isinstance(interval, timedelta) else float(interval)),
+            name=name,
+            missed=missed,
+            window=window,
+            most=most,
+            overlap=overlap,
+            jitter_s=jitter_s,
+            queue=queue,
+            timeout=timeout,
+            retry=None if retry is None else as_policy(retry, None, JOBS),
+        )
+
+    def _schedule(self, timing: Cron | Every, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            schedule = declare(function, timing, **options)
+            self.registry.add(schedule.task)
+            self.schedules[schedule.name] = schedule
+            return function
+
+        return register
 
 
 def _runner(

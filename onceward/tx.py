@@ -9,6 +9,13 @@ from uuid import UUID
 from onceward import ledger, trust, work
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from onceward import messages, work
+from onceward.db import Cause, Connection, Role, Transaction
+from onceward.messages import ChannelName, Queued, Sending
 from onceward.work import Enqueued, JobTask, Order
 
 if TYPE_CHECKING:
@@ -86,6 +93,43 @@ class Tx(Transaction):
                 raise ledger.InvalidEntry("nothing caused this transaction: give the journal a key")
             key = self.cause.key("post")
         return await ledger.post(self, entries, key=key, memo=memo, pending=pending)
+    async def send(
+        self,
+        template: str,
+        *,
+        to: Any,
+        key: str,
+        data: Mapping[str, Any] | None = None,
+        channel: ChannelName | None = None,
+        locale: str | None = None,
+        not_before: datetime | None = None,
+    ) -> Queued:
+        """A message, in this commit. The same key twice is one message, ever; `to` is an address, a ref or a person."""
+        sending = Sending(to=to, key=key, data=data or {}, locale=locale, not_before=not_before)
+        [done] = await self.send_many(template, [sending], channel=channel)
+        return done
+
+    async def send_many(
+        self, template: str, sendings: Sequence[Sending], /, *, channel: ChannelName | None = None
+    ) -> list[Queued]:
+        """The same template to many, in few statements."""
+        found = self.engine.templates.get(template)
+        return await messages.queue(self, found, sendings, channel=channel, waker=self.engine.waker)
+
+    async def cancel_message(self, key: str, *, reason: str = "cancelled") -> bool:
+        """Keep a queued message from being sent. False: too late, or there is none."""
+        return await messages.cancel(self, key, reason=reason)
+
+    async def notify_admins(
+        self,
+        type: str,
+        severity: str,
+        title: str,
+        details: Mapping[str, Any] | None = None,
+        channels: Sequence[ChannelName] | None = None,
+    ) -> int:
+        """Tell the administrators, in this commit. Many of one type shortly after each other become one message."""
+        return await messages.notify_admins(self, type, severity, title, details, channels)
 
     def _item(self, what: JobTask | Order, arguments: dict[str, Any]) -> work.Item:
         caused_by = None if self.cause is None else self.cause.id
