@@ -4,6 +4,7 @@ from onceward.app import Onceward
 from onceward.db import OutcomeUnknown
 from onceward.engine import Engine
 from onceward.inbox.event import Event
+from onceward.live import Query
 from onceward.schedules import Run, Skip
 from onceward.tx import Tx
 from onceward.work import Enqueued, Finished, Job, Permanent, Retry, RetryPolicy, Snooze, waits
@@ -19,6 +20,7 @@ __all__ = [
     "Onceward",
     "OutcomeUnknown",
     "Permanent",
+    "Query",
     "Retry",
     "RetryPolicy",
     "Run",

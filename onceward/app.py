@@ -13,6 +13,7 @@ from onceward import inject
 from onceward.db import Line
 from onceward.inbox.event import Event, EventKind
 from onceward.inbox.handler import Declared, Handler, Ordering, follower, handler, only_followers, task_name
+from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
 from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
 from onceward.schedules.declaring import declare
 from onceward.tx import Tx
@@ -36,6 +37,7 @@ class Onceward:
         self.handlers: dict[str, Handler] = {}
         self._followers: dict[str, list[str]] = {}
         self._implied: set[str] = set()
+        self.live = LiveRegistry()
         self.lines: list[Line] = [] if migrations is None else [Line(name, migrations)]
         self.routers: list[APIRouter] = []
         self.schedules: dict[str, Schedule] = {}
@@ -48,6 +50,7 @@ class Onceward:
                 self.registry.add(task)
         for kind in other.registry.kinds.values():
             self.registry.add_kind(kind)
+        self.live.include(other.live)
         self.lines.extend(other.lines)
         self.routers.extend(other.routers)
         self.schedules.update(other.schedules)
@@ -136,6 +139,36 @@ class Onceward:
             mine.extend(tasks)
             # What was included keeps asking the app it was made by: both see all followers.
             other._followers[name] = mine
+
+    # -- live ------------------------------------------------------------------------------------------------------
+
+    def query(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        allow: Rule = "viewer",
+        per: Per = "organization",
+    ) -> Any:
+        """Register a live query. Its result is shared by all of an organization, or with `per="user"` is each user's."""
+
+        def register(function: Callable[..., Any]) -> QueryDefinition:
+            called = name or function.__name__
+            parameter = inject.read(function, known=(Query,), name=called).parameter(Query)
+            if parameter is None:
+                raise TypeError(f"query {called} must take a parameter annotated with Query")
+            definition = QueryDefinition(function, name=called, parameter=parameter, allow=allow, per=per)
+            self.live.add(definition)
+            return definition
+
+        return register if function is None else register(function)
+
+    def topic(self, pattern: str, *, allow: Rule = "viewer", replay: int = 0, presence: bool = False) -> Topic:
+        """Let clients follow topics like `cohort/{id}/enrollments`, beginning with the last `replay` messages."""
+        topic = Topic.declare(pattern, allow=allow, replay=replay, presence=presence)
+        self.live.add_topic(topic)
+        return topic
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 

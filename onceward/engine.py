@@ -45,6 +45,8 @@ class Engine:
         self.db = db
         self.registry = registry
         self.waker = waker or Waker(db)
+        self.wakes_live = False
+        """Whether commits wake those who serve live queries; without it they look by themselves ten times a second."""
         self._commits: GroupCommit[Item, Enqueued] = GroupCommit(self._flush)
         self._templates: Templates | None = None
 

@@ -21,6 +21,7 @@ from onceward.db.embedded import EmbeddedPostgres
 from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
+from onceward.live import LiveNode, LiveOptions, authenticator
 from onceward.schema import LINES
 from onceward.settings import Settings
 from onceward.telemetry import configure_logging, configure_tracing, get_logger
@@ -29,6 +30,7 @@ from onceward.trust.failures import forget_old
 from onceward.trust.sessions import first_admin_link, forget_expired
 from onceward.web import Dispatcher, Health, WebServer, create_api
 from onceward.web.access import access_router
+from onceward.web.auth import verifier_from
 from onceward.web.evidence import evidence_router
 from onceward.web.login import login_router
 from onceward.work import Worker, WorkerOptions
@@ -224,6 +226,7 @@ class Runtime:
     def _components(self, roles: frozenset[RoleName]) -> Sequence[tuple[str, Component]]:
         """What these roles consist of, in the order of starting. The web comes last: it answers when all else works."""
         self.engine = Engine(self.database, self.app.registry)
+        self.engine.wakes_live = bool(self.app.live)
         components: list[tuple[str, Component]] = [
             ("engine", self.engine),
             ("audit sealer", Sealer(self.database)),
@@ -236,8 +239,9 @@ class Runtime:
         inbox = self._inbox(self.engine)
         components.append(("inbox", inbox))
         if "web" in roles:
-            self.web = self._web(self.engine, inbox)
-            components.append(("web", self.web))
+            live = self._live(self.engine)
+            self.web = self._web(self.engine, inbox, live)
+            components += [("live", live), ("web", self.web)]
         return components
 
     def _worker(self, engine: Engine) -> Worker:
@@ -277,7 +281,18 @@ class Runtime:
             ),
         )
 
-    def _web(self, engine: Engine, inbox: Inbox) -> WebServer:
+    def _live(self, engine: Engine) -> LiveNode:
+        settings = self.settings
+        return LiveNode(
+            self.database,
+            self.app.live,
+            waker=engine.waker,
+            options=LiveOptions(origins=settings.cors_origins),
+            authenticate=authenticator(self.database, verifier_from(settings)),
+            hosts=() if settings.public_url is None else (settings.public_url,),
+        )
+
+    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode) -> WebServer:
         """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
         api = create_api(
             settings=self.settings,
@@ -289,6 +304,7 @@ class Runtime:
         )
         dispatcher = Dispatcher(api)
         dispatcher.mount("/webhooks", inbox)
+        dispatcher.mount("/live", live.endpoint)
         return WebServer(dispatcher, self.settings)
 
 

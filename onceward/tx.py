@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-from uuid import UUID
-
-from onceward import ledger, trust, work
-from onceward.db import Cause, Connection, Role, Transaction
-from onceward.ledger import Entry, Journal
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from onceward import messages, work
+from onceward import ledger, live, messages, trust, work
 from onceward.db import Cause, Connection, Role, Transaction
+from onceward.ledger import Entry, Journal
 from onceward.messages import ChannelName, Queued, Sending
 from onceward.work import Enqueued, JobTask, Order
 
@@ -93,6 +88,7 @@ class Tx(Transaction):
                 raise ledger.InvalidEntry("nothing caused this transaction: give the journal a key")
             key = self.cause.key("post")
         return await ledger.post(self, entries, key=key, memo=memo, pending=pending)
+
     async def send(
         self,
         template: str,
@@ -130,6 +126,20 @@ class Tx(Transaction):
     ) -> int:
         """Tell the administrators, in this commit. Many of one type shortly after each other become one message."""
         return await messages.notify_admins(self, type, severity, title, details, channels)
+
+    async def broadcast(self, topic: str, payload: Any, /) -> None:
+        """A message to everyone who follows `topic`, in this commit; never sent if it rolls back."""
+        await live.broadcast(self, topic, payload)
+        self.engine.wakes_live = True
+
+    async def version(self) -> str:
+        """What to hand to the client that asked for this write: it can wait until its live results include it."""
+        return str(await self.fetchval("select pg_current_xact_id()::text"))
+
+    async def commit(self, last: str = "") -> None:
+        await super().commit(last)
+        if self.engine.wakes_live:
+            self.engine.waker.wake(live.WAKE)
 
     def _item(self, what: JobTask | Order, arguments: dict[str, Any]) -> work.Item:
         caused_by = None if self.cause is None else self.cause.id
