@@ -3,6 +3,9 @@
 from onceward.app import Onceward
 from onceward.db import OutcomeUnknown
 from onceward.engine import Engine
+from onceward.inbox.event import Event
+from onceward.live import Query
+from onceward.schedules import Run, Skip
 from onceward.tx import Tx
 from onceward.work import Enqueued, Finished, Job, Permanent, Retry, RetryPolicy, Snooze, waits
 
@@ -11,13 +14,17 @@ __version__ = "0.1.0"
 __all__ = [
     "Engine",
     "Enqueued",
+    "Event",
     "Finished",
     "Job",
     "Onceward",
     "OutcomeUnknown",
     "Permanent",
+    "Query",
     "Retry",
     "RetryPolicy",
+    "Run",
+    "Skip",
     "Snooze",
     "Tx",
     "__version__",

@@ -5,13 +5,19 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onceward import inject
 from onceward.db import Line
+from onceward.inbox.event import Event, EventKind
+from onceward.inbox.handler import Declared, Handler, Ordering, follower, handler, only_followers, task_name
+from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
+from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
+from onceward.schedules.declaring import declare
 from onceward.tx import Tx
-from onceward.work import JOBS, Job, JobTask, Registry, RetryPolicy, Task, as_policy
+from onceward.work import EVENTS, JOBS, Job, JobTask, Registry, RetryPolicy, Task, as_policy
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -27,23 +33,142 @@ class Onceward:
             raise ValueError(f"an app's name must be an identifier, not {name!r}")
         self.name = name
         self.registry = Registry()
+        self.registry.add_kind(EventKind())
+        self.handlers: dict[str, Handler] = {}
+        self._followers: dict[str, list[str]] = {}
+        self._implied: set[str] = set()
+        self.live = LiveRegistry()
         self.lines: list[Line] = [] if migrations is None else [Line(name, migrations)]
         self.routers: list[APIRouter] = []
+        self.schedules: dict[str, Schedule] = {}
 
     def include(self, other: Onceward) -> None:
         """Everything of another app becomes part of this one; a clash of names is an error."""
+        self._include_handlers(other)
         for task in other.registry:
-            self.registry.add(task)
+            if task.name not in self.handlers and task.name not in other.handlers:
+                self.registry.add(task)
         for kind in other.registry.kinds.values():
             self.registry.add_kind(kind)
+        self.live.include(other.live)
         self.lines.extend(other.lines)
         self.routers.extend(other.routers)
+        self.schedules.update(other.schedules)
+        self.registry.template_folders += other.registry.template_folders
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
     def routes(self, router: APIRouter) -> None:
         """Serve these routes, beside the engine's own."""
         self.routers.append(router)
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def on(
+        self,
+        provider: str,
+        type: str,
+        /,
+        *,
+        ordering: Ordering = False,
+        attempts: int | None = None,
+        retry: RetryPolicy | Sequence[float] | None = None,
+        timeout: float | None = 30.0,
+        as_job: bool = False,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Handle webhooks of a provider (or of one source, by its name) that have this type.
+
+        A type has one handler; more of them are jobs of their own, with `as_job=True`. `ordering` takes events about
+        the same thing one after the other: True for what the provider names, a dotted path into the payload, or a
+        function of the payload. `timeout` in seconds.
+        """
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            name = task_name(provider, type)
+            if not inspect.iscoroutinefunction(function):
+                raise TypeError(f"{name}: a handler of events must be `async def`; let it enqueue a job for sync code")
+            signature = inject.read(function, known=(Event, Tx), name=name)
+            if signature.arguments:
+                raise TypeError(f"{name}: parameter {signature.arguments[0]!r} is neither `Event[...]` nor `Tx`")
+            declared = Declared(
+                function=function,
+                provider=provider,
+                type=type,
+                event_parameter=signature.parameter(Event),
+                event_annotation=signature.annotation(Event),
+                tx_parameter=signature.parameter(Tx),
+                retry=as_policy(retry, attempts, EVENTS),
+                timeout_s=timeout,
+                ordering=ordering,
+            )
+            if as_job:
+                self._follow(provider, type, follower(declared))
+            else:
+                self._handle(handler(declared, others=lambda: self._followers.get(name, ())))
+            return function
+
+        return register
+
+    def _handle(self, made: Handler, *, implied: bool = False) -> None:
+        name = made.task.name
+        if name in self._implied:
+            if implied:
+                return
+            del self.registry.tasks[name]
+            self._implied.discard(name)
+        if name in self.registry.tasks:
+            if implied:
+                return
+            raise ValueError(f"two handlers for {name}: make one of them a job of its own with as_job=True")
+        self.registry.add(made.task)
+        self.handlers[name] = made
+        if implied:
+            self._implied.add(name)
+
+    def _follow(self, provider: str, type: str, task: Task) -> None:
+        name = task_name(provider, type)
+        self.registry.add(task)
+        self._followers.setdefault(name, []).append(task.name)
+        self._handle(only_followers(provider, type, lambda: self._followers.get(name, ())), implied=True)
+
+    def _include_handlers(self, other: Onceward) -> None:
+        for name, made in other.handlers.items():
+            self._handle(made, implied=name in other._implied)
+        for name, tasks in other._followers.items():
+            mine = self._followers.setdefault(name, [])
+            mine.extend(tasks)
+            # What was included keeps asking the app it was made by: both see all followers.
+            other._followers[name] = mine
+
+    # -- live ------------------------------------------------------------------------------------------------------
+
+    def query(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        allow: Rule = "viewer",
+        per: Per = "organization",
+    ) -> Any:
+        """Register a live query. Its result is shared by all of an organization, or with `per="user"` is each user's."""
+
+        def register(function: Callable[..., Any]) -> QueryDefinition:
+            called = name or function.__name__
+            parameter = inject.read(function, known=(Query,), name=called).parameter(Query)
+            if parameter is None:
+                raise TypeError(f"query {called} must take a parameter annotated with Query")
+            definition = QueryDefinition(function, name=called, parameter=parameter, allow=allow, per=per)
+            self.live.add(definition)
+            return definition
+
+        return register if function is None else register(function)
+
+    def topic(self, pattern: str, *, allow: Rule = "viewer", replay: int = 0, presence: bool = False) -> Topic:
+        """Let clients follow topics like `cohort/{id}/enrollments`, beginning with the last `replay` messages."""
+        topic = Topic.declare(pattern, allow=allow, replay=replay, presence=presence)
+        self.live.add_topic(topic)
+        return topic
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 
@@ -82,6 +207,82 @@ class Onceward:
             return job
 
         return register if function is None else register(function)
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def templates(self, folder: Path) -> None:
+        """Texts for `tx.send`: one folder per template, one file per language (docs/messages.md)."""
+        self.registry.template_folders.append(folder)
+
+    # -- schedules -------------------------------------------------------------------------------------------------
+
+    def cron(
+        self,
+        expression: str,
+        /,
+        *,
+        tz: str = "UTC",
+        name: str | None = None,
+        missed: Missed = "once",
+        window: timedelta = timedelta(days=1),
+        most: int = 100,
+        overlap: Overlap = "skip",
+        jitter_s: float = 0.0,
+        queue: str = "schedules",
+        timeout: float | None = None,
+        retry: RetryPolicy | Sequence[float] | None = None,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Run at the times of a cron expression in a time zone. `missed`: once late, skip, or all within `window`."""
+        return self._schedule(
+            Cron(expression, tz),
+            name=name,
+            missed=missed,
+            window=window,
+            most=most,
+            overlap=overlap,
+            jitter_s=jitter_s,
+            queue=queue,
+            timeout=timeout,
+            retry=None if retry is None else as_policy(retry, None, JOBS),
+        )
+
+    def every(
+        self,
+        interval: float | timedelta,
+        /,
+        *,
+        name: str | None = None,
+        missed: Missed = "once",
+        window: timedelta = timedelta(days=1),
+        most: int = 100,
+        overlap: Overlap = "skip",
+        jitter_s: float = 0.0,
+        queue: str = "schedules",
+        timeout: float | None = None,
+        retry: RetryPolicy | Sequence[float] | None = None,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Run at whole multiples of an interval (seconds or timedelta), counted from the epoch."""
+        return self._schedule(
+            Every(interval.total_seconds() if isinstance(interval, timedelta) else float(interval)),
+            name=name,
+            missed=missed,
+            window=window,
+            most=most,
+            overlap=overlap,
+            jitter_s=jitter_s,
+            queue=queue,
+            timeout=timeout,
+            retry=None if retry is None else as_policy(retry, None, JOBS),
+        )
+
+    def _schedule(self, timing: Cron | Every, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            schedule = declare(function, timing, **options)
+            self.registry.add(schedule.task)
+            self.schedules[schedule.name] = schedule
+            return function
+
+        return register
 
 
 def _runner(

@@ -19,7 +19,9 @@ from onceward.capacity import reap
 from onceward.db import Database, DatabaseError, Line, Migration, MigrationError, migrate, plan
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.engine import Engine
+from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
+from onceward.live import LiveNode, LiveOptions, authenticator
 from onceward.schema import LINES
 from onceward.settings import Settings
 from onceward.telemetry import configure_logging, configure_tracing, get_logger
@@ -28,6 +30,7 @@ from onceward.trust.failures import forget_old
 from onceward.trust.sessions import first_admin_link, forget_expired
 from onceward.web import Dispatcher, Health, WebServer, create_api
 from onceward.web.access import access_router
+from onceward.web.auth import verifier_from
 from onceward.web.evidence import evidence_router
 from onceward.web.login import login_router
 from onceward.work import Worker, WorkerOptions
@@ -223,6 +226,7 @@ class Runtime:
     def _components(self, roles: frozenset[RoleName]) -> Sequence[tuple[str, Component]]:
         """What these roles consist of, in the order of starting. The web comes last: it answers when all else works."""
         self.engine = Engine(self.database, self.app.registry)
+        self.engine.wakes_live = bool(self.app.live)
         components: list[tuple[str, Component]] = [
             ("engine", self.engine),
             ("audit sealer", Sealer(self.database)),
@@ -232,9 +236,12 @@ class Runtime:
             components.append(("worker", self._worker(self.engine)))
             components.append(("checkpoints", Loop("checkpoints", partial(checkpoint, self.database), every_s=60)))
             components.append(("expired holds", Loop("expired holds", partial(reap, self.database), every_s=30)))
+        inbox = self._inbox(self.engine)
+        components.append(("inbox", inbox))
         if "web" in roles:
-            self.web = self._web(self.engine)
-            components.append(("web", self.web))
+            live = self._live(self.engine)
+            self.web = self._web(self.engine, inbox, live)
+            components += [("live", live), ("web", self.web)]
         return components
 
     def _worker(self, engine: Engine) -> Worker:
@@ -256,7 +263,36 @@ class Runtime:
             await forget_expired(conn)
             await forget_old(conn)
 
-    def _web(self, engine: Engine) -> WebServer:
+    def _inbox(self, engine: Engine) -> Inbox:
+        """On every node: workers and schedulers keep it in order even where nothing listens."""
+        settings = self.settings
+        return Inbox(
+            self.database,
+            self.app.registry,
+            self.app.handlers,
+            engine.waker,
+            open_tx=engine.open_tx,
+            box=secret_box(settings),
+            public_url=settings.public_url,
+            upkeep=UpkeepOptions(
+                sql_claim_expiry_s=settings.sql_claim_expiry_s,
+                keep=timedelta(days=settings.retention_days),
+                keep_keys=timedelta(days=settings.dedupe_days),
+            ),
+        )
+
+    def _live(self, engine: Engine) -> LiveNode:
+        settings = self.settings
+        return LiveNode(
+            self.database,
+            self.app.live,
+            waker=engine.waker,
+            options=LiveOptions(origins=settings.cors_origins),
+            authenticate=authenticator(self.database, verifier_from(settings)),
+            hosts=() if settings.public_url is None else (settings.public_url,),
+        )
+
+    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode) -> WebServer:
         """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
         api = create_api(
             settings=self.settings,
@@ -266,7 +302,10 @@ class Runtime:
             version=__version__,
             routers=(login_router(), access_router(), evidence_router(), *self.app.routers),
         )
-        return WebServer(Dispatcher(api), self.settings)
+        dispatcher = Dispatcher(api)
+        dispatcher.mount("/webhooks", inbox)
+        dispatcher.mount("/live", live.endpoint)
+        return WebServer(dispatcher, self.settings)
 
 
 def secret_box(settings: Settings) -> SecretBox:

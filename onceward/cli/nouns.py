@@ -15,6 +15,7 @@ import typer
 
 TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
 NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "ledger", "work", "dead_letters", "bench")
+NOUNS = ("running", "migrate", "doctor", "db", "cron", "settings", "version")
 
 
 def build() -> typer.Typer:

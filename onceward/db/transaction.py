@@ -108,15 +108,26 @@ class Transaction:
             raise Unavailable(f"could not open a transaction: {error}") from error
         self._opened = True
 
+    async def join(self, first: str) -> None:
+        """Go on in a transaction that the connection has open already; `first` shares the round trip."""
+        try:
+            await self.conn.execute("; ".join((first, *self._settings())))
+        except BROKEN as error:
+            raise Unavailable(f"could not go on in a transaction: {error}") from error
+        self._opened = True
+
     def _opening(self) -> str:
-        parts = ["begin"]
+        return "; ".join(("begin", *self._settings()))
+
+    def _settings(self) -> list[str]:
+        parts: list[str] = []
         if self.role == "app":
             parts.append("set local role onceward_app")
         organization = "" if self.organization is None else str(self.organization)
         parts.append(f"set local onceward.organization = '{organization}'")
         if self.cause is not None:
             parts.append(f"set local onceward.cause = '{self.cause.kind}:{int(self.cause.id)}'")
-        return "; ".join(parts)
+        return parts
 
     async def commit(self, last: str = "") -> None:
         """Commit; `last` are statements, run as the engine, that share the commit's round trip and can prevent it."""

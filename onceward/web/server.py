@@ -40,6 +40,8 @@ class WebServer:
             lifespan="off",
             http="httptools",
             ws="websockets-sansio",
+            ws_per_message_deflate=False,  # its windows would cost more memory than all else of an idle connection
+            ws_max_size=settings.max_body_bytes,
             loop="none",
             server_header=False,
             proxy_headers=True,

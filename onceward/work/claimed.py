@@ -25,6 +25,7 @@ class Claimed:
         "lane",
         "lease",
         "max_attempts",
+        "open_tx",
         "organization",
         "started_at",
         "tags",
@@ -62,6 +63,7 @@ class Claimed:
         self.lease = lease
         self.body: Any = None
         self.db: Any = None
+        self.open_tx: Any = None
         self.started_at: datetime | None = None
 
     @property

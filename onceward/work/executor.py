@@ -73,6 +73,7 @@ class Executor:
     async def run(self, task: Task, work: Claimed, stopper: Stopper = UNSTOPPABLE) -> str:
         """Run and settle; returns the outcome's name, for metrics."""
         work.started_at = datetime.now(UTC)
+        work.open_tx = self._open_tx
         try:
             if task.transactional:
                 return await self._in_transaction(task, work, stopper)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from onceward.db import Connection, Transaction
@@ -57,6 +58,8 @@ class Registry:
 
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
     kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
+    template_folders: list[Path] = field(default_factory=list[Path])
+    """Where the texts of this app's messages are."""
 
     def add(self, task: Task) -> None:
         if task.name in self.tasks:

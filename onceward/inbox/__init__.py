@@ -1,0 +1,21 @@
+"""The inbox: every provider's webhook, verified, committed and answered once."""
+
+from onceward.inbox.event import Event, EventKind, StoredEvent
+from onceward.inbox.handler import Declared, Handler, Ordering, follower, handler, only_followers, task_name
+from onceward.inbox.inbox import Inbox
+from onceward.inbox.upkeep import UpkeepOptions
+
+__all__ = [
+    "Declared",
+    "Event",
+    "EventKind",
+    "Handler",
+    "Inbox",
+    "Ordering",
+    "StoredEvent",
+    "UpkeepOptions",
+    "follower",
+    "handler",
+    "only_followers",
+    "task_name",
+]

@@ -1,0 +1,84 @@
+"""What a sender is told. The status code is the message; the body is for people who look at the sender's log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import orjson
+
+from onceward.inbox.store import Stored
+from onceward.providers.inbound import Reply
+
+JSON = b"application/json"
+ACCEPTED = b'{"status":"accepted"}'
+EMPTY_FOR = frozenset({"twilio"})
+"""Senders that would take a JSON body for instructions they cannot read: they get none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Status, body, and how long to stay away (seconds) where that matters."""
+
+    status: int
+    body: bytes
+    content_type: bytes = JSON
+    retry_after_s: int | None = None
+    duplicate: bool = False
+
+
+def accepted(stored: Sequence[Stored], provider: str) -> Answer:
+    """Of an `ack` source: everything is committed."""
+    duplicate = not any(each.new for each in stored)
+    if provider in EMPTY_FOR:
+        return Answer(204, b"", duplicate=duplicate)
+    if len(stored) == 1:
+        [each] = stored
+        return told(each) if duplicate else Answer(200, b'{"status":"accepted","id":%d}' % each.seq)
+    ids = [each.seq for each in stored]
+    return Answer(200, orjson.dumps({"status": "accepted", "ids": ids}), duplicate=duplicate)
+
+
+def told(stored: Stored) -> Answer:
+    """To a duplicate: the first result. What was refused or is dead is 200 as well, so that the sender stops."""
+    if stored.status == "success":
+        return Answer(200, result(stored.result), duplicate=True)
+    if stored.status in ("failed", "dead_letter"):
+        body = {"status": stored.status, "id": stored.seq}
+        return Answer(200, orjson.dumps(body | _members(stored.result)), duplicate=True)
+    return Answer(200, b'{"status":"accepted","id":%d}' % stored.seq, duplicate=True)
+
+
+def result(value: Any) -> bytes:
+    """What a handler returned, as the reply of an inline source."""
+    return orjson.dumps({"status": "ok"} | _members(value), default=str)
+
+
+def _members(value: Any) -> dict[str, Any]:
+    if value is None:
+        return {}
+    return dict(cast(Mapping[str, Any], value)) if isinstance(value, dict) else {"result": value}
+
+
+def refused(status: int, reason: str) -> Answer:
+    return Answer(status, orjson.dumps({"status": "rejected", "reason": reason}))
+
+
+def refusal(seq: int, reason: str, value: Any) -> bytes:
+    """The handler said that trying again cannot help: told once with a 4xx, from then on with a 200."""
+    return orjson.dumps({"status": "refused", "id": seq, "reason": reason} | _members(value), default=str)
+
+
+def failed(seq: int) -> Answer:
+    """The handler failed; the event is stored and will be tried again, here or by the sender."""
+    return Answer(500, b'{"status":"error","id":%d}' % seq)
+
+
+def unavailable(reason: str, retry_after_s: int = 2) -> Answer:
+    """Nothing was committed, or nobody knows: send it again."""
+    return Answer(503, orjson.dumps({"status": "unavailable", "reason": reason}), retry_after_s=retry_after_s)
+
+
+def replied(reply: Reply) -> Answer:
+    return Answer(reply.status, reply.body, reply.content_type.encode("latin-1"))

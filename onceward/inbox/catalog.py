@@ -1,0 +1,199 @@
+"""The sources this process knows, and the names of handlers that are alive: read from the database every few seconds.
+
+When the database is away the last known ones stay: a webhook is then refused for want of a commit, not as unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import asyncpg
+import structlog
+
+from onceward.db import BROKEN, Database, DatabaseError
+from onceward.inbox.environment import Declaration
+from onceward.inbox.handler import task_name
+from onceward.inbox.source import Secret, Source, build, unseal
+from onceward.providers.inbound import ConfigError
+from onceward.trust import SecretBox, find_organization
+from onceward.trust.errors import TrustError
+
+log = structlog.get_logger(__name__)
+
+LIST = "select * from onceward.sources where origin <> 'builtin'"
+ALIVE = "select distinct t from onceward.workers w, unnest(w.tasks) t where not w.stopping"
+ASKED_AGAIN_AFTER_S = 1.0
+
+DECLARE = """
+insert into onceward.sources as s
+    (webhook_id, organization_id, name, provider, mode, public_url, tolerance_s, ordering, rate_per_s, max_body_bytes,
+     retention_days, origin)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'environment')
+on conflict (name) do update
+   set organization_id = excluded.organization_id, provider = excluded.provider, mode = excluded.mode,
+       public_url = excluded.public_url, tolerance_s = excluded.tolerance_s, ordering = excluded.ordering,
+       rate_per_s = excluded.rate_per_s, max_body_bytes = excluded.max_body_bytes,
+       retention_days = excluded.retention_days, changed_at = clock_timestamp()
+ where s.origin = 'environment'
+returning webhook_id
+"""
+
+
+class Elsewhere(Exception):
+    """A source of the environment of another node, or of an earlier start: unknown here."""
+
+
+class Catalog:
+    """Sources by name. `get` is a lookup; `refresh` asks the database."""
+
+    def __init__(
+        self,
+        db: Database,
+        box: SecretBox | None,
+        *,
+        declared: Sequence[Declaration] = (),
+        own_tasks: Iterable[str] = (),
+    ) -> None:
+        self._db = db
+        self._box = box
+        self._declared = {each.name: each for each in declared}
+        self._sources: dict[str, Source] = {}
+        self._broken: dict[str, str] = {}
+        self._built: dict[str, tuple[Any, Source]] = {}
+        self._own = frozenset(own_tasks)
+        self._tasks = self._own
+        self._followers: dict[str, tuple[str, ...]] = {}
+        self._refreshed = float("-inf")
+        self._reading = asyncio.Lock()
+        self._note_followers()
+
+    def get(self, name: str) -> Source | None:
+        return self._sources.get(name)
+
+    def is_broken(self, name: str) -> bool:
+        """It exists, but is set up in a way that cannot work."""
+        return name in self._broken
+
+    def handles(self, source: Source, type: str) -> str | None:
+        """The name under which this process or a live worker handles the type; the source's own name comes first."""
+        own = task_name(source.name, type)
+        if own in self._tasks:
+            return own
+        shared = task_name(source.provider.name, type)
+        return shared if shared in self._tasks else None
+
+    def followers(self, task: str) -> tuple[str, ...]:
+        """Jobs that also want the events of this task."""
+        return self._followers.get(task, ())
+
+    @property
+    def paced(self) -> bool:
+        """Whether any source has a rate."""
+        return any(source.rate_per_s for source in self._sources.values())
+
+    def sources(self) -> list[Source]:
+        return list(self._sources.values())
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    async def declare(self) -> None:
+        """Write the environment's sources down, so that every node and the SQL interface know their ids."""
+        for each in self._declared.values():
+            async with self._db.acquire() as conn:
+                try:
+                    organization = None
+                    if each.organization is not None:
+                        organization = (await find_organization(conn, each.organization)).organization_id
+                except TrustError as error:
+                    raise ConfigError(f"source {each.name} of the environment: {error}") from None
+                v = each.values
+                kept = await conn.fetchval(
+                    DECLARE,
+                    each.webhook_id,
+                    organization,
+                    each.name,
+                    each.provider,
+                    v["mode"],
+                    v["public_url"],
+                    v["tolerance_s"],
+                    v["ordering"],
+                    v["rate_per_s"],
+                    v["max_body_bytes"],
+                    v["retention_days"],
+                )
+            if kept is None:
+                log.warning("source_shadowed", source=each.name, hint="a stored source of this name wins")
+
+    async def refresh(self) -> None:
+        """Read sources and live handlers; what did not change is not built again."""
+        # One at a time: an older answer must not replace a newer one.
+        async with self._reading:
+            async with self._db.acquire() as conn:
+                rows = await conn.fetch(LIST)
+                alive = await conn.fetch(ALIVE)
+            self._take(rows, alive)
+
+    def _take(self, rows: Sequence[Any], alive: Sequence[Any]) -> None:
+        self._refreshed = time.monotonic()
+        self._tasks = self._own | {row["t"] for row in alive}
+        self._note_followers()
+        sources: dict[str, Source] = {}
+        broken: dict[str, str] = {}
+        for row in rows:
+            name = row["name"]
+            try:
+                sources[name] = self._source(row)
+            except Elsewhere:
+                continue
+            except (ConfigError, TrustError) as error:
+                broken[name] = str(error)
+                if self._broken.get(name) != broken[name]:
+                    log.error("source_unusable", source=name, reason=str(error))
+        self._sources, self._broken = sources, broken
+
+    async def look_again(self, name: str) -> Source | None:
+        """Somebody asks for a source we do not know: it may be new. Asked of the database at most once a second."""
+        if time.monotonic() - self._refreshed > ASKED_AGAIN_AFTER_S:
+            try:
+                await self.refresh()
+            except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
+                log.warning("sources_not_read", error=type(error).__name__)
+        return self._sources.get(name)
+
+    def _source(self, row: Any) -> Source:
+        name = row["name"]
+        known = self._built.get(name)
+        secrets, hidden = self._secrets_of(row)
+        # A secret on its way out expires without its row changing.
+        live = tuple(each.value for each in secrets if each.until is None) + tuple(
+            each.value for each in secrets if each.until is not None and each.until.timestamp() > time.time()
+        )
+        version = (row["changed_at"], row["paused_at"], live)
+        if known is not None and known[0] == version:
+            return known[1]
+        source = build(row, secrets, hidden)
+        self._built[name] = (version, source)
+        return source
+
+    def _secrets_of(self, row: Mapping[str, Any]) -> tuple[Sequence[Secret], Mapping[str, Any]]:
+        if row["origin"] == "environment":
+            declared = self._declared.get(row["name"])
+            if declared is None:
+                raise Elsewhere
+            return declared.secrets, declared.hidden
+        if row["secrets"] is None:
+            return (), {}
+        if self._box is None:
+            raise ConfigError(f"source {row['name']} has sealed secrets, and this process has no ONCEWARD_SECRET_KEY")
+        return unseal(self._box, row["webhook_id"], row["secrets"])
+
+    def _note_followers(self) -> None:
+        found: dict[str, list[str]] = {}
+        for name in sorted(self._tasks):
+            head, mark, _ = name.partition("#")
+            if mark and "/" in head:
+                found.setdefault(head, []).append(name)
+        self._followers = {head: tuple(names) for head, names in found.items()}

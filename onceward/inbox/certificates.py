@@ -1,0 +1,29 @@
+"""Fetch the certificates that some senders sign with: through the guarded client, whole, and small."""
+
+from __future__ import annotations
+
+from onceward.http import GuardedClient
+from onceward.providers.inbound import Rejected
+
+MAX_BYTES = 64 * 1024
+TIMEOUT_S = 5.0
+
+
+class CertificateFetcher:
+    """`await fetch(url)`; the provider has checked the URL, the client checks the address."""
+
+    def __init__(self) -> None:
+        self._client: GuardedClient | None = None
+
+    async def __call__(self, url: str) -> bytes:
+        if self._client is None:
+            self._client = GuardedClient(timeout_s=TIMEOUT_S, max_response_bytes=MAX_BYTES, concurrency=8)
+        answer = await self._client.request("GET", url)
+        if not answer.ok or answer.truncated:
+            raise Rejected("certificate_unavailable", f"the certificate's host answered {answer.status}")
+        return answer.body
+
+    async def aclose(self) -> None:
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None

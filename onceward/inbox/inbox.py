@@ -1,0 +1,76 @@
+"""The inbox of one process: what receives, and the loops that keep it true. Put together by the runtime."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from onceward.db import Database
+from onceward.inbox import environment
+from onceward.inbox.catalog import Catalog
+from onceward.inbox.certificates import CertificateFetcher
+from onceward.inbox.handler import Handler
+from onceward.inbox.inline import Inline, Opener
+from onceward.inbox.receive import Receive, Receiver, Scope, Send
+from onceward.inbox.rejects import Rejects
+from onceward.inbox.store import Placer, Store
+from onceward.inbox.upkeep import Upkeep, UpkeepOptions
+from onceward.providers.inbound import Fetch
+from onceward.trust import SecretBox
+from onceward.work import Loop, Registry, Waker
+
+
+class Inbox:
+    """A component: `start`, `stop`, and an ASGI callable to mount at `/webhooks`."""
+
+    def __init__(
+        self,
+        db: Database,
+        registry: Registry,
+        handlers: Mapping[str, Handler],
+        waker: Waker,
+        *,
+        open_tx: Opener,
+        box: SecretBox | None = None,
+        environ: Mapping[str, str] | None = None,
+        public_url: str | None = None,
+        fetch: Fetch | None = None,
+        refresh_s: float = 2.0,
+        upkeep: UpkeepOptions | None = None,
+    ) -> None:
+        declared = environment.read(os.environ if environ is None else environ, public_url=public_url)
+        self.catalog = Catalog(db, box, declared=declared, own_tasks=registry.tasks)
+        self.rejects = Rejects(db)
+        self._certificates = CertificateFetcher()
+        store = Store(db, waker)
+        self.receiver = Receiver(
+            self.catalog,
+            Placer(self.catalog, dict(handlers)),
+            store,
+            Inline(db, store, open_tx),
+            self.rejects,
+            fetch=fetch or self._certificates,
+        )
+        self.upkeep = Upkeep(db, self.catalog, waker, options=upkeep)
+        self._loops = [
+            Loop("sources", self.catalog.refresh, every_s=refresh_s),
+            Loop("rejects", self.rejects.flush, every_s=1.0),
+        ]
+
+    async def start(self) -> None:
+        await self.catalog.declare()
+        await self.catalog.refresh()
+        for each in self._loops:
+            await each.start()
+        await self.upkeep.start()
+
+    async def stop(self) -> None:
+        await self.receiver.commits.close()
+        await self.upkeep.stop()
+        for each in self._loops:
+            await each.stop()
+        await self.rejects.flush()
+        await self._certificates.aclose()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.receiver(scope, receive, send)

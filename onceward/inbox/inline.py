@@ -1,0 +1,270 @@
+"""Handle an event inside the request that brought it: one transaction from the event's row to its result.
+
+insert event ──▶ savepoint ──▶ handler ──▶ mark ──▶ commit ──▶ 200 with the result
+     │                            └ fails: back to the savepoint, event left for the workers, commit ──▶ 500
+     └ sent before: a concurrent one waits on the unique key; then the first result, or its turn to be run
+
+Workers never see it half done, and a crash anywhere before the commit leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncpg
+import structlog
+
+from onceward.db import BROKEN, Connection, Database, OutcomeUnknown, Transaction, Unavailable
+from onceward.inbox import answers, metrics
+from onceward.inbox.answers import Answer
+from onceward.inbox.event import LOAD, StoredEvent, stored
+from onceward.inbox.handler import QUEUE, Handler, enqueue_followers
+from onceward.inbox.store import SQL, STANDING, Placed, Store, Stored, standing, time_uuids
+from onceward.work import Claimed, Permanent, Snooze, TimedOut, judge
+from onceward.work.claim import new_lease
+from onceward.work.gate import gate
+from onceward.work.settle import describe, final_statement, settle
+
+log = structlog.get_logger(__name__)
+
+RECEIVE_INLINE = (SQL / "receive_inline.sql").read_text(encoding="utf-8")
+TAKE = (SQL / "take.sql").read_text(encoding="utf-8")
+
+WAIT_S = 5.0
+BEGIN = f"begin; set local lock_timeout = '{int(WAIT_S * 1000)}'"
+SAVEPOINT = "set local lock_timeout = 0; savepoint handler"
+CHECK_NOW = "set constraints all immediate"
+"""What a commit would refuse is refused before it, while the event can still be kept."""
+NOBODY = 0
+"""The worker's number in `attempts` for what a request did."""
+
+Opener = Callable[[Connection, Claimed], Transaction]
+
+
+class Busy(Exception):
+    """Another request or a worker has the event right now."""
+
+
+class Inline:
+    """Runs handlers in requests; at most so many at once, the rest is told to come back."""
+
+    def __init__(self, db: Database, store: Store, open_tx: Opener, *, most_at_once: int = 200) -> None:
+        self._db = db
+        self._store = store
+        self._open_tx = open_tx
+        self._most_at_once = most_at_once
+        self._running = 0
+
+    async def receive(self, placed: Placed, payload: Any, handler: Handler) -> Answer:
+        """Store and handle; the answer is the result, the first result, or why there is none yet."""
+        if self._running >= self._most_at_once:
+            metrics.UNAVAILABLE.labels("overloaded").inc()
+            return answers.unavailable("overloaded")
+        self._running += 1
+        try:
+            return await self._receive(placed, payload, handler)
+        except OutcomeUnknown:
+            metrics.UNAVAILABLE.labels("outcome_unknown").inc()
+            return answers.unavailable("outcome unknown")
+        except (*BROKEN, Unavailable) as error:
+            log.warning("inline_unavailable", source=placed.source.name, error=type(error).__name__)
+            metrics.UNAVAILABLE.labels("database").inc()
+            return answers.unavailable("database")
+        finally:
+            self._running -= 1
+
+    async def _receive(self, placed: Placed, payload: Any, handler: Handler) -> Answer:
+        if placed.ordered:
+            # Its turn is decided by its lane, so it must be in it first.
+            [[found]] = await self._store.flush_one(placed)
+            return await self._wait_for_turn(found.seq, handler) if found.new else await self._again(found, handler)
+        try:
+            async with self._db.acquire() as conn:
+                return await self._insert_and_run(conn, placed, payload, handler)
+        except asyncpg.LockNotAvailableError:
+            return answers.unavailable("still running", 5)
+        except Known as known:
+            return await self._again(known.stored, handler)
+
+    async def _insert_and_run(self, conn: Connection, placed: Placed, payload: Any, handler: Handler) -> Answer:
+        lease = new_lease()
+        [id] = time_uuids(1)
+        source = placed.source
+        try:
+            await conn.execute(BEGIN)
+            row = await conn.fetchrow(
+                RECEIVE_INLINE,
+                id,
+                source.webhook_id,
+                placed.event_id,
+                source.organization,
+                source.provider.name,
+                placed.type,
+                placed.payload,
+                placed.raw,
+                placed.headers,
+                placed.signature,
+                placed.task,
+                QUEUE,
+                lease,
+            )
+            gate("inline-inserted")
+            if row is None:
+                found = await conn.fetchrow(STANDING, [source.webhook_id], [placed.event_id])
+                await conn.execute("rollback")
+                if found is None:
+                    raise Unavailable("the event was deleted while it was looked at")
+                raise Known(standing(found))
+            event = StoredEvent(
+                row["seq"],
+                id,
+                source.webhook_id,
+                placed.event_id,
+                source.provider.name,
+                placed.type,
+                payload,
+                {},
+                source.organization,
+                row["received_at"],
+                source.name,
+            )
+            work = Claimed(
+                event.seq, "event", placed.task, source.organization, 0, 0, None, None, None, None, None, None, lease
+            )
+            work.body = event
+            return await self._run(conn, work, handler, placed.followers)
+        except BaseException:
+            await _abandon(conn)
+            raise
+
+    async def _run(self, conn: Connection, work: Claimed, handler: Handler, followers: tuple[str, ...]) -> Answer:
+        """In the open transaction that holds the work: handler, mark, commit. Whatever fails, the event is kept."""
+        work.started_at = datetime.now(UTC)
+        work.db = self._db
+        if followers:
+            await enqueue_followers(Transaction(conn, organization=work.organization), followers, work.id)
+        tx = self._open_tx(conn, work)
+        await tx.join(SAVEPOINT)
+        try:
+            async with asyncio.timeout(handler.task.timeout_s):
+                value = await handler.task.run(work, tx)
+            gate("inline-before-commit")
+            await tx.commit(f"{CHECK_NOW}; {final_statement(work, NOBODY, value)}")
+            gate("inline-after-commit")
+            return Answer(200, answers.result(value))
+        except OutcomeUnknown:
+            raise
+        except TimeoutError:
+            failure: Exception = TimedOut(f"{work.task} ran longer than its time limit")
+        except Exception as error:
+            failure = error
+        if conn.is_closed() or not conn.is_in_transaction():
+            raise Unavailable(f"the transaction is gone: {type(failure).__name__}") from failure
+        await conn.execute("rollback to savepoint handler; reset role")
+        outcome = judge(handler.task, work, failure)
+        await settle(conn, work, NOBODY, outcome, critical=handler.task.critical)
+        gate("inline-failed")
+        try:
+            await conn.execute("commit")
+        except BROKEN as error:
+            raise OutcomeUnknown("the connection was lost during COMMIT") from error
+        return _answer_to(failure, work)
+
+    # -- what was sent before ----------------------------------------------------------------------------------------
+
+    async def _again(self, found: Stored, handler: Handler) -> Answer:
+        """The first result; if it has none and nobody is at it, this request makes it."""
+        if found.status in ("success", "failed", "dead_letter"):
+            return answers.told(found)
+        if found.running:
+            return await self._wait(found.seq)
+        return await self._wait_for_turn(found.seq, handler)
+
+    async def _wait_for_turn(self, seq: int, handler: Handler) -> Answer:
+        try:
+            async with self._db.acquire() as conn:
+                return await self._take_and_run(conn, seq, handler)
+        except (Busy, asyncpg.LockNotAvailableError, asyncpg.UniqueViolationError):
+            return await self._wait(seq)
+
+    async def _take_and_run(self, conn: Connection, seq: int, handler: Handler) -> Answer:
+        lease = new_lease()
+        try:
+            await conn.execute(BEGIN)
+            row = await conn.fetchrow(TAKE, seq, lease, QUEUE)
+            if row is None:
+                raise Busy
+            [event] = await conn.fetch(LOAD, [seq])
+            work = Claimed(
+                seq,
+                "event",
+                row["task"],
+                row["organization_id"],
+                row["attempts"],
+                row["crashes"],
+                row["max_attempts"],
+                None,
+                row["lane"],
+                None,
+                None,
+                None,
+                lease,
+            )
+            work.body = stored(event)
+            return await self._run(conn, work, handler, ())
+        except BaseException:
+            await _abandon(conn)
+            raise
+
+    async def _wait(self, seq: int) -> Answer:
+        """Somebody is at it: wait for the result for a while, then tell the sender to come back."""
+        deadline = time.monotonic() + WAIT_S
+        pause_s = 0.02
+        while time.monotonic() < deadline:
+            row = await self._db.fetchrow(
+                "select seq, status, result, false as running from onceward.webhook_events where seq = $1", seq
+            )
+            if row is not None and row["status"] in ("success", "failed", "dead_letter"):
+                return answers.told(standing(row))
+            await asyncio.sleep(pause_s)
+            pause_s = min(0.25, pause_s * 1.5)
+        return answers.unavailable("still running", 5)
+
+
+class Known(Exception):
+    """The event was stored before."""
+
+    def __init__(self, stored: Stored) -> None:
+        super().__init__(stored.seq)
+        self.stored = stored
+
+
+async def _abandon(conn: Connection) -> None:
+    """Leave no open transaction behind; a broken connection has none."""
+    if not conn.is_closed() and conn.is_in_transaction():
+        try:
+            await asyncio.shield(conn.execute("rollback"))
+        except BROKEN:
+            conn.terminate()
+
+
+def _answer_to(failure: Exception, work: Claimed) -> Answer:
+    log.warning("inline_failed", id=work.id, task=work.task, error=type(failure).__name__, at=_where(failure))
+    match failure:
+        case Permanent():
+            status = failure.status if failure.status is not None and 400 <= failure.status < 500 else 400
+            reason = "payload_invalid" if type(failure) is not Permanent else "refused"
+            return Answer(status, answers.refusal(work.id, reason, failure.result))
+        case Snooze():
+            return Answer(200, answers.ACCEPTED)
+        case _:
+            return answers.failed(work.id)
+
+
+def _where(failure: Exception) -> str | None:
+    frames: list[str] = describe(failure)["stack"]
+    return frames[-1] if frames else None

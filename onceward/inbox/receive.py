@@ -1,0 +1,351 @@
+"""The front door: a bare ASGI callable under `/webhooks`. Verify, parse, commit, answer; nothing is answered 2xx before.
+
+POST /webhooks/{source}              as the source says: `ack`, `inline` or `external`
+POST /webhooks/payments/{provider}   the source `payments-{provider}`, or `{provider}`: always inline, 400 for 401
+GET  /webhooks/{source}              a provider's challenge
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import asyncpg
+import orjson
+import structlog
+
+from onceward.db import BROKEN, DatabaseError, OutcomeUnknown
+from onceward.inbox import answers, metrics
+from onceward.inbox.answers import Answer
+from onceward.inbox.catalog import Catalog
+from onceward.inbox.inline import Inline
+from onceward.inbox.rejects import Rejects
+from onceward.inbox.source import Source
+from onceward.inbox.store import Batch, Placer, Store, Stored, batch
+from onceward.providers.inbound import Fetch, ReceivedItem, Rejected, Request
+from onceward.providers.payload import body_key
+from onceward.work import GroupCommit, Overloaded
+
+log = structlog.get_logger(__name__)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+PREFIX = "/webhooks/"
+PAYMENTS = "payments/"
+BODY_WITHIN_S = 30.0
+MOST_ITEMS = 10_000
+
+KEPT_HEADERS = frozenset(
+    {
+        "content-type",
+        "user-agent",
+        "webhook-id",
+        "webhook-timestamp",
+        "svix-id",
+        "svix-timestamp",
+        "x-cal-webhook-version",
+        "x-github-delivery",
+        "x-github-event",
+        "x-github-hook-id",
+        "x-slack-request-timestamp",
+        "x-slack-retry-num",
+        "x-slack-retry-reason",
+        "x-webhook-timestamp",
+        "paypal-auth-algo",
+        "paypal-transmission-id",
+        "paypal-transmission-time",
+        "i-twilio-idempotency-token",
+        "x-request-id",
+        "traceparent",
+    }
+)
+"""Headers that are stored with an event. All others may hold credentials or addresses of people."""
+
+
+class TooLarge(Exception):
+    """The body is larger than the source allows."""
+
+
+class TooSlow(Exception):
+    """The body did not arrive in time."""
+
+
+class Gone(Exception):
+    """The client went away before its body was complete."""
+
+
+async def no_fetch(url: str) -> bytes:
+    """For a receiver that was given no way to fetch certificates."""
+    raise Rejected("certificate_unavailable", f"nothing may be fetched here, so {url[:100]!r} cannot be checked")
+
+
+class Receiver:
+    """Answers requests below `/webhooks`."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        placer: Placer,
+        store: Store,
+        inline: Inline,
+        rejects: Rejects,
+        *,
+        fetch: Fetch = no_fetch,
+        clock: Callable[[], float] = time.time,
+        most_waiting: int = 10_000,
+        body_within_s: float = BODY_WITHIN_S,
+    ) -> None:
+        self._catalog = catalog
+        self._placer = placer
+        self._store = store
+        self._inline = inline
+        self._rejects = rejects
+        self._fetch = fetch
+        self._clock = clock
+        self._body_within_s = body_within_s
+        self.commits: GroupCommit[Batch, list[Stored]] = GroupCommit(store.flush, most_waiting=most_waiting)
+        self._counts: dict[str, tuple[Any, Any, Any]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await receive()
+            await send({"type": "websocket.close", "code": 4404, "reason": "webhooks are sent by POST"})
+            return
+        try:
+            answer = await self._answer(scope, receive)
+        except Gone:
+            return
+        except Exception:
+            log.exception("receive_failed", path=scope["path"][:100])
+            answer = Answer(500, b'{"status":"error"}')
+        await _respond(send, answer)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        name: str = scope["path"][len(PREFIX) :]
+        payments = name.startswith(PAYMENTS)
+        source = self._find(name) or await self._find_again(name)
+        if source is None:
+            broken = self._catalog.is_broken(name)
+            return self._turn_away(
+                scope, None, name, "misconfigured" if broken else "unknown_source", 503 if broken else 404, 0
+            )
+        method: str = scope["method"]
+        if method not in ("POST", "GET"):
+            return self._turn_away(scope, source, source.name, "bad_method", 405, 0)
+        size = 0
+        try:
+            body = b"" if method == "GET" else await self._body(scope, receive, source.max_body_bytes)
+            began = time.perf_counter()
+            size = len(body)
+            request = _request(scope, body)
+            if method == "GET":
+                return self._challenge(source, request)
+            answer = await self._receive(source, request, payments=payments)
+            self._count_of(source)[2].observe(time.perf_counter() - began)
+            return answer
+        except Rejected as rejected:
+            status = _status(source, rejected, payments=payments)
+            return self._turn_away(scope, source, source.name, rejected.reason, status, size)
+        except TooLarge:
+            return self._turn_away(scope, source, source.name, "too_large", 413, source.max_body_bytes + 1)
+        except TooSlow:
+            return self._turn_away(scope, source, source.name, "too_slow", 408, 0)
+
+    def _find(self, name: str) -> Source | None:
+        if name.startswith(PAYMENTS):
+            provider = name[len(PAYMENTS) :]
+            return self._catalog.get(f"payments-{provider}") or self._catalog.get(provider)
+        return self._catalog.get(name)
+
+    async def _find_again(self, name: str) -> Source | None:
+        await self._catalog.look_again(name)
+        return self._find(name)
+
+    def _turn_away(self, scope: Scope, source: Source | None, name: str, reason: str, status: int, size: int) -> Answer:
+        client = scope.get("client")
+        shown = name[:80] if name.isprintable() and name.isascii() else "?"
+        self._rejects.note(source, shown, reason, status, client[0] if client else None, size)
+        answer = answers.refused(status, reason)
+        return answers.unavailable(reason, 30) if status == 503 else answer
+
+    # -- the request -------------------------------------------------------------------------------------------------
+
+    async def _body(self, scope: Scope, receive: Receive, most: int) -> bytes:
+        for name, value in scope["headers"]:
+            if name == b"content-length" and value.isdigit() and (len(value) > 10 or int(value) > most):
+                raise TooLarge
+        message = await self._in_time(receive)
+        if message["type"] == "http.disconnect":
+            raise Gone
+        body: bytes = message.get("body", b"")
+        if not message.get("more_body", False):
+            if len(body) > most:
+                raise TooLarge
+            return body
+        return await self._rest(receive, body, most)
+
+    async def _rest(self, receive: Receive, first: bytes, most: int) -> bytes:
+        """A body in pieces: bounded in bytes and in time, and nobody else waits for it."""
+        pieces = [first]
+        size = len(first)
+        deadline = time.monotonic() + self._body_within_s
+        while True:
+            if size > most:
+                raise TooLarge
+            message = await self._in_time(receive, deadline)
+            if message["type"] == "http.disconnect":
+                raise Gone
+            piece: bytes = message.get("body", b"")
+            size += len(piece)
+            pieces.append(piece)
+            if not message.get("more_body", False):
+                if size > most:
+                    raise TooLarge
+                return b"".join(pieces)
+
+    async def _in_time(self, receive: Receive, deadline: float | None = None) -> MutableMapping[str, Any]:
+        left_s = self._body_within_s if deadline is None else deadline - time.monotonic()
+        try:
+            async with asyncio.timeout(max(0.0, left_s)):
+                return await receive()
+        except TimeoutError:
+            raise TooSlow from None
+
+    def _challenge(self, source: Source, request: Request) -> Answer:
+        reply = source.provider.challenge(source.config, request)
+        if reply is None:
+            return answers.refused(405, "bad_method")
+        return answers.replied(reply)
+
+    # -- the events --------------------------------------------------------------------------------------------------
+
+    async def _receive(self, source: Source, request: Request, *, payments: bool) -> Answer:
+        provider, config = source.provider, source.config
+        if provider.fetches:
+            await provider.prepare(config, request, self._fetch)
+        provider.verify(config, request, self._clock())
+        reply = provider.challenge(config, request)
+        if reply is not None:
+            return answers.replied(reply)
+        items = provider.parse(config, request)
+        if not items:
+            # Authentic, and nothing we know how to split: kept as it is, so that a 2xx always has a row.
+            items = [ReceivedItem(body_key(request.body), "empty", _whole(request.body))]
+        if len(items) > MOST_ITEMS:
+            raise Rejected("bad_body", f"the body holds {len(items)} events, at most {MOST_ITEMS}")
+        signature = _signature(source, request)
+        headers = _kept(request.headers)
+        inline = (source.mode == "inline" or (payments and config.retries)) and not source.paused
+        if inline and (answer := await self._run_inline(source, items, request.body, signature, headers)) is not None:
+            return answer
+        return await self._store_all(source, batch(self._placer, source, items, request.body, signature, headers))
+
+    async def _store_all(self, source: Source, events: Batch) -> Answer:
+        try:
+            stored = await self.commits.submit(events)
+        except Overloaded:
+            metrics.UNAVAILABLE.labels("overloaded").inc()
+            return answers.unavailable("overloaded")
+        except OutcomeUnknown:
+            metrics.UNAVAILABLE.labels("outcome_unknown").inc()
+            return answers.unavailable("outcome unknown")
+        except (*BROKEN, DatabaseError) as error:
+            log.warning("receive_unavailable", source=source.name, error=type(error).__name__)
+            metrics.UNAVAILABLE.labels("database").inc()
+            return answers.unavailable("database")
+        except asyncpg.PostgresError as error:
+            log.error("event_not_stored", source=source.name, error=type(error).__name__, sqlstate=error.sqlstate)
+            metrics.UNAVAILABLE.labels("refused").inc()
+            return answers.unavailable("not stored", 30)
+        self._count(source, stored)
+        return answers.accepted(stored, source.provider.name)
+
+    async def _run_inline(
+        self, source: Source, items: list[ReceivedItem], raw: bytes, signature: str | None, headers: str
+    ) -> Answer | None:
+        """Each event in a transaction of its own; the first that fails is the answer. None: not possible here."""
+        handlers = [self._placer.handler(source, item.type) for item in items]
+        answer: Answer | None = None
+        for item, handler in zip(items, handlers, strict=True):
+            if handler is None or not handler.task.transactional or item.unstorable:
+                return None
+        for item, handler in zip(items, handlers, strict=True):
+            assert handler is not None
+            placed = self._placer.place(source, item, raw, signature, headers)
+            answer = await self._inline.receive(placed, item.payload, handler)
+            self._count_of(source)[1 if answer.duplicate else 0].inc()
+            if answer.status >= 300:
+                break
+        return answer
+
+    # -- counting ----------------------------------------------------------------------------------------------------
+
+    def _count(self, source: Source, stored: list[Stored]) -> None:
+        new, duplicate, _ = self._count_of(source)
+        for each in stored:
+            (new if each.new else duplicate).inc()
+
+    def _count_of(self, source: Source) -> tuple[Any, Any, Any]:
+        found = self._counts.get(source.name)
+        if found is None:
+            id, provider = str(source.webhook_id), source.provider.name
+            found = self._counts[source.name] = (
+                metrics.RECEIVED.labels(id, provider, "stored"),
+                metrics.RECEIVED.labels(id, provider, "duplicate"),
+                metrics.RECEIVE_SECONDS.labels(provider, source.mode),
+            )
+        return found
+
+
+def _request(scope: Scope, body: bytes) -> Request:
+    raw: list[tuple[bytes, bytes]] = scope["headers"]
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw}
+    if len(headers) != len(raw):
+        headers = {}
+        for name, value in raw:
+            key, text = name.decode("latin-1"), value.decode("latin-1")
+            headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    return Request(scope["method"], path.decode("latin-1"), scope["query_string"].decode("latin-1"), headers, body)
+
+
+def _status(source: Source, rejected: Rejected, *, payments: bool) -> int:
+    if rejected.status != 401:
+        return rejected.status
+    return 400 if payments else source.provider.bad_signature_status
+
+
+def _signature(source: Source, request: Request) -> str | None:
+    for name in source.signature_headers:
+        value = request.headers.get(name)
+        if value is not None:
+            return value[:4096] if value.isascii() and value.isprintable() else None
+    return None
+
+
+def _kept(headers: Any) -> str:
+    kept = {name: value[:1024] for name, value in headers.items() if name in KEPT_HEADERS and value.isprintable()}
+    return orjson.dumps(kept).decode()
+
+
+def _whole(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+
+
+async def _respond(send: Send, answer: Answer) -> None:
+    headers = [(b"content-type", answer.content_type), (b"content-length", b"%d" % len(answer.body))]
+    if answer.retry_after_s is not None:
+        headers.append((b"retry-after", b"%d" % answer.retry_after_s))
+    if answer.duplicate:
+        headers.append((b"onceward-duplicate", b"true"))
+    if answer.status in (408, 413):
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})

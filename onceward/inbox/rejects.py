@@ -1,0 +1,90 @@
+"""What was turned away: all of it counted, some of it kept where an operator can look. Never a body, never a secret."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import asyncpg
+import structlog
+
+from onceward.db import BROKEN, Database, DatabaseError
+from onceward.inbox import metrics
+from onceward.inbox.source import Source
+
+log = structlog.get_logger(__name__)
+
+KEEP = """
+insert into onceward.webhook_rejects (slot, organization_id, source, provider, reason, status, ip, bytes, more)
+select nextval('onceward.webhook_reject_slots'), r.organization_id, r.source, r.provider, r.reason, r.status, r.ip, r.bytes,
+       r.more
+  from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::int[], $6::text[], $7::int[], $8::int[])
+       as r (organization_id, source, provider, reason, status, ip, bytes, more)
+on conflict (slot) do update
+   set organization_id = excluded.organization_id, at = excluded.at, source = excluded.source, provider = excluded.provider,
+       reason = excluded.reason, status = excluded.status, ip = excluded.ip, bytes = excluded.bytes, more = excluded.more
+"""
+
+MOST_WAITING = 200
+PER_SECOND = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """One request that was turned away."""
+
+    source: Source | None
+    name: str
+    reason: str
+    status: int
+    ip: str | None
+    bytes: int
+    more: int = 0
+
+
+class Rejects:
+    """Counts every one; keeps and logs at most a few per second of each kind."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._waiting: list[Reject] = []
+        self._second = 0
+        self._seen: dict[tuple[str, str], int] = {}
+        self._left_out: dict[tuple[str, str], int] = {}
+
+    def note(self, source: Source | None, name: str, reason: str, status: int, ip: str | None, size: int) -> None:
+        known = "" if source is None else source.name
+        provider = "" if source is None else source.provider.name
+        metrics.REJECTED.labels(known, provider, reason).inc()
+        kind = (known, reason)
+        now = int(time.monotonic())
+        if now != self._second:
+            self._second = now
+            self._seen.clear()
+        seen = self._seen[kind] = self._seen.get(kind, 0) + 1
+        if seen > PER_SECOND or len(self._waiting) >= MOST_WAITING:
+            self._left_out[kind] = self._left_out.get(kind, 0) + 1
+            return
+        more = self._left_out.pop(kind, 0)
+        self._waiting.append(Reject(source, name, reason, status, ip, size, more))
+        log.warning("webhook_rejected", source=name, reason=reason, status=status, ip=ip, bytes=size, more=more)
+
+    async def flush(self) -> None:
+        """Write the samples down. Those that cannot be written now are not worth keeping."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        try:
+            await self._db.execute(
+                KEEP,
+                [None if each.source is None else each.source.organization for each in waiting],
+                [each.name for each in waiting],
+                [None if each.source is None else each.source.provider.name for each in waiting],
+                [each.reason for each in waiting],
+                [each.status for each in waiting],
+                [each.ip for each in waiting],
+                [each.bytes for each in waiting],
+                [each.more for each in waiting],
+            )
+        except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
+            log.warning("rejects_not_kept", count=len(waiting), error=type(error).__name__)

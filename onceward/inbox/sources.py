@@ -1,0 +1,232 @@
+"""Sources that are kept in the database: add, list, rotate, pause, resume. Every change is audited in its transaction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+
+from onceward.db import Connection, Transaction
+from onceward.inbox.handler import EXTERNAL_QUEUE, PAUSED_QUEUE, QUEUE, UNHANDLED_QUEUE
+from onceward.inbox.source import Mode, Secret, build, seal, unseal
+from onceward.providers.inbound import ConfigError
+from onceward.trust import Identity, NotFound, SecretBox, record
+
+NAME = re.compile(r"^[a-z0-9][a-z0-9_-]{0,62}$")
+RESERVED = frozenset({"payments", "sql"})
+OVERLAP = timedelta(hours=24)
+
+INSERT = """
+insert into onceward.sources
+    (webhook_id, organization_id, name, provider, mode, secrets, options, public_url, tolerance_s, ordering, rate_per_s,
+     max_body_bytes, retention_days)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+"""
+
+LIST = """
+select s.webhook_id, s.name, s.provider, s.mode, s.organization_id, s.public_url, s.ordering, s.rate_per_s, s.max_body_bytes,
+       s.retention_days, s.origin, s.paused_at, s.created_at
+  from onceward.sources s
+ where $1::uuid is null or s.organization_id = $1
+ order by s.name
+"""
+
+PARK = """
+update onceward.work w
+   set queue = $3
+  from onceward.webhook_events e
+ where w.kind = 'event' and w.queue = any($2::text[]) and w.lease is null and e.seq = w.id and e.webhook_id = $1
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSource:
+    """What a source is made from; checked as a whole before anything is written."""
+
+    name: str
+    provider: str
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    organization: UUID | None = None
+    mode: Mode = "ack"
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    public_url: str | None = None
+    tolerance_s: int = 300
+    ordering: bool = False
+    rate_per_s: float | None = None
+    max_body_bytes: int = 1 << 20
+    retention_days: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A source as it is shown: no secrets, no options."""
+
+    webhook_id: UUID
+    name: str
+    provider: str
+    mode: str
+    organization_id: UUID | None
+    public_url: str | None
+    ordering: bool
+    rate_per_s: float | None
+    max_body_bytes: int
+    retention_days: int | None
+    origin: str
+    paused_at: datetime | None
+    created_at: datetime
+
+
+async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | Identity) -> Listed:
+    """A new source. ConfigError says what could not work; `tx` must run as the engine."""
+    if not NAME.match(new.name) or new.name in RESERVED:
+        raise ConfigError(
+            f"name {new.name!r} must be 1-63 of a-z, 0-9, - and _, and none of {', '.join(sorted(RESERVED))}"
+        )
+    if new.rate_per_s is not None and (new.mode != "ack" or new.rate_per_s <= 0):
+        raise ConfigError(f"rate_per_s is {new.rate_per_s} with mode {new.mode}: it must be above 0, and the mode ack")
+    webhook_id = uuid4()
+    values = {**asdict(new), "webhook_id": webhook_id, "organization_id": new.organization, "paused_at": None}
+    secrets = [Secret(each) for each in new.secrets]
+    build(values, secrets, {})
+    sealed, options = seal(box, webhook_id, secrets, new.options)
+    try:
+        await tx.execute(
+            INSERT,
+            webhook_id,
+            new.organization,
+            new.name,
+            new.provider,
+            new.mode,
+            sealed,
+            options,
+            new.public_url,
+            new.tolerance_s,
+            new.ordering,
+            new.rate_per_s,
+            new.max_body_bytes,
+            new.retention_days,
+        )
+    except asyncpg.UniqueViolationError:
+        raise ConfigError(
+            f"there is already a source {new.name!r}: rotate its secret, or choose another name"
+        ) from None
+    if new.rate_per_s is not None:
+        await _pace(tx, webhook_id, new.rate_per_s)
+    await record(
+        tx,
+        "source.created",
+        entity_type="source",
+        entity_id=webhook_id,
+        changes={"name": new.name, "provider": new.provider, "mode": new.mode},
+        actor=actor,
+        organization=new.organization,
+    )
+    return await find(tx, new.name)
+
+
+async def find(conn: Connection | Transaction, name: str) -> Listed:
+    for each in await list_sources(conn):
+        if name in (each.name, str(each.webhook_id)):
+            return each
+    raise NotFound(f"there is no source {name!r}")
+
+
+async def list_sources(conn: Connection | Transaction, *, organization: UUID | None = None) -> list[Listed]:
+    """By name; `organization` for that one's only."""
+    return [Listed(**dict(row)) for row in await conn.fetch(LIST, organization)]
+
+
+async def rotate(
+    tx: Transaction,
+    box: SecretBox,
+    name: str,
+    secret: str,
+    *,
+    overlap: timedelta = OVERLAP,
+    actor: str | Identity,
+) -> Sequence[Secret]:
+    """Add a secret; those before it are believed for `overlap` more. `tx` must run as the engine."""
+    row = await tx.fetchrow("select * from onceward.sources where name = $1 for update", name)
+    if row is None:
+        raise NotFound(f"there is no source {name!r}")
+    if row["origin"] != "stored":
+        raise ConfigError(f"source {name!r} comes from the {row['origin']}: set its secret there")
+    now = datetime.now(UTC)
+    kept, hidden = unseal(box, row["webhook_id"], row["secrets"])
+    ends = now + overlap
+    old = [
+        replace(each, until=ends if each.until is None else min(each.until, ends)) for each in kept if each.live(now)
+    ]
+    secrets = [Secret(secret), *(each for each in old if each.live(now))]
+    build(dict(row), secrets, hidden)
+    sealed, _ = seal(box, row["webhook_id"], secrets, hidden)
+    await tx.execute(
+        "update onceward.sources set secrets = $2, changed_at = clock_timestamp() where webhook_id = $1",
+        row["webhook_id"],
+        sealed,
+    )
+    await record(
+        tx,
+        "source.rotated",
+        entity_type="source",
+        entity_id=row["webhook_id"],
+        changes={"live_secrets": len(secrets), "overlap_s": overlap.total_seconds()},
+        actor=actor,
+        organization=row["organization_id"],
+    )
+    return secrets
+
+
+async def pause(tx: Transaction, name: str, *, actor: str | Identity) -> Listed:
+    """Go on receiving, handle nothing: what waits and what arrives is parked. `tx` must run as the engine."""
+    who = actor if isinstance(actor, str) else actor.actor
+    return await _set_paused(tx, name, who, actor, paused=True)
+
+
+async def resume(tx: Transaction, name: str, *, actor: str | Identity) -> Listed:
+    """Handle what was parked, in the order it arrived."""
+    return await _set_paused(tx, name, None, actor, paused=False)
+
+
+async def _set_paused(tx: Transaction, name: str, who: str | None, actor: str | Identity, *, paused: bool) -> Listed:
+    source = await find(tx, name)
+    await tx.execute(
+        "update onceward.sources set paused_by = $2, changed_at = clock_timestamp(),"
+        " paused_at = case when $2::text is not null then coalesce(paused_at, onceward.now()) end where webhook_id = $1",
+        source.webhook_id,
+        who,
+    )
+    await park(tx, source.webhook_id, source.mode, paused=paused)
+    await record(
+        tx,
+        "source.paused" if paused else "source.resumed",
+        entity_type="source",
+        entity_id=source.webhook_id,
+        actor=actor,
+        organization=source.organization_id,
+    )
+    return await find(tx, name)
+
+
+async def park(conn: Connection | Transaction, webhook_id: UUID, mode: str, *, paused: bool) -> None:
+    """Move what waits into the queue that nobody takes from, or out of it again."""
+    if paused:
+        await conn.execute(PARK, webhook_id, [QUEUE, UNHANDLED_QUEUE, EXTERNAL_QUEUE], PAUSED_QUEUE)
+    else:
+        # By way of `unhandled`: there it is decided, within a moment, whether anybody knows the type.
+        await conn.execute(PARK, webhook_id, [PAUSED_QUEUE], EXTERNAL_QUEUE if mode == "external" else UNHANDLED_QUEUE)
+
+
+async def _pace(tx: Transaction, webhook_id: UUID, rate_per_s: float) -> None:
+    await tx.execute(
+        "insert into onceward.lanes (queue, lane, rate_per_s) values ($1, $2, $3)"
+        " on conflict (queue, lane) do update set rate_per_s = excluded.rate_per_s",
+        QUEUE,
+        f"source:{webhook_id}",
+        rate_per_s,
+    )

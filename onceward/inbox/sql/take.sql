@@ -1,0 +1,9 @@
+-- Take one waiting event for a request that wants its result now. Not if it is held, parked, dead, or behind another in its lane.
+update onceward.work w
+   set lease = $2, claimed_at = clock_timestamp(), slot = case when w.ordered then 1 end
+ where w.id = $1 and w.kind = 'event' and w.queue = $3 and w.lease is null and w.dead_reason is null and w.crashes = 0
+   and (w.lane is null or (w.ordered and not exists (
+           select from onceward.work b
+            where b.queue = w.queue and b.lane = w.lane and b.dead_reason is null and b.id <> w.id
+              and (b.id < w.id or b.lease is not null))))
+returning w.task, w.organization_id, w.attempts::int, w.crashes::int, w.max_attempts::int, w.lane

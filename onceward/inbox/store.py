@@ -1,0 +1,286 @@
+"""Commit events: those that arrive together share a commit, each is answered after it.
+
+A row that PostgreSQL refuses is found by bisection and fails alone; if it was its payload that could not be held, the
+event is kept as raw bytes and is a dead letter from the start.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import orjson
+
+from onceward.db import Connection, Database
+from onceward.inbox.catalog import Catalog
+from onceward.inbox.handler import (
+    EXTERNAL_QUEUE,
+    PAUSED_QUEUE,
+    QUEUE,
+    UNHANDLED_QUEUE,
+    Handler,
+    followers,
+    task_name,
+)
+from onceward.inbox.source import Source
+from onceward.providers.inbound import ReceivedItem
+from onceward.work import Item, Waker, insert
+
+SQL = Path(__file__).parent / "sql"
+RECEIVE = (SQL / "receive.sql").read_text(encoding="utf-8")
+STANDING = (SQL / "standing.sql").read_text(encoding="utf-8")
+BURY = "select onceward.bury_events($1, 'payload_invalid', 'the body is JSON that the database cannot hold')"
+
+FLUSH_TIMEOUT_S = 10.0
+MOST_RAW_BYTES = 4 << 20
+UNHOLDABLE = ("22", "54")
+"""Classes of errors that a value causes: out of range, not representable, too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """One event, with where its work goes."""
+
+    source: Source
+    event_id: str
+    type: str
+    payload: str | None
+    raw: bytes | None
+    signature: str | None
+    headers: str
+    task: str
+    queue: str
+    lane: str | None
+    ordered: bool
+    followers: tuple[str, ...]
+    unstorable: bool
+
+    @property
+    def key(self) -> tuple[bytes, str]:
+        return self.source.webhook_id.bytes, self.event_id
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """How an event stands after the commit. `new` is false for one that was sent before."""
+
+    seq: int
+    new: bool
+    status: str = "pending"
+    result: Any = None
+    running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The events of one request. All of them are committed, or the request fails as a whole."""
+
+    placed: tuple[Placed, ...]
+
+
+class Placer:
+    """Decides where an event's work goes: which queue, which lane, under which name."""
+
+    def __init__(self, catalog: Catalog, handlers: dict[str, Handler]) -> None:
+        self._catalog = catalog
+        self._handlers = handlers
+
+    def place(
+        self, source: Source, item: ReceivedItem, raw: bytes | None, signature: str | None, headers: str
+    ) -> Placed:
+        known = self._catalog.handles(source, item.type)
+        task = known or task_name(source.provider.name, item.type)
+        lane, ordered = self._lane(source, item, task)
+        if source.paused:
+            queue = PAUSED_QUEUE
+        elif source.mode == "external":
+            queue, lane, ordered = EXTERNAL_QUEUE, str(source.webhook_id), False
+        else:
+            queue = QUEUE if known is not None else UNHANDLED_QUEUE
+        return Placed(
+            source,
+            item.event_id,
+            item.type,
+            None if item.unstorable else orjson.dumps(item.payload).decode(),
+            raw,
+            signature,
+            headers,
+            task,
+            queue,
+            lane,
+            ordered,
+            () if known is None else self._catalog.followers(known),
+            item.unstorable,
+        )
+
+    def handler(self, source: Source, type: str) -> Handler | None:
+        """The handler in this process, if it has one."""
+        return self._handlers.get(self._catalog.handles(source, type) or "")
+
+    def _lane(self, source: Source, item: ReceivedItem, task: str) -> tuple[str | None, bool]:
+        handler = self._handlers.get(task)
+        subject = handler.lane_key(item.payload, item.ordering) if handler is not None else None
+        if subject is None and source.ordering:
+            subject = item.ordering
+        if source.rate_per_s is not None:
+            # One lane has one rate: all of a paced source's events go through it, in order if any of them must.
+            return source.lane, subject is not None
+        if subject is None:
+            return None, False
+        if len(subject) > 200:
+            subject = sha256(subject.encode("utf-8", "surrogatepass")).hexdigest()
+        return f"order:{source.webhook_id}:{subject}", True
+
+
+def batch(
+    placer: Placer, source: Source, items: Sequence[ReceivedItem], raw: bytes, signature: str | None, headers: str
+) -> Batch:
+    """The events of a request. A body that is split into very many events is kept with the first of them only."""
+    everywhere = len(items) * len(raw) <= MOST_RAW_BYTES or len(items) == 1
+    return Batch(
+        tuple(
+            placer.place(source, item, raw if everywhere or n == 0 else None, signature, headers)
+            for n, item in enumerate(items)
+        )
+    )
+
+
+class Store:
+    """What the group commit calls."""
+
+    def __init__(self, db: Database, waker: Waker) -> None:
+        self._db = db
+        self._waker = waker
+
+    async def flush(self, batches: Sequence[Batch]) -> list[list[Stored]]:
+        """Store all events of all requests in one commit; results in the order given."""
+        if len(batches) == 1:
+            try:
+                return await self._flush(batches)
+            except asyncpg.PostgresError as error:
+                if str(getattr(error, "sqlstate", ""))[:2] not in UNHOLDABLE:
+                    raise
+                # Alone and still refused: it is the payload. Without it the rest is kept.
+                bare = Batch(tuple(replace(each, payload=None, unstorable=True) for each in batches[0].placed))
+                return await self._flush([bare])
+        return await self._flush(batches)
+
+    async def flush_one(self, placed: Placed) -> list[list[Stored]]:
+        """One event by itself, for whoever needs it committed before going on."""
+        return await self.flush([Batch((placed,))])
+
+    async def _flush(self, batches: Sequence[Batch]) -> list[list[Stored]]:
+        flat = [each for batch in batches for each in batch.placed]
+        # Sorted by key: two nodes that insert the same events in different orders would deadlock.
+        order = sorted(range(len(flat)), key=lambda n: flat[n].key)
+        ids = time_uuids(len(flat))
+        arguments = _columns([flat[n] for n in order], ids)
+        async with self._db.acquire() as conn:
+            if any(each.unstorable or each.followers for each in flat):
+                async with conn.transaction():
+                    rows = await conn.fetch(RECEIVE, *arguments, timeout=FLUSH_TIMEOUT_S)
+                    await self._afterwards(conn, flat, order, ids, rows)
+            else:
+                rows = await conn.fetch(RECEIVE, *arguments, timeout=FLUSH_TIMEOUT_S)
+            place = {id: n for n, id in zip(order, ids, strict=True)}
+            found: list[Stored | None] = [None] * len(flat)
+            for seq, id in rows:
+                found[place[id]] = Stored(seq, True)
+            if len(rows) < len(flat):
+                await self._standing(conn, flat, found)
+        queues = {each.queue for each, stored in zip(flat, found, strict=True) if stored is not None and stored.new}
+        for queue in queues:
+            self._waker.wake(queue)
+        answers: list[list[Stored]] = []
+        start = 0
+        for batch in batches:
+            answers.append([each for each in found[start : start + len(batch.placed)] if each is not None])
+            start += len(batch.placed)
+        return answers
+
+    async def _afterwards(
+        self, conn: Connection, flat: Sequence[Placed], order: Sequence[int], ids: Sequence[UUID], rows: Sequence[Any]
+    ) -> None:
+        """The rare cases: bodies that cannot be held, and jobs that want the event too."""
+        stored = {id: seq for seq, id in rows}
+        dead: list[int] = []
+        jobs: list[Item] = []
+        for n, id in zip(order, ids, strict=True):
+            seq = stored.get(id)
+            if seq is None:
+                continue
+            if flat[n].unstorable:
+                dead.append(seq)
+            else:
+                jobs += followers(flat[n].followers, seq, flat[n].source.organization)
+        if dead:
+            await conn.execute(BURY, dead)
+        if jobs:
+            await insert(conn, jobs)
+
+    async def _standing(self, conn: Connection, flat: Sequence[Placed], found: list[Stored | None]) -> None:
+        """How those stand that were sent before; in a statement of its own, which sees what others just committed."""
+        asked = [n for n, stored in enumerate(found) if stored is None]
+        rows = await conn.fetch(
+            STANDING,
+            [flat[n].source.webhook_id for n in asked],
+            [flat[n].event_id for n in asked],
+            timeout=FLUSH_TIMEOUT_S,
+        )
+        for row in rows:
+            found[asked[row["n"] - 1]] = standing(row)
+        if missing := [n for n in asked if found[n] is None]:
+            raise LookupError(f"event {flat[missing[0]].event_id!r} is neither stored nor there: was it just deleted?")
+
+
+def standing(row: Any) -> Stored:
+    """A row of `standing.sql` as a value."""
+    return Stored(row["seq"], False, row["status"], row["result"], row["running"])
+
+
+def _columns(placed: Sequence[Placed], ids: Sequence[UUID]) -> tuple[list[Any], ...]:
+    numbers: dict[UUID, int] = {}
+    sources: list[Source] = []
+    for each in placed:
+        if each.source.webhook_id not in numbers:
+            sources.append(each.source)
+            numbers[each.source.webhook_id] = len(sources)
+    return (
+        [source.webhook_id for source in sources],
+        [source.provider.name for source in sources],
+        [source.organization for source in sources],
+        [numbers[each.source.webhook_id] for each in placed],
+        list(ids),
+        [each.event_id for each in placed],
+        [each.type for each in placed],
+        [each.payload for each in placed],
+        [each.raw for each in placed],
+        [each.signature for each in placed],
+        [each.headers for each in placed],
+        [each.task for each in placed],
+        [each.queue for each in placed],
+        [each.lane for each in placed],
+        [each.ordered or None for each in placed],
+    )
+
+
+def time_uuids(count: int) -> list[UUID]:
+    """As `onceward.time_uuid()`: in order of time, so that the index grows at its end only."""
+    stamp = int(time.time() * 1000) << 80
+    noise = os.urandom(10 * count)
+    return [
+        UUID(
+            int=stamp
+            | (int.from_bytes(noise[n : n + 10], "big") & ~(0xF << 76) & ~(0x3 << 62))
+            | (0x7 << 76)
+            | (0x2 << 62)
+        )
+        for n in range(0, 10 * count, 10)
+    ]

@@ -1,0 +1,49 @@
+"""Live: the result of a query, kept true in every browser. Topics, presence, and the endpoint that serves them."""
+
+from onceward.live.access import Caller, Rule, Viewer
+from onceward.live.credentials import Authenticate, Credentials, authenticator
+from onceward.live.errors import (
+    BadArguments,
+    LiveError,
+    NotVisible,
+    NotWatched,
+    QueryFault,
+    Refused,
+    TooMuch,
+    UnknownQuery,
+    UnknownTopic,
+)
+from onceward.live.node import WAKE, LiveNode
+from onceward.live.options import LiveOptions
+from onceward.live.presence import set_presence
+from onceward.live.query import Per, Query, QueryDefinition
+from onceward.live.registry import LiveRegistry
+from onceward.live.topics import Topic, broadcast
+
+__all__ = [
+    "WAKE",
+    "Authenticate",
+    "BadArguments",
+    "Caller",
+    "Credentials",
+    "LiveError",
+    "LiveNode",
+    "LiveOptions",
+    "LiveRegistry",
+    "NotVisible",
+    "NotWatched",
+    "Per",
+    "Query",
+    "QueryDefinition",
+    "QueryFault",
+    "Refused",
+    "Rule",
+    "TooMuch",
+    "Topic",
+    "UnknownQuery",
+    "UnknownTopic",
+    "Viewer",
+    "authenticator",
+    "broadcast",
+    "set_presence",
+]

@@ -1,0 +1,39 @@
+"""The JavaScript client, served beside what it connects to: `/live/client.js`, `/live/react.js`."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from starlette.types import Scope, Send
+
+TYPES = {".js": b"text/javascript; charset=utf-8", ".ts": b"text/plain; charset=utf-8"}
+NAMES = frozenset({"client.js", "client.d.ts", "react.js", "react.d.ts"})
+
+
+def folder() -> Path:
+    """Where the files are: inside the installed package, or in the repository."""
+    packaged = Path(__file__).parent / "js"
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "clients" / "js"
+
+
+@cache
+def _content(name: str) -> bytes | None:
+    path = folder() / name
+    return path.read_bytes() if name in NAMES and path.is_file() else None
+
+
+async def serve(path: str, scope: Scope, send: Send) -> None:
+    """A file of the client, or 404; 426 for a plain request to the WebSocket's address."""
+    name = path.removeprefix("/live").removeprefix("/")
+    body = _content(name) if scope["method"] in ("GET", "HEAD") else None
+    status = 200 if body is not None else 426 if not name else 404
+    content = body if body is not None else b"connect with a WebSocket" if not name else b"not found"
+    headers = [
+        (b"content-type", TYPES.get(Path(name).suffix, b"text/plain") if body is not None else b"text/plain"),
+        (b"content-length", str(len(content)).encode()),
+        (b"cache-control", b"max-age=300"),
+        (b"x-content-type-options", b"nosniff"),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else content})

@@ -1,0 +1,284 @@
+"""One client: what it asked for, and the frames it is sent.
+
+A frame is written only when the one before has been taken by the network, and then says how things are by then: a slow
+client is sent fewer frames, not later ones, and costs no more memory than a fast one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4
+
+import orjson
+
+from onceward.live import metrics
+from onceward.live.access import Viewer
+from onceward.live.errors import LiveError, QueryFault
+from onceward.live.group import Group
+from onceward.live.topics import Channel
+from onceward.trust import Identity
+
+if TYPE_CHECKING:
+    from onceward.live.hub import Hub
+
+Send = Callable[[str], Awaitable[None]]
+
+MOST_REPLIES = 1000
+"""Answers that a client may leave unread before it is cut off."""
+
+
+class Subscription:
+    """A client's interest in a group. `sent` is the hash of what it holds."""
+
+    __slots__ = ("answered", "connection", "failed", "group", "id", "sent")
+
+    def __init__(self, connection: Connection, id: int, group: Group, sent: str | None) -> None:
+        self.connection = connection
+        self.id = id
+        self.group = group
+        self.sent = sent
+        self.answered = False
+        self.failed: LiveError | None = None
+
+
+class Follow:
+    """A client's interest in a topic, and up to where it has been told."""
+
+    __slots__ = ("channel", "connection", "first", "gap", "id", "position")
+
+    def __init__(self, connection: Connection, id: int, channel: Channel) -> None:
+        self.connection = connection
+        self.id = id
+        self.channel = channel
+        self.position: int | None = None
+        """None until what came before has been looked up."""
+        self.first: list[str] | None = None
+        self.gap = False
+
+
+class Connection:
+    """Made when a client has said who it is; `close` when it has gone."""
+
+    __slots__ = (
+        "_closed",
+        "_dirty",
+        "_pump",
+        "_replies",
+        "_send",
+        "holder",
+        "hub",
+        "identity",
+        "last_sent",
+        "places",
+        "sent_version",
+        "things",
+        "transport",
+        "waits",
+    )
+
+    def __init__(self, hub: Hub, identity: Identity | None, send: Send, *, transport: str) -> None:
+        self.hub = hub
+        self.identity = identity
+        self.transport = transport
+        self.holder: UUID = uuid4()
+        self.things: dict[int, Subscription | Follow] = {}
+        self.places: dict[str, Viewer] | None = None
+        self.waits: dict[int, int] | None = None
+        self.sent_version = ""
+        self.last_sent = time.monotonic()
+        self._send = send
+        self._dirty: dict[Subscription | Follow, None] = {}
+        self._replies: list[str] | None = None
+        self._pump: asyncio.Task[None] | None = None
+        self._closed = False
+        hub.connections.add(self)
+
+    @property
+    def organization(self) -> UUID | None:
+        return None if self.identity is None else self.identity.organization
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def detailed(self) -> bool:
+        """Members of the organization are told what is wrong with a query; end users only that something is."""
+        return self.identity is not None and self.identity.may("viewer")
+
+    # -- what it wants ---------------------------------------------------------------------------------------------
+
+    def subscribe(self, id: int, group: Group, sent: str | None) -> Subscription:
+        subscription = Subscription(self, id, group, sent)
+        self.things[id] = subscription
+        group.subscribers.add(subscription)
+        if group.text is not None or group.error is not None:
+            self.mark(subscription)
+            self.flush()
+        return subscription
+
+    def drop(self, id: int) -> None:
+        thing = self.things.pop(id, None)
+        if thing is None:
+            return
+        self._dirty.pop(thing, None)
+        if isinstance(thing, Subscription):
+            self.hub.leave(thing.group, thing)
+        else:
+            thing.channel.followers.discard(thing)
+            if not thing.channel.followers:
+                self.hub.channels.pop((thing.channel.organization, thing.channel.topic), None)
+
+    def wait(self, id: int, xid: int) -> None:
+        """Say so when everything this client holds includes the transaction."""
+        if self.waits is None:
+            self.waits = {}
+        self.waits[id] = xid
+        self.hub.waiting.add(self)
+        self.hub.wanted.set()
+        self.flush()
+
+    def close(self) -> None:
+        """Forget everything about it; what is being sent is given up."""
+        if self._closed:
+            return
+        self._closed = True
+        for id in list(self.things):
+            self.drop(id)
+        self.hub.connections.discard(self)
+        self.hub.waiting.discard(self)
+        if self._pump is not None:
+            self._pump.cancel()
+
+    # -- what it is sent -------------------------------------------------------------------------------------------
+
+    def mark(self, thing: Subscription | Follow) -> None:
+        self._dirty[thing] = None
+
+    def reply(self, message: dict[str, Any]) -> None:
+        """An answer of its own, besides the frames."""
+        if self._replies is None:
+            self._replies = []
+        if len(self._replies) < MOST_REPLIES:
+            self._replies.append(orjson.dumps(message).decode())
+        self.flush()
+
+    def reply_error(self, error: LiveError, id: int | None) -> None:
+        self.reply({"type": "error", "id": id, **self._told(error)})
+
+    def flush(self) -> None:
+        """See to it that everything marked is sent, now or after what is being sent."""
+        if self._pump is None and not self._closed:
+            self._pump = asyncio.get_running_loop().create_task(self._send_all())
+
+    async def _send_all(self) -> None:
+        try:
+            while not self._closed:
+                text = self._next()
+                if text is None:
+                    return
+                self.last_sent = time.monotonic()
+                metrics.FRAMES.inc()
+                await self._send(text)
+        except (OSError, RuntimeError):
+            self._pump = None
+            self.close()  # the client has gone; the endpoint sees the same
+        finally:
+            self._pump = None
+
+    def _next(self) -> str | None:
+        if self._replies:
+            replies, self._replies = self._replies, None
+            if len(replies) == 1:
+                return replies[0]
+            return f'{{"type":"batch","messages":[{",".join(replies)}]}}'
+        return self._frame()
+
+    def _frame(self) -> str | None:
+        """How things stand now, of all that has changed since the last frame; None if nothing has."""
+        dirty, self._dirty = self._dirty, {}
+        results: list[str] = []
+        topics: list[str] = []
+        for thing in dirty:
+            if isinstance(thing, Subscription):
+                self._add_result(thing, results)
+            else:
+                self._add_messages(thing, topics)
+        reached = self._reached() if self.waits else ""
+        if not (results or topics or reached):
+            return None
+        version = self.version()
+        before, self.sent_version = self.sent_version, version
+        parts = [f'{{"type":"frame","from":"{before}","to":"{version}"']
+        if results:
+            parts.append(f',"results":[{",".join(results)}]')
+        if topics:
+            parts.append(f',"topics":[{",".join(topics)}]')
+        if reached:
+            parts.append(f',"reached":[{reached}]')
+        parts.append("}")
+        return "".join(parts)
+
+    def _add_result(self, subscription: Subscription, results: list[str]) -> None:
+        group = subscription.group
+        if group.error is not None:
+            if subscription.failed is not group.error:
+                subscription.failed = group.error
+                told = orjson.dumps(self._told(group.error)).decode()
+                results.append(f'{{"id":{subscription.id},"error":{told}}}')
+            return
+        if group.text is None:
+            return
+        if subscription.sent != group.hash:
+            results.append(f'{{"id":{subscription.id},"hash":"{group.hash}","data":{group.text}}}')
+        elif not subscription.answered or subscription.failed is not None:
+            results.append(f'{{"id":{subscription.id},"same":true}}')
+        subscription.sent = group.hash
+        subscription.answered = True
+        subscription.failed = None
+
+    def _add_messages(self, follow: Follow, topics: list[str]) -> None:
+        if follow.position is None:
+            return
+        messages, missing = follow.channel.after(follow.position)
+        follow.position = follow.channel.position
+        first, follow.first = follow.first, None
+        gap, follow.gap = follow.gap or missing, False
+        if messages or first is not None or gap:
+            reset = ',"reset":true' if gap else ""
+            topics.append(f'{{"id":{follow.id}{reset},"messages":[{",".join((first or []) + messages)}]}}')
+
+    def _told(self, error: LiveError) -> dict[str, str]:
+        hidden = isinstance(error, QueryFault) and not self.detailed
+        return {"code": error.code, "message": "the query failed; it has been logged" if hidden else str(error)}
+
+    # -- versions --------------------------------------------------------------------------------------------------
+
+    def version(self) -> str:
+        """What all that this client holds is at least at."""
+        return self.hub.reached(self._groups())[1]
+
+    def settled(self) -> bool:
+        """Whether no result of this client is about to change; one that keeps failing is not waited for."""
+        return all(group.behind is None or group.failures for group in self._groups())
+
+    def _groups(self) -> list[Group]:
+        return [thing.group for thing in self.things.values() if isinstance(thing, Subscription)]
+
+    def _reached(self) -> str:
+        """The waits that are over, taken off the list."""
+        waits = self.waits or {}
+        groups = self._groups()
+        version, _ = self.hub.reached(groups)
+        if version is None or any(group.text is None and group.error is None for group in groups):
+            return ""
+        over = [id for id, xid in waits.items() if version.snapshot.sees(xid)]
+        for id in over:
+            del waits[id]
+        if not waits:
+            self.waits = None
+            self.hub.waiting.discard(self)
+        return ",".join(map(str, over))

@@ -1,0 +1,336 @@
+"""`/live` (WebSocket) and `/live/sse` (server-sent events), as bare ASGI. One connection code serves both."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from dataclasses import replace
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs
+from uuid import UUID
+
+import orjson
+from starlette.types import Receive, Scope, Send
+
+from onceward.live import client_files, metrics, origin
+from onceward.live.connection import Connection
+from onceward.live.credentials import SESSION_COOKIE, Authenticate, Credentials
+from onceward.live.errors import BadMessage, LiveError, TooMuch
+from onceward.live.options import LiveOptions
+from onceward.live.protocol import Hello, Message, parse, read
+from onceward.live.service import Service
+from onceward.telemetry import get_logger
+from onceward.trust import Identity, TrustError
+
+log = get_logger("onceward.live")
+
+BAD, UNKNOWN, FORBIDDEN, SILENT, BUSY, AWAY = 4400, 4401, 4403, 4408, 4429, 1012
+"""Codes that a connection is closed with."""
+
+
+class Throttle:
+    """How fast a client may talk: a burst, then so many messages a second."""
+
+    __slots__ = ("_left", "_rate", "_since")
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._left = rate * 5
+        self._since = time.monotonic()
+
+    def allows(self) -> bool:
+        now = time.monotonic()
+        self._left = min(self._rate * 5, self._left + (now - self._since) * self._rate)
+        self._since = now
+        self._left -= 1
+        return self._left >= 0
+
+
+class Open:
+    """An open connection as the endpoint knows it."""
+
+    __slots__ = ("connection", "credentials", "ending", "recheck_at")
+
+    def __init__(self, connection: Connection, credentials: Credentials, recheck_at: float) -> None:
+        self.connection = connection
+        self.credentials = credentials
+        self.recheck_at = recheck_at
+        self.ending: asyncio.Future[int] | None = None
+
+
+class LiveEndpoint:
+    """An ASGI application for everything at and below `/live`."""
+
+    def __init__(
+        self, service: Service, authenticate: Authenticate, *, options: LiveOptions, hosts: tuple[str, ...] = ()
+    ) -> None:
+        self.service = service
+        self.options = options
+        self._authenticate = authenticate
+        self._origins = (*options.origins, *hosts)
+        self._open: dict[Connection, tuple[Open, Any]] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope["path"].rstrip("/")
+        if scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        elif scope["type"] == "http" and path == "/live/sse":
+            await self._events(scope, receive, send)
+        elif scope["type"] == "http":
+            await client_files.serve(path, scope, send)
+
+    # -- WebSocket -----------------------------------------------------------------------------------------------------
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        headers = _headers(scope)
+        if scope["path"].rstrip("/") != "/live" or not self._same_site(headers):
+            metrics.REFUSALS.labels("origin").inc()
+            await send({"type": "websocket.close", "code": FORBIDDEN, "reason": "origin not allowed"})
+            return
+        await send({"type": "websocket.accept"})
+
+        async def send_text(text: str) -> None:
+            await send({"type": "websocket.send", "text": text})
+
+        shown = _credentials(headers)
+        if "origin" not in headers:
+            shown = replace(shown, session=None)  # a cookie counts only from a page that says where it comes from
+        # The scope holds the request's headers for as long as it lives; thousands of idle connections need none.
+        scope["headers"] = []
+        try:
+            async with asyncio.timeout(self.options.hello_s):
+                first = await receive()
+                hello = self._parse(first) if first["type"] == "websocket.receive" else None
+            if hello is None:
+                return
+            if not isinstance(hello, Hello):
+                raise BadMessage("the first message must be hello")
+            credentials = _with_hello(shown, hello)
+            connection = self.service.welcome(
+                await self._authenticate(credentials), hello, send_text, transport="websocket"
+            )
+        except (TimeoutError, LiveError, TrustError) as error:
+            await _close(send, error)
+            return
+        await self._serve(connection, credentials, receive, send)
+
+    async def _serve(self, connection: Connection, credentials: Credentials, receive: Receive, send: Send) -> None:
+        self._open[connection] = (Open(connection, credentials, self._next_recheck()), send)
+        throttle = Throttle(self.options.max_messages_per_s)
+        try:
+            while True:
+                event = await receive()
+                if event["type"] != "websocket.receive" or connection.closed:
+                    return
+                if not throttle.allows():
+                    raise TooMuch(f"more than {self.options.max_messages_per_s:g} messages a second")
+                await self.service.answer(connection, self._parse(event))
+        except LiveError as error:
+            await _close(send, error)
+        finally:
+            self._open.pop(connection, None)
+            self.service.farewell(connection)
+
+    def _parse(self, event: Any) -> Message:
+        text = event.get("text") or event.get("bytes") or b""
+        if len(text) > self.options.max_message_bytes:
+            raise BadMessage(f"a message must not be longer than {self.options.max_message_bytes} bytes")
+        return parse(text)
+
+    # -- server-sent events ----------------------------------------------------------------------------------------------
+
+    async def _events(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The subscriptions come with the request: POST `{"messages": [...]}`, or GET `?query=..&arguments=..`."""
+        headers = _headers(scope)
+        if not self._same_site(headers):
+            metrics.REFUSALS.labels("origin").inc()
+            await _respond(send, 403, "origin not allowed")
+            return
+        cross = _cross_site(headers, self._origins)
+        try:
+            hello, messages = await self._asked(scope, receive, headers)
+            credentials = _with_hello(_credentials(headers), hello)
+            identity = await self._authenticate(credentials)
+        except LiveError as error:
+            await _respond(send, 400, str(error), cross)
+            return
+        except TrustError:
+            await _respond(send, 401, "not authenticated", cross)
+            return
+        await self._stream(identity, credentials, hello, messages, receive, send, cross)
+
+    async def _stream(
+        self,
+        identity: Identity | None,
+        credentials: Credentials,
+        hello: Hello,
+        messages: list[Message],
+        receive: Receive,
+        send: Send,
+        cross: list[tuple[bytes, bytes]],
+    ) -> None:
+        started = asyncio.Event()
+
+        async def send_text(text: str) -> None:
+            await started.wait()
+            # One line of data: JSON has no newlines of its own.
+            await send({"type": "http.response.body", "body": f"data: {text}\n\n".encode(), "more_body": True})
+
+        try:
+            connection = self.service.welcome(identity, hello, send_text, transport="sse")
+        except TooMuch as error:
+            await _respond(send, 429, str(error), cross)
+            return
+        self._open[connection] = (Open(connection, credentials, self._next_recheck()), None)
+        try:
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": 200,
+                    "headers": [
+                        (b"content-type", b"text/event-stream; charset=utf-8"),
+                        (b"cache-control", b"no-store"),
+                        (b"x-accel-buffering", b"no"),
+                        *cross,
+                    ],
+                }
+            )
+            started.set()
+            for message in messages:
+                await self.service.answer(connection, message)
+            while not connection.closed:
+                event = await receive()
+                if event["type"] == "http.disconnect":
+                    break
+        finally:
+            self._open.pop(connection, None)
+            self.service.farewell(connection)
+            with contextlib.suppress(OSError, RuntimeError):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _asked(self, scope: Scope, receive: Receive, headers: dict[str, str]) -> tuple[Hello, list[Message]]:
+        if scope["method"] == "GET":
+            return _from_url(scope["query_string"], headers)
+        if scope["method"] != "POST":
+            raise BadMessage("use GET or POST")
+        body = b""
+        while True:
+            event = await receive()
+            body += event.get("body", b"")
+            if len(body) > self.options.max_message_bytes:
+                raise BadMessage(f"the request must not be longer than {self.options.max_message_bytes} bytes")
+            if event["type"] == "http.disconnect" or not event.get("more_body"):
+                break
+        try:
+            found = orjson.loads(body)["messages"]
+        except (ValueError, KeyError, TypeError):
+            raise BadMessage('the body must be {"messages": [...]}') from None
+        messages = [read(each) for each in found]
+        if not messages or not isinstance(messages[0], Hello):
+            raise BadMessage("the first message must be hello")
+        return messages[0], messages[1:]
+
+    # -- all connections ---------------------------------------------------------------------------------------------------
+
+    def _same_site(self, headers: dict[str, str]) -> bool:
+        return origin.allowed(headers.get("origin"), headers.get("host"), others=self._origins)
+
+    def _next_recheck(self) -> float:
+        return time.monotonic() + self.options.recheck_s * random.uniform(0.8, 1.2)
+
+    async def recheck_due(self) -> None:
+        """Look again at those whose time has come; who is no longer let in is closed."""
+        now = time.monotonic()
+        for entry, send in [each for each in self._open.values() if each[0].recheck_at <= now]:
+            entry.recheck_at = self._next_recheck()
+            try:
+                identity = await self._authenticate(entry.credentials)
+                stays = await self.service.recheck(entry.connection, identity)
+            except TrustError:
+                stays = False
+            if not stays:
+                await self._end(entry.connection, send, UNKNOWN, "not authenticated")
+
+    async def close_all(self) -> None:
+        """The process ends: clients shall connect anew, elsewhere."""
+        for entry, send in list(self._open.values()):
+            await self._end(entry.connection, send, AWAY, "restarting")
+
+    async def _end(self, connection: Connection, send: Any, code: int, reason: str) -> None:
+        connection.close()
+        if send is not None:
+            with contextlib.suppress(OSError, RuntimeError):
+                await send({"type": "websocket.close", "code": code, "reason": reason})
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def _credentials(headers: dict[str, str]) -> Credentials:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    try:
+        cookie = SimpleCookie(headers.get("cookie", "")).get(SESSION_COOKIE)
+    except CookieError:
+        cookie = None
+    return Credentials(
+        token=token.strip() if scheme.lower() == "bearer" and token else None,
+        session=None if cookie is None else cookie.value,
+    )
+
+
+def _with_hello(shown: Credentials, hello: Hello) -> Credentials:
+    return Credentials(hello.token or shown.token, shown.session, hello.organization)
+
+
+def _from_url(query_string: bytes, headers: dict[str, str]) -> tuple[Hello, list[Message]]:
+    """For `curl` and `EventSource`: one query or topic in the address."""
+    fields = {name: values[0] for name, values in parse_qs(query_string.decode("latin-1")).items()}
+    version = headers.get("last-event-id")
+    try:
+        organization = UUID(fields["organization"]) if "organization" in fields else None
+        arguments = orjson.loads(fields.get("arguments", "{}"))
+    except ValueError:
+        raise BadMessage("organization must be a UUID, and arguments JSON") from None
+    hello = Hello(None, organization, version)
+    if "topic" in fields:
+        return hello, [read({"type": "follow", "id": 1, "topic": fields["topic"], "since": version})]
+    return hello, [read({"type": "subscribe", "id": 1, "query": fields.get("query"), "arguments": arguments})]
+
+
+def _cross_site(headers: dict[str, str], origins: tuple[str, ...]) -> list[tuple[bytes, bytes]]:
+    found = headers.get("origin")
+    if found is None or not any(found.lower() == each.rstrip("/").lower() for each in origins):
+        return []
+    return [
+        (b"access-control-allow-origin", found.encode("latin-1")),
+        (b"access-control-allow-credentials", b"true"),
+        (b"vary", b"origin"),
+    ]
+
+
+async def _close(send: Send, error: BaseException) -> None:
+    code, reason = UNKNOWN, "not authenticated"
+    match error:
+        case TimeoutError():
+            code, reason = SILENT, "no hello"
+        case TooMuch():
+            code, reason = BUSY, str(error)
+        case LiveError():
+            code, reason = BAD, str(error)
+        case _:
+            pass
+    metrics.REFUSALS.labels(str(code)).inc()
+    with contextlib.suppress(OSError, RuntimeError):
+        await send({"type": "websocket.close", "code": code, "reason": reason[:120]})
+
+
+async def _respond(send: Send, status: int, text: str, extra: list[tuple[bytes, bytes]] | None = None) -> None:
+    body = orjson.dumps({"error": text})
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *(extra or [])]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,153 @@
+"""One result, shared by all who asked the same question and see the same rows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from onceward.live.access import Viewer
+from onceward.live.errors import LiveError
+from onceward.live.feed import Change
+from onceward.live.query import Dependency, QueryDefinition
+
+if TYPE_CHECKING:
+    from onceward.live.connection import Subscription
+
+GroupKey = tuple[str, str, Viewer]
+
+
+class Group:
+    """A query with arguments, for a viewer: its newest result and who wants it.
+
+    `behind` is the number of the first advance whose changes the result may lack; None when it lacks none.
+    """
+
+    __slots__ = (
+        "again",
+        "arguments",
+        "behind",
+        "behind_since",
+        "definition",
+        "dependencies",
+        "error",
+        "failures",
+        "hash",
+        "key",
+        "last_ms",
+        "leaving",
+        "queued",
+        "running",
+        "runs",
+        "stale",
+        "subscribers",
+        "text",
+        "viewer",
+    )
+
+    def __init__(
+        self, key: GroupKey, definition: QueryDefinition, arguments: dict[str, Any], viewer: Viewer, *, behind: int
+    ) -> None:
+        self.key = key
+        self.definition = definition
+        self.arguments = arguments
+        self.viewer = viewer
+        self.subscribers: set[Subscription] = set()
+        self.dependencies: frozenset[Dependency] = frozenset()
+        self.text: str | None = None
+        self.hash: str | None = None
+        self.error: LiveError | None = None
+        self.behind: int | None = behind
+        self.behind_since = time.monotonic()
+        self.again: int | None = None
+        """Changed while running, by this advance."""
+        self.queued = False
+        self.running = False
+        self.runs = 0
+        self.failures = 0
+        self.last_ms = 0.0
+        self.stale: asyncio.TimerHandle | None = None
+        self.leaving: asyncio.TimerHandle | None = None
+
+    def fall_behind(self, number: int) -> None:
+        if self.behind is None:
+            self.behind = number
+            self.behind_since = time.monotonic()
+
+    def cancel_timers(self) -> None:
+        for handle in (self.stale, self.leaving):
+            if handle is not None:
+                handle.cancel()
+        self.stale = self.leaving = None
+
+
+class DependencyIndex:
+    """Which groups a change concerns, without looking at the others."""
+
+    def __init__(self) -> None:
+        self._whole: dict[int, set[Group]] = {}
+        self._keyed: dict[tuple[int, str, str | None], set[Group]] = {}
+        self._by_table: dict[int, dict[Group, int]] = {}
+
+    def replace(self, group: Group, dependencies: frozenset[Dependency]) -> None:
+        if dependencies == group.dependencies:
+            return
+        for each in group.dependencies:
+            self._remove(group, each)
+        group.dependencies = dependencies
+        for each in dependencies:
+            self._add(group, each)
+
+    def concerned(self, changes: frozenset[Change]) -> set[Group]:
+        found: set[Group] = set()
+        for relation, key, value in changes:
+            if key is None:
+                found.update(self._by_table.get(relation, ()))
+                continue
+            found.update(self._whole.get(relation, ()))
+            for group in self._keyed.get((relation, key, value), ()):
+                if any(matches(each, changes) for each in group.dependencies if each.relation == relation):
+                    found.add(group)
+        return found
+
+    def _add(self, group: Group, dependency: Dependency) -> None:
+        counts = self._by_table.setdefault(dependency.relation, {})
+        counts[group] = counts.get(group, 0) + 1
+        self._entry(dependency).add(group)
+
+    def _remove(self, group: Group, dependency: Dependency) -> None:
+        counts = self._by_table[dependency.relation]
+        counts[group] -= 1
+        if not counts[group]:
+            del counts[group]
+        if not counts:
+            del self._by_table[dependency.relation]
+        self._entry(dependency).discard(group)
+        if dependency.conditions:
+            key, value = dependency.conditions[0]
+            if not self._keyed[dependency.relation, key, value]:
+                del self._keyed[dependency.relation, key, value]
+        elif not self._whole[dependency.relation]:
+            del self._whole[dependency.relation]
+
+    def _entry(self, dependency: Dependency) -> set[Group]:
+        # By its first condition: a row for which all hold is named in the feed by each of them.
+        if dependency.conditions:
+            key, value = dependency.conditions[0]
+            return self._keyed.setdefault((dependency.relation, key, value), set())
+        return self._whole.setdefault(dependency.relation, set())
+
+
+def matches(dependency: Dependency, changes: frozenset[Change]) -> bool:
+    """Whether these changes may concern a dependency."""
+    relation = dependency.relation
+    if (relation, None, None) in changes:
+        return True
+    if not dependency.conditions:
+        return any(each[0] == relation for each in changes)
+    return all((relation, key, value) in changes for key, value in dependency.conditions)
+
+
+def any_matches(dependencies: Iterable[Dependency], changes: frozenset[Change]) -> bool:
+    return any(matches(each, changes) for each in dependencies)

@@ -1,0 +1,178 @@
+"""A live query: a function from arguments to a result, and what it says about when that result changes.
+
+@app.query
+async def occupancy(q: Query, *, event_id: UUID):
+    q.watch("ticketing.seats", event_id=event_id)
+    return await q.fetchrow("select count(*) as sold from ticketing.seats where event_id = $1", event_id)
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, get_type_hints
+from uuid import UUID
+
+import asyncpg
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from onceward.db import Connection
+from onceward.live.access import Rule, Viewer
+from onceward.live.errors import BadArguments, NotVisible, QueryFault
+from onceward.live.watched import Tables
+
+Per = Literal["organization", "user"]
+
+Condition = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A table; with conditions, only its rows for which all of them hold."""
+
+    relation: int
+    conditions: tuple[Condition, ...] = ()
+
+
+class Query:
+    """What a query function is given: the database as its viewers see it, and a way to say what it depends on."""
+
+    __slots__ = (
+        "_conn",
+        "_definition",
+        "_tables",
+        "_viewer",
+        "dependencies",
+        "named",
+        "soonest",
+        "statements",
+        "until",
+    )
+
+    def __init__(self, conn: Connection, definition: QueryDefinition, viewer: Viewer, tables: Tables) -> None:
+        self._conn = conn
+        self._definition = definition
+        self._viewer = viewer
+        self._tables = tables
+        self.dependencies: set[Dependency] = set()
+        self.named: set[str] = set()
+        self.statements: dict[str, int] = {}
+        self.soonest: float | None = None
+        self.until: datetime | None = None
+
+    # -- who is looking ------------------------------------------------------------------------------------------
+
+    @property
+    def organization(self) -> UUID | None:
+        return self._viewer.organization
+
+    @property
+    def user_id(self) -> str:
+        """The end user or member who looks; the query must be declared `per="user"`, or they would share a result."""
+        if self._definition.per != "user":
+            raise NotVisible(
+                f"query {self._definition.name} asks for user_id, but its result is shared by the organization: "
+                'declare it @app.query(per="user")'
+            )
+        if self._viewer.user_id is None:
+            raise NotVisible(f"query {self._definition.name} asks for user_id, but nobody is logged in")
+        return self._viewer.user_id
+
+    # -- what the result depends on --------------------------------------------------------------------------------
+
+    def watch(self, table: str, /, **keys: Any) -> None:
+        """Run again when rows of `table` change; with keys, when rows for which all of these hold do."""
+        found = self._tables.get(table)
+        conditions = tuple(found.condition(key, value) for key, value in keys.items())
+        self.dependencies.add(Dependency(found.oid, conditions))
+        self.named.add(found.name)
+
+    def ignore(self, *tables: str) -> None:
+        """These are read, but their changes do not matter here."""
+        self.named.update(name if "." in name else f"public.{name}" for name in tables)
+
+    def stale_after(self, seconds: float) -> None:
+        """Run again after so much time, even if nothing changes. The soonest of several counts."""
+        if seconds <= 0:
+            raise QueryFault(f"query {self._definition.name}: stale_after must be above 0 seconds, not {seconds}")
+        self.soonest = seconds if self.soonest is None else min(self.soonest, seconds)
+
+    def stale_at(self, moment: datetime | None) -> None:
+        """Run again at this (business) time: when a hold expires, a day ends. None says nothing."""
+        if moment is None:
+            return
+        if moment.tzinfo is None:
+            raise QueryFault(f"query {self._definition.name}: stale_at {moment} has no time zone")
+        self.until = moment if self.until is None else min(self.until, moment)
+
+    # -- statements --------------------------------------------------------------------------------------------------
+
+    async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]:
+        self.statements[query] = len(args)
+        return await self._conn.fetch(query, *args)
+
+    async def fetchrow(self, query: str, *args: Any) -> asyncpg.Record | None:
+        self.statements[query] = len(args)
+        return await self._conn.fetchrow(query, *args)
+
+    async def fetchval(self, query: str, *args: Any) -> Any:
+        self.statements[query] = len(args)
+        return await self._conn.fetchval(query, *args)
+
+
+class QueryDefinition:
+    """A function registered as a live query."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str,
+        parameter: str,
+        allow: Rule = "viewer",
+        per: Per = "organization",
+    ) -> None:
+        if not inspect.iscoroutinefunction(function):
+            raise TypeError(f"query {name} must be `async def`")
+        self.function = function
+        self.name = name
+        self.parameter = parameter
+        self.allow: Rule = allow
+        self.per: Per = per
+        self.model = _arguments_model(function, name, parameter)
+        self.relations: dict[str, frozenset[str]] = {}
+        """The tables that each of its statements reads, by its text; filled when one is first run."""
+        self.__doc__ = function.__doc__
+
+    def __repr__(self) -> str:
+        return f"<query {self.name}>"
+
+    def load(self, arguments: Any) -> tuple[dict[str, Any], str]:
+        """Arguments as the signature's types, and the text by which equal ones are known to be equal."""
+        try:
+            model = self.model.model_validate({} if arguments is None else arguments)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            where = ".".join(str(part) for part in first["loc"]) or "arguments"
+            raise BadArguments(f"query {self.name}, argument {where}: {first['msg']}") from None
+        text = orjson.dumps(model.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS).decode()
+        return {name: getattr(model, name) for name in self.model.model_fields}, text
+
+    async def call(self, q: Query, arguments: dict[str, Any]) -> Any:
+        return await self.function(**{self.parameter: q}, **arguments)
+
+
+def _arguments_model(function: Callable[..., Any], name: str, parameter: str) -> type[BaseModel]:
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    for each in inspect.signature(function).parameters.values():
+        if each.name == parameter:
+            continue
+        if each.kind is not inspect.Parameter.KEYWORD_ONLY:
+            raise TypeError(f"query {name}: parameter {each.name!r} must be keyword-only (put it after `*`)")
+        default = ... if each.default is inspect.Parameter.empty else each.default
+        fields[each.name] = (hints.get(each.name, Any), default)
+    return create_model(f"{name}_arguments", __config__=ConfigDict(extra="forbid"), **fields)

@@ -1,0 +1,126 @@
+"""Run a query once: in one snapshot of the database, as its viewers see it, unable to write."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import orjson
+from pydantic import BaseModel
+
+from onceward.db import Connection, Database, Unavailable
+from onceward.db.transaction import BROKEN
+from onceward.live.access import Viewer
+from onceward.live.errors import NotWatched, QueryFault
+from onceward.live.query import Dependency, Query, QueryDefinition
+from onceward.live.relations import planned, scans
+from onceward.live.watched import Tables
+
+REMAINING = "select extract(epoch from $1::timestamptz - onceward.now())::float8"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A result as it is sent, what it depends on, and after how many seconds it is stale by itself."""
+
+    text: str
+    hash: str
+    dependencies: frozenset[Dependency]
+    stale_in_s: float | None
+
+
+async def run(
+    db: Database,
+    tables: Tables,
+    definition: QueryDefinition,
+    arguments: dict[str, Any],
+    viewer: Viewer,
+    *,
+    timeout_s: float,
+) -> Outcome:
+    """The result now. Raises `QueryFault` when the query does not watch what it reads."""
+    async with db.acquire() as conn:
+        try:
+            await conn.execute(_opening(viewer, timeout_s))
+        except BROKEN as error:
+            raise Unavailable(f"could not open a transaction: {error}") from error
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await _within(conn, tables, definition, arguments, viewer)
+        finally:
+            if not conn.is_closed():
+                await asyncio.shield(conn.execute("rollback"))  # it has written nothing
+
+
+def _opening(viewer: Viewer, timeout_s: float) -> str:
+    organization = "" if viewer.organization is None else str(viewer.organization)
+    role = "" if viewer.everything else "set local role onceward_app; "
+    return (
+        f"begin isolation level repeatable read read only; {role}"
+        f"set local onceward.organization = '{organization}'; set local statement_timeout = {int(timeout_s * 1000)}"
+    )
+
+
+async def _within(
+    conn: Connection, tables: Tables, definition: QueryDefinition, arguments: dict[str, Any], viewer: Viewer
+) -> Outcome:
+    first = not definition.relations
+    before = await scans(conn) if first else {}
+    q = Query(conn, definition, viewer, tables)
+    value = await definition.call(q, arguments)
+    if first:
+        after = await scans(conn)
+        _require(definition, q, tables, (name for name, count in after.items() if count > before.get(name, 0)))
+    for statement, count in q.statements.items():
+        if statement not in definition.relations:
+            definition.relations[statement] = await planned(conn, statement, count)
+        _require(definition, q, tables, definition.relations[statement])
+    text = to_json(value)
+    stale_in_s = q.soonest
+    if q.until is not None:
+        left: float = await conn.fetchval(REMAINING, q.until)
+        stale_in_s = left if stale_in_s is None else min(left, stale_in_s)
+    return Outcome(text, digest(text), frozenset(q.dependencies), stale_in_s)
+
+
+def _require(definition: QueryDefinition, q: Query, tables: Tables, read: Any) -> None:
+    missing = sorted({tables.root(name) for name in read} - q.named)
+    if missing:
+        raise NotWatched(
+            f"query {definition.name} reads {', '.join(missing)} without watching it: changes there would be missed; "
+            f'add q.watch("{missing[0]}"), or q.ignore("{missing[0]}") if they do not matter'
+        )
+
+
+def to_json(value: Any) -> str:
+    """A result as JSON text. Rows become objects, decimals strings (a number would lose digits in a browser)."""
+    try:
+        return orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z).decode()
+    except TypeError as error:
+        raise QueryFault(f"the result cannot be written as JSON: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, asyncpg.Record | Mapping):
+        return dict(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, Decimal | UUID):  # asyncpg's UUID is a subclass, which orjson does not take
+        return str(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, set | frozenset | tuple):
+        return list(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def digest(text: str) -> str:
+    """Equal results have equal hashes, on every node."""
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

@@ -1,0 +1,225 @@
+"""Answer what clients say: let them in, subscribe them, tell them what they may not have."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import assert_never
+from uuid import UUID
+
+from onceward.live import metrics, presence
+from onceward.live.access import Caller, Viewer, admit
+from onceward.live.connection import Connection, Follow, Send, Subscription
+from onceward.live.errors import LiveError, Refused, TooMuch
+from onceward.live.feed import broken_between
+from onceward.live.hub import Hub
+from onceward.live.options import LiveOptions
+from onceward.live.protocol import Drop, FollowTopic, Hello, Message, Pong, Present, Subscribe, Wait
+from onceward.live.query import QueryDefinition
+from onceward.live.registry import LiveRegistry
+from onceward.live.snapshot import BadVersion, Version
+from onceward.live.topics import Channel, find, message_text, replay
+from onceward.trust import Identity
+
+MOST_WAITS = 100
+TRIMMED = "select trimmed::text from onceward.feed_state"
+
+
+class Service:
+    """What is behind the endpoint, whatever the transport."""
+
+    def __init__(self, hub: Hub, registry: LiveRegistry, options: LiveOptions, *, node: UUID) -> None:
+        self.hub = hub
+        self.registry = registry
+        self.options = options
+        self.node = node
+        self.gone: list[tuple[float, UUID]] = []
+        """Connections that were present somewhere and have ended, with the time."""
+        self.presence_query = QueryDefinition(
+            presence.presence, name="presence", parameter="q", allow=self._may_see_place
+        )
+
+    # -- coming and going --------------------------------------------------------------------------------------------
+
+    def welcome(self, identity: Identity | None, hello: Hello, send: Send, *, transport: str) -> Connection:
+        """Let a client in, or raise `TooMuch`."""
+        organization = None if identity is None else identity.organization
+        if len(self.hub.connections) >= self.options.max_connections:
+            raise TooMuch("this node has as many live connections as it may")
+        same = sum(1 for each in self.hub.connections if each.organization == organization) if organization else 0
+        if same >= self.options.max_connections_per_organization:
+            raise TooMuch(f"the organization already has {same} live connections here")
+        connection = Connection(self.hub, identity, send, transport=transport)
+        metrics.CONNECTIONS.labels(transport).inc()
+        connection.reply(
+            {
+                "type": "welcome",
+                "version": self.hub.version_text,
+                "reset": self._other_epoch(hello.version),
+                "ping_s": self.options.ping_s,
+            }
+        )
+        return connection
+
+    def _other_epoch(self, version: str | None) -> bool:
+        if version is None or self.hub.version is None:
+            return False
+        try:
+            return Version.parse(version).epoch != self.hub.version.epoch
+        except BadVersion:
+            return True
+
+    def farewell(self, connection: Connection) -> None:
+        """A client has gone."""
+        if connection.places:
+            # Not at once: who reloads the page is back within seconds and was never away.
+            self.gone.append((time.monotonic(), connection.holder))
+        connection.close()
+        metrics.CONNECTIONS.labels(connection.transport).dec()
+
+    # -- what clients say ----------------------------------------------------------------------------------------------
+
+    async def answer(self, connection: Connection, message: Message) -> None:
+        """Do what a message asks; a refusal is told and changes nothing else."""
+        id: int | None = getattr(message, "id", None)
+        try:
+            match message:
+                case Subscribe():
+                    await self._subscribe(connection, message)
+                case FollowTopic():
+                    await self._follow(connection, message)
+                case Drop():
+                    connection.drop(message.id)
+                case Wait():
+                    if connection.waits is not None and len(connection.waits) >= MOST_WAITS:
+                        raise TooMuch(f"a connection may wait for {MOST_WAITS} versions at once")
+                    connection.wait(message.id, message.xid)
+                case Present():
+                    await self._present(connection, message)
+                case Pong() | Hello():
+                    pass
+                case _:
+                    assert_never(message)
+        except LiveError as error:
+            metrics.REFUSALS.labels(error.code).inc()
+            connection.reply_error(error, id)
+
+    async def _subscribe(self, connection: Connection, message: Subscribe) -> None:
+        self._room(connection, message.id)
+        definition = self.presence_query if message.query == "presence" else self.registry.query(message.query)
+        arguments, canonical = definition.load(message.arguments)
+        viewer = await self._viewer(connection, definition, arguments)
+        if not connection.closed:
+            group = self.hub.join(definition, arguments, canonical, viewer)
+            connection.subscribe(message.id, group, message.hash)
+
+    async def _viewer(
+        self, connection: Connection, definition: QueryDefinition, arguments: dict[str, object]
+    ) -> Viewer:
+        caller = Caller(connection.identity, arguments, self.hub.db)
+        viewer = await admit(definition.allow, caller, f"query {definition.name}")
+        return replace(viewer, user_id=caller.user_id) if definition.per == "user" else viewer
+
+    async def _follow(self, connection: Connection, message: FollowTopic) -> None:
+        self._room(connection, message.id)
+        topic, parts = find(self.registry.topics, message.topic)
+        viewer = await admit(topic.allow, Caller(connection.identity, parts, self.hub.db), f"topic {message.topic}")
+        key = (viewer.organization, message.topic)
+        channel = self.hub.channels.get(key)
+        if channel is None:
+            channel = self.hub.channels[key] = Channel(*key, keep=self.options.topic_replay)
+        follow = Follow(connection, message.id, channel)
+        channel.followers.add(follow)
+        connection.things[message.id] = follow
+        # The next read of the feed is the first that surely asks for this topic.
+        version = await self.hub.next_read()
+        position = channel.position
+        since = self._since(message.since)
+        lost = message.since is not None and (since is None or await self._lost(since, version))
+        limit = self.options.topic_replay if since is not None and not lost else self._last(message, topic.replay)
+        async with self.hub.db.acquire() as conn:
+            earlier = await replay(
+                conn,
+                viewer.organization,
+                message.topic,
+                upto=version.snapshot,
+                since=None if since is None or lost else since.snapshot,
+                limit=limit + 1 if since is not None else limit,
+            )
+        follow.gap = lost or (since is not None and len(earlier) > limit)
+        follow.first = [message_text(each) for each in earlier[-limit:]] if limit else []
+        follow.position = position
+        if not connection.closed and connection.things.get(message.id) is follow:
+            connection.mark(follow)
+            connection.flush()
+
+    def _last(self, message: FollowTopic, default: int) -> int:
+        return min(default if message.last is None else message.last, self.options.topic_replay)
+
+    @staticmethod
+    def _since(text: str | None) -> Version | None:
+        try:
+            return None if not text else Version.parse(text)
+        except BadVersion:
+            return None
+
+    async def _lost(self, since: Version, now: Version) -> bool:
+        """Messages are kept longer than the feed; only another epoch, or another life of the database, loses them."""
+        return broken_between(since, now, None)
+
+    async def _present(self, connection: Connection, message: Present) -> None:
+        topic, parts = find(self.registry.topics, message.place, presence=True)
+        if connection.identity is None or connection.identity.user_id is None:
+            raise Refused("only a user can be present")
+        caller = Caller(connection.identity, parts, self.hub.db)
+        viewer = await admit(topic.allow, caller, f"place {message.place}")
+        places = connection.places if connection.places is not None else {}
+        if message.place not in places and len(places) >= self.options.max_places_per_connection:
+            raise TooMuch(f"a connection may be in {self.options.max_places_per_connection} places at once")
+        if message.status == "offline":
+            places.pop(message.place, None)
+        else:
+            places[message.place] = viewer
+        connection.places = places or None
+        await presence.enter(
+            self.hub.db,
+            organization=viewer.organization,
+            place=message.place,
+            user_id=connection.identity.user_id,
+            holder=connection.holder,
+            node=self.node,
+            status=message.status,
+        )
+        self.hub.nudge()
+
+    async def _may_see_place(self, caller: Caller) -> bool | UUID:
+        place = str(caller.arguments["place"])
+        topic, parts = find(self.registry.topics, place, presence=True)
+        viewer = await admit(topic.allow, replace(caller, arguments=parts), f"place {place}")
+        return viewer.organization or True
+
+    def _room(self, connection: Connection, id: int) -> None:
+        if id in connection.things:
+            connection.drop(id)
+        elif len(connection.things) >= self.options.max_subscriptions_per_connection:
+            raise TooMuch(
+                f"a connection may have {self.options.max_subscriptions_per_connection} subscriptions: drop some first"
+            )
+
+    # -- looking again ---------------------------------------------------------------------------------------------------
+
+    async def recheck(self, connection: Connection, identity: Identity | None) -> bool:
+        """Whether the connection may stay; what its rules no longer allow is dropped from it, and it is told."""
+        if identity != connection.identity:
+            return False
+        for id, thing in list(connection.things.items()):
+            if not isinstance(thing, Subscription) or not callable(thing.group.definition.allow):
+                continue
+            definition = thing.group.definition
+            try:
+                if await self._viewer(connection, definition, thing.group.arguments) != thing.group.viewer:
+                    raise Refused(f"query {definition.name} is now to be seen differently: subscribe again")
+            except LiveError as error:
+                connection.drop(id)
+                connection.reply_error(error, id)
+        return True

@@ -1,0 +1,127 @@
+"""Topics: messages that are sent when the transaction commits, and never for one that rolled back.
+
+`occupancy/{org}/{event_id}` declares a family of topics; a client subscribes to one of them. A message belongs to the
+organization of the transaction that sent it and is seen by that organization only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from onceward.db import Connection, Transaction, dump_json
+from onceward.live.access import Rule
+from onceward.live.errors import UnknownTopic
+from onceward.live.feed import Said
+from onceward.live.snapshot import Snapshot
+
+LONGEST_TOPIC = 300
+LARGEST_PAYLOAD = 64 * 1024
+SEGMENT = re.compile(r"^(\{[a-z_][a-z0-9_]*\}|[A-Za-z0-9_.:-]+)$")
+
+INSERT = "insert into onceward.topic_messages (organization_id, topic, payload) values ($1, $2, $3::jsonb)"
+
+REPLAY = """
+select organization_id, topic, id, to_json(created_at) #>> '{}' as at, payload from (
+    select * from onceward.topic_messages
+     where topic = $1 and organization_id is not distinct from $2::uuid
+       and pg_visible_in_snapshot(xid, $3::text::pg_snapshot)
+       and ($4::text is null or not pg_visible_in_snapshot(xid, $4::text::pg_snapshot))
+     order by id desc limit $5
+) kept order by id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A declared family of topics. `presence`: it is also a place that users can be in."""
+
+    pattern: str
+    allow: Rule
+    replay: int
+    presence: bool
+    form: re.Pattern[str]
+
+    @classmethod
+    def declare(cls, pattern: str, *, allow: Rule, replay: int, presence: bool) -> Topic:
+        segments = pattern.split("/")
+        for segment in segments:
+            if not SEGMENT.match(segment):
+                raise ValueError(f"topic {pattern!r}: {segment!r} must be a word or a {{name}}; parts stand between /")
+        names = [segment[1:-1] for segment in segments if segment.startswith("{")]
+        if len(set(names)) != len(names):
+            raise ValueError(f"topic {pattern!r} has a name twice")
+        if replay < 0:
+            raise ValueError(f"topic {pattern!r}: replay must not be negative, got {replay}")
+        parts = [f"(?P<{each[1:-1]}>[^/]+)" if each.startswith("{") else re.escape(each) for each in segments]
+        return cls(pattern, allow, replay, presence, re.compile("^" + "/".join(parts) + "$"))
+
+    def match(self, topic: str) -> Mapping[str, str] | None:
+        found = self.form.match(topic)
+        return None if found is None else found.groupdict()
+
+
+def find(topics: Mapping[str, Topic], topic: str, *, presence: bool = False) -> tuple[Topic, Mapping[str, str]]:
+    """The declaration that a topic falls under, and its parts."""
+    for declared in topics.values():
+        if presence and not declared.presence:
+            continue
+        parts = declared.match(topic) if len(topic) <= LONGEST_TOPIC else None
+        if parts is not None:
+            return declared, parts
+    raise UnknownTopic(f"no declared {'place' if presence else 'topic'} fits {topic[:LONGEST_TOPIC]!r}")
+
+
+async def broadcast(tx: Transaction, topic: str, payload: Any) -> None:
+    """Send to everyone who is subscribed to `topic` when this transaction commits."""
+    if not topic or len(topic) > LONGEST_TOPIC:
+        raise ValueError(f"a topic must have 1 to {LONGEST_TOPIC} characters, not {len(topic)}")
+    text = dump_json(payload)
+    if len(text) > LARGEST_PAYLOAD:
+        raise ValueError(
+            f"topic {topic}: the payload takes {len(text)} bytes, more than {LARGEST_PAYLOAD}: "
+            "send what changed, and let a live query carry the data"
+        )
+    await tx.execute(INSERT, tx.organization, topic, payload)
+
+
+async def replay(
+    conn: Connection, organization: UUID | None, topic: str, *, upto: Snapshot, since: Snapshot | None, limit: int
+) -> list[Said]:
+    """The last messages of a topic that `upto` sees, of those that `since` did not; oldest first."""
+    rows = await conn.fetch(REPLAY, topic, organization, str(upto), None if since is None else str(since), limit)
+    return [Said(row["organization_id"], row["topic"], row["id"], row["at"], row["payload"]) for row in rows]
+
+
+def message_text(said: Said) -> str:
+    """A message as it stands in a frame."""
+    return orjson.dumps({"id": said.id, "at": said.at, "data": said.payload}).decode()
+
+
+class Channel:
+    """The newest messages of one topic of one organization, shared by its subscribers on this node."""
+
+    __slots__ = ("_kept", "followers", "organization", "position", "topic")
+
+    def __init__(self, organization: UUID | None, topic: str, *, keep: int) -> None:
+        self.organization = organization
+        self.topic = topic
+        self.position = 0
+        self.followers: set[Any] = set()
+        self._kept: deque[str] = deque(maxlen=keep)
+
+    def add(self, said: Said) -> None:
+        self._kept.append(message_text(said))
+        self.position += 1
+
+    def after(self, position: int) -> tuple[list[str], bool]:
+        """What came after a position, and whether some of it is no longer here."""
+        missing = self.position - position
+        kept = list(self._kept)
+        return kept[max(0, len(kept) - missing) :] if missing else [], missing > len(kept)

@@ -1,0 +1,94 @@
+"""The tables in the feed, and the text by which a value of a key is known there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+from onceward.db import Connection
+from onceward.live.errors import NotWatched
+
+LOAD = """
+select w.relation::oid::int8 as oid, n.nspname || '.' || c.relname as name, w.keys, w.types,
+       array(select pn.nspname || '.' || pc.relname from pg_partition_tree(w.relation) t
+               join pg_class pc on pc.oid = t.relid join pg_namespace pn on pn.oid = pc.relnamespace
+              where t.relid <> w.relation) as partitions
+  from onceward.watched w join pg_class c on c.oid = w.relation join pg_namespace n on n.oid = c.relnamespace
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A watched table."""
+
+    oid: int
+    name: str
+    keys: Mapping[str, str]
+
+    def condition(self, key: str, value: Any) -> tuple[str, str | None]:
+        """The key and the text that the feed has for this value of it."""
+        kind = self.keys.get(key)
+        if kind is None:
+            known = ", ".join(sorted(self.keys)) or "none"
+            raise NotWatched(
+                f"{self.name} is not watched by {key} (its keys: {known}): "
+                f"put `select onceward.watch('{self.name}', key => '{key}')` into a migration"
+            )
+        return key, _text(self.name, key, kind, value)
+
+
+def _text(table: str, key: str, kind: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    try:
+        match kind:
+            case "uuid":
+                return str(value if isinstance(value, UUID) else UUID(str(value)))
+            case "int":
+                return str(int(value))
+            case "bool":
+                if not isinstance(value, bool):
+                    raise ValueError("not a boolean")
+                return "true" if value else "false"
+            case _:
+                return str(value.value) if isinstance(value, Enum) else str(value)
+    except (ValueError, TypeError) as error:
+        raise NotWatched(f"{table}.{key} is of type {kind}, and {value!r} is not: {error}") from None
+
+
+class Tables:
+    """The watched tables as this process knows them. Reloaded when a name or number is not known."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Table] = {}
+        self._names: dict[int, str] = {}
+        self._roots: dict[str, str] = {}
+
+    async def load(self, conn: Connection) -> None:
+        rows = await conn.fetch(LOAD)
+        self._by_name = {
+            row["name"]: Table(row["oid"], row["name"], dict(zip(row["keys"], row["types"], strict=True)))
+            for row in rows
+        }
+        self._names = {table.oid: name for name, table in self._by_name.items()}
+        self._roots = {leaf: row["name"] for row in rows for leaf in row["partitions"]}
+
+    def get(self, name: str) -> Table:
+        """By `schema.table`; a name without a schema is in public."""
+        table = self._by_name.get(name if "." in name else f"public.{name}")
+        if table is None:
+            raise NotWatched(
+                f"table {name} is not in the feed: put `select onceward.watch('{name}')` into a migration, "
+                "with `key => 'column'` for the column that queries are about"
+            )
+        return table
+
+    def knows(self, oid: int) -> bool:
+        return oid in self._names
+
+    def root(self, name: str) -> str:
+        """The watched table that a partition belongs to; any other name as it is."""
+        return self._roots.get(name, name)

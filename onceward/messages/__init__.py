@@ -1,0 +1,47 @@
+"""Messages: queued in the transaction that causes them, sent once, in the right words, at a decent hour."""
+
+from onceward.messages.channel import Channel, Letter
+from onceward.messages.errors import MissingVariable, NotConfigured, UnknownTemplate
+from onceward.messages.hours import Quiet, Window
+from onceward.messages.kind import Message, MessageKind
+from onceward.messages.limits import Limit
+from onceward.messages.notices import notify_admins
+from onceward.messages.preferences import heard_from, opt_in, opt_out, save_recipient, unsubscribe_by_token
+from onceward.messages.queueing import Queued, Sending, cancel, queue
+from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
+from onceward.messages.rendering import Rendered, render
+from onceward.messages.sender import Manners, Sender
+from onceward.messages.templates import BadTemplate, Template, Templates
+
+__all__ = [
+    "CHANNELS",
+    "BadTemplate",
+    "Channel",
+    "ChannelName",
+    "Letter",
+    "Limit",
+    "Manners",
+    "Message",
+    "MessageKind",
+    "MissingVariable",
+    "NotConfigured",
+    "Queued",
+    "Quiet",
+    "Recipient",
+    "Rendered",
+    "Sender",
+    "Sending",
+    "Template",
+    "Templates",
+    "UnknownTemplate",
+    "Window",
+    "cancel",
+    "heard_from",
+    "notify_admins",
+    "opt_in",
+    "opt_out",
+    "queue",
+    "render",
+    "save_recipient",
+    "unsubscribe_by_token",
+]

@@ -1,0 +1,51 @@
+"""The dashboard: a row for whoever is logged in. In our own database, so exactly once."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import asyncpg
+
+from onceward.db import BROKEN, Database, Unavailable
+from onceward.messages.channel import Letter
+from onceward.providers.outgoing import Absent, Accepted, Lookup, Outcome, Unreachable
+
+INSERT = """
+insert into onceward.dashboard_messages (id, organization_id, recipient, type, severity, title, body)
+values ($1, $2, $3, $4, $5, $6, $7) on conflict (id) do nothing
+"""
+
+
+class DashboardChannel:
+    """One row per message; a repeat changes nothing."""
+
+    name: Literal["dashboard"] = "dashboard"
+    sender = "dashboard"
+    repeatable_for_s = float("inf")
+    readable = True
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def send(self, letter: Letter) -> Outcome:
+        severity = str(letter.data.get("severity", "info"))
+        try:
+            await self._db.execute(
+                INSERT,
+                letter.id,
+                letter.organization,
+                letter.to,
+                str(letter.data.get("type", letter.template.name)),
+                severity,
+                letter.rendered.subject,
+                letter.rendered.text,
+            )
+        except (*BROKEN, Unavailable, asyncpg.PostgresError) as error:
+            return Unreachable(f"the database did not take the row ({error.__class__.__name__})")
+        return Accepted(str(letter.id))
+
+    async def look_up(self, letter: Letter) -> Lookup:
+        there = await self._db.fetchval("select 1 from onceward.dashboard_messages where id = $1", letter.id)
+        return Accepted(str(letter.id)) if there else Absent()
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,132 @@
+"""E-mail: through an SMTP relay, through Brevo, or into a folder where neither is configured."""
+
+from __future__ import annotations
+
+import asyncio
+from email.message import EmailMessage
+from email.utils import formataddr, parseaddr
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+from onceward.messages.channel import Letter
+from onceward.providers.outgoing import Absent, Accepted, Lookup, Outcome, Unreachable
+from onceward.providers.outgoing.brevo import Brevo, Mailbox
+from onceward.providers.outgoing.smtp import Smtp, stamp
+
+BREVO_KEY_S = 600.0
+"""Brevo does not say how long it knows a key; a repeat within minutes is what it is made for."""
+
+
+def compose(letter: Letter, sender: str) -> EmailMessage:
+    """The mail with both bodies and the headers that let people leave with one click."""
+    message = EmailMessage()
+    message["From"] = sender
+    message["To"] = letter.to
+    message["Subject"] = letter.rendered.subject
+    message["Auto-Submitted"] = "auto-generated"
+    for name, value in unsubscribe_headers(letter).items():
+        message[name] = value
+    message.set_content(letter.rendered.text)
+    message.add_alternative(letter.rendered.html, subtype="html")
+    return message
+
+
+def unsubscribe_headers(letter: Letter) -> dict[str, str]:
+    """RFC 8058: a POST unsubscribes, a GET (a scanner following links) only shows a page."""
+    if letter.unsubscribe_url is None:
+        return {}
+    return {
+        "List-Unsubscribe": f"<{letter.unsubscribe_url}>",
+        "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+    }
+
+
+class SmtpChannel:
+    """A relay. SMTP has no keys: what was not answered is unknown."""
+
+    name: Literal["email"] = "email"
+    repeatable_for_s = 0.0
+    readable = False
+
+    def __init__(self, smtp: Smtp, *, sender: str) -> None:
+        self._smtp = smtp
+        self._from = sender
+        self.sender = parseaddr(sender)[1]
+
+    async def send(self, letter: Letter) -> Outcome:
+        message = compose(letter, self._from)
+        return await self._smtp.send(message, key=letter.key, sender=self.sender, to=letter.to)
+
+    async def look_up(self, letter: Letter) -> Lookup:
+        raise NotImplementedError("a mail that was sent cannot be looked up")
+
+    async def aclose(self) -> None:
+        await self._smtp.aclose()
+
+
+class BrevoChannel:
+    """Brevo's API, which drops a repeated key."""
+
+    name: Literal["email"] = "email"
+    repeatable_for_s = BREVO_KEY_S
+    readable = False
+
+    def __init__(self, brevo: Brevo, *, sender: str) -> None:
+        self._brevo = brevo
+        name, self.sender = parseaddr(sender)
+        self._from = Mailbox(self.sender, name or None)
+
+    async def send(self, letter: Letter) -> Outcome:
+        return await self._brevo.send_email(
+            key=letter.key,
+            sender=self._from,
+            to=[Mailbox(letter.to)],
+            subject=letter.rendered.subject,
+            html=letter.rendered.html,
+            text=letter.rendered.text,
+            headers=unsubscribe_headers(letter) or None,
+            tags=(letter.template.name,),
+        )
+
+    async def look_up(self, letter: Letter) -> Lookup:
+        raise NotImplementedError("Brevo is repeated under its key instead")
+
+    async def aclose(self) -> None: ...
+
+
+class FolderChannel:
+    """Mails as files, for development: one per key, so a repeat changes nothing."""
+
+    name: Literal["email"] = "email"
+    repeatable_for_s = float("inf")
+    readable = True
+
+    def __init__(self, folder: Path, *, sender: str) -> None:
+        self._folder = folder
+        self._from = sender
+        self.sender = parseaddr(sender)[1]
+
+    def _path(self, letter: Letter) -> Path:
+        return self._folder / f"{sha256(letter.key.encode()).hexdigest()[:32]}.eml"
+
+    async def send(self, letter: Letter) -> Outcome:
+        message = compose(letter, formataddr(parseaddr(self._from)))
+        stamp(message, key=letter.key, sender=self.sender)
+        path = self._path(letter)
+
+        def write() -> None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(message.as_bytes())
+
+        try:
+            await asyncio.to_thread(write)
+        except OSError as error:
+            return Unreachable(f"the mail folder cannot be written ({error.__class__.__name__})")
+        return Accepted(path.name)
+
+    async def look_up(self, letter: Letter) -> Lookup:
+        path = self._path(letter)
+        return Accepted(path.name) if await asyncio.to_thread(path.exists) else Absent()
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,54 @@
+"""Web Push: a title and a few words to one browser."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import orjson
+
+from onceward.messages.channel import Letter
+from onceward.messages.rendering import cut
+from onceward.providers.outgoing import Lookup, Outcome, Refused
+from onceward.providers.outgoing.webpush import MAX_PLAIN_BYTES, Subscription, WebPush
+
+MOST_CHARACTERS = 600
+
+
+class PushChannel:
+    """The address is the browser's subscription as JSON: endpoint, p256dh, auth."""
+
+    name: Literal["push"] = "push"
+    repeatable_for_s = 0.0
+    readable = False
+
+    def __init__(self, push: WebPush, *, sender: str = "vapid") -> None:
+        self._push = push
+        self.sender = sender
+
+    async def send(self, letter: Letter) -> Outcome:
+        subscription = _subscription(letter.to)
+        if subscription is None:
+            return Refused("the recipient's push subscription has no endpoint and keys", permanent=True)
+        said: dict[str, Any] = {"title": letter.rendered.subject, "body": cut(letter.rendered.text, MOST_CHARACTERS)}
+        for name in ("url", "metadata"):
+            if name in letter.data:
+                said[name] = letter.data[name]
+        payload = orjson.dumps(said)
+        if len(payload) > MAX_PLAIN_BYTES:
+            payload = orjson.dumps({"title": said["title"], "body": said["body"]})
+        return await self._push.push(subscription, payload, key=letter.key)
+
+    async def look_up(self, letter: Letter) -> Lookup:
+        raise NotImplementedError("a push cannot be looked up")
+
+    async def aclose(self) -> None: ...
+
+
+def _subscription(text: str) -> Subscription | None:
+    """Both shapes: flat, and as `PushSubscription.toJSON()` nests the keys."""
+    try:
+        given: Any = orjson.loads(text)
+        keys: Any = given.get("keys", given)
+        return Subscription(str(given["endpoint"]), str(keys["p256dh"]), str(keys["auth"]))
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        return None

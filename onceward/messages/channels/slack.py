@@ -1,0 +1,61 @@
+"""Slack: as an app (whose messages can be looked up by key) or by incoming webhook (which cannot)."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from onceward.messages.channel import Letter
+from onceward.providers.outgoing import Lookup, Outcome
+from onceward.providers.outgoing.slack import Slack, SlackWebhook
+
+CLOCK_SLACK = timedelta(minutes=2)
+
+
+def compose(letter: Letter) -> str:
+    """A template's own Slack text, or its subject in bold above its text."""
+    if "slack" in letter.template.locales[letter.rendered.locale]:
+        return letter.rendered.text
+    return f"*{letter.rendered.subject}*\n{letter.rendered.text}"
+
+
+class SlackChannel:
+    """The Web API with a bot token."""
+
+    name: Literal["slack"] = "slack"
+    repeatable_for_s = 0.0
+    readable = True
+
+    def __init__(self, slack: Slack, *, sender: str = "app") -> None:
+        self._slack = slack
+        self.sender = sender
+
+    async def send(self, letter: Letter) -> Outcome:
+        return await self._slack.post_message(key=letter.key, channel=letter.to, text=compose(letter))
+
+    async def look_up(self, letter: Letter) -> Lookup:
+        since = (letter.sending_since or datetime.now(UTC)) - CLOCK_SLACK
+        return await self._slack.find_message(key=letter.key, channel=letter.to, oldest_epoch_s=since.timestamp())
+
+    async def aclose(self) -> None: ...
+
+
+class SlackWebhookChannel:
+    """One incoming webhook: its URL decides the Slack channel, whatever the message says."""
+
+    name: Literal["slack"] = "slack"
+    repeatable_for_s = 0.0
+    readable = False
+
+    def __init__(self, webhook: SlackWebhook) -> None:
+        self._webhook = webhook
+        self.sender = hashlib.sha256(webhook.url.encode()).hexdigest()[:12]
+
+    async def send(self, letter: Letter) -> Outcome:
+        return await self._webhook.post_message(text=compose(letter))
+
+    async def look_up(self, letter: Letter) -> Lookup:
+        raise NotImplementedError("an incoming webhook cannot be read")
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,37 @@
+"""Text messages by Twilio. No keys; a send that was not answered is looked up by number, text and time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from onceward.messages.channel import Letter
+from onceward.providers.outgoing import Lookup, Outcome
+from onceward.providers.outgoing.twilio import Twilio
+
+
+class SmsChannel:
+    """Sends from a number, or through a messaging service (`MG...`)."""
+
+    name: Literal["sms"] = "sms"
+    repeatable_for_s = 0.0
+    readable = True
+
+    def __init__(self, twilio: Twilio, *, sender: str) -> None:
+        self._twilio = twilio
+        self.sender = sender
+        self._from = None if sender.startswith("MG") else sender
+        self._service = sender if sender.startswith("MG") else None
+
+    async def send(self, letter: Letter) -> Outcome:
+        return await self._twilio.send_message(
+            to=letter.to, body=letter.rendered.text, from_=self._from, messaging_service_sid=self._service
+        )
+
+    async def look_up(self, letter: Letter) -> Lookup:
+        since = letter.sending_since or datetime.now(UTC)
+        return await self._twilio.find_message(
+            to=letter.to, body=letter.rendered.text, sent_after=since, from_=self._from
+        )
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,53 @@
+"""How a message can fail, by name.
+
+Permanent
+├── Rejected           the service refused it for good
+├── NotConfigured      this installation has no such channel
+└── PayloadInvalid
+    ├── UnknownTemplate    no template of this name, version or language
+    └── MissingVariable    the template needs a value that the message does not carry
+Retry
+└── Declined           the service answered no for now: counted as a try
+Snooze
+├── Parked             the channel cannot be reached: nothing was sent, nothing is counted
+├── NotYet             quiet hours, a window, a limit: nothing failed, it is too early
+└── LookLater          it may have been sent: look at the service before anything else
+
+`onceward.settled_message` knows Declined, Rejected and Parked by name: after these nothing is under way.
+"""
+
+from __future__ import annotations
+
+from onceward.work import PayloadInvalid, Permanent, Retry, Snooze
+
+
+class Rejected(Permanent):
+    """The service refused it for good; trying again cannot help."""
+
+
+class NotConfigured(Permanent):
+    """The message names the setting that is missing."""
+
+
+class UnknownTemplate(PayloadInvalid):
+    """The message names the template and those that there are."""
+
+
+class MissingVariable(PayloadInvalid):
+    """The message names the template, its language and the variable."""
+
+
+class Declined(Retry):
+    """An answer of the service that may change."""
+
+
+class Parked(Snooze):
+    """The channel rests for a while."""
+
+
+class NotYet(Snooze):
+    """Too early."""
+
+
+class LookLater(Snooze):
+    """A send whose outcome is not known is looked up after a while."""

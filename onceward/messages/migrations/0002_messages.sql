@@ -1,0 +1,141 @@
+-- Messages: one row is queue entry, timer, dedupe key and record. The work row beside it lives until it is sent.
+
+create table onceward.templates (
+    name text not null,
+    version text not null,                  -- hash of the content: the same text is the same version on every node
+    content jsonb not null,
+    created_at timestamptz not null default onceward.now(),
+    primary key (name, version)
+);
+comment on table onceward.templates is
+    'Every version of a template that a message was queued with: an edit does not change what is queued already.';
+grant select, insert on onceward.templates to onceward_engine;
+
+create function onceward.keep_template(p_name text, p_version text, p_content jsonb) returns void
+    language sql security definer set search_path = pg_catalog, pg_temp as $$
+    insert into onceward.templates (name, version, content) values (p_name, p_version, p_content) on conflict do nothing
+$$;
+revoke all on function onceward.keep_template(text, text, jsonb) from public;
+grant execute on function onceward.keep_template(text, text, jsonb) to onceward_app, onceward_engine;
+
+create table onceward.recipients (
+    organization_id uuid,
+    ref text not null,                      -- the application's name for the person
+    email text,
+    phone text,
+    whatsapp text,
+    whatsapp_group text,
+    slack text,
+    push jsonb,                             -- endpoint, p256dh, auth
+    locale text,
+    timezone text,
+    preferred_channel text,
+    destination text not null default 'individual' check (destination in ('individual', 'group')),
+    quiet_from time,
+    quiet_to time,
+    heard_at timestamptz,                   -- last message from them: opens WhatsApp's window of 24 hours
+    updated_at timestamptz not null default onceward.now()
+);
+create unique index recipients_ref on onceward.recipients
+    (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), ref);
+create index recipients_whatsapp on onceward.recipients (whatsapp) where whatsapp is not null;
+select onceward.protect('onceward.recipients');
+
+create table onceward.opt_outs (
+    organization_id uuid,
+    recipient text not null,                -- a ref, or an address in lower case
+    channel text not null default '*',
+    category text not null default '*',
+    source text not null,
+    created_at timestamptz not null default onceward.now()
+);
+create unique index opt_outs_key on onceward.opt_outs
+    (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), recipient, channel, category);
+select onceward.protect('onceward.opt_outs');
+
+create table onceward.notifications (
+    id bigint primary key,
+    organization_id uuid,
+    type text not null,
+    severity text not null check (severity in ('info', 'warn', 'error', 'fatal')),
+    channels text[] not null,
+    recipients int not null,
+    round smallint not null default 1,      -- 2: failed channels are tried once more
+    remaining int not null,
+    sent int not null default 0,
+    failed int not null default 0,
+    key text,
+    caused_by bigint,
+    created_at timestamptz not null default onceward.now(),
+    finished_at timestamptz
+);
+comment on table onceward.notifications is 'One thing said over several channels, and what came of all of them together.';
+create unique index notifications_key on onceward.notifications
+    (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), key) where key is not null;
+select onceward.protect('onceward.notifications');
+
+create table onceward.messages (
+    id bigint primary key,
+    organization_id uuid,
+    key text not null,                      -- kept for ever: the same key twice is one message
+    channel text not null,
+    template text not null,
+    version text not null,
+    category text not null default 'transactional',
+    data jsonb,
+    locale text,
+    timezone text,
+    recipient text not null,                -- a ref, or the address itself
+    address text,                           -- null: looked up by ref when it is sent
+    policy text not null default 'quick',
+    scheduled_for timestamptz,
+    notification bigint,
+    token uuid,                             -- names this message in its unsubscribe link
+    status text not null default 'pending' check (status in
+        ('pending', 'processing', 'success', 'failed', 'dead_letter', 'cancelled', 'unknown')),
+    reason text,                            -- why it was not sent
+    sending bigint,                         -- the lease under which a send began whose outcome is not known yet
+    sending_since timestamptz,
+    blind boolean,                          -- that send can be neither repeated nor looked up
+    attempts smallint not null default 0,
+    reference text,                         -- what the service calls it
+    delivery text,                          -- what the service told later: delivered, read, bounced
+    sent_at timestamptz,
+    caused_by bigint,
+    created_at timestamptz not null default onceward.now()
+) with (fillfactor = 85);
+comment on table onceward.messages is 'What is said to whom. The text is made when it is sent, from the version it was queued with.';
+create unique index messages_key on onceward.messages
+    (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), key);
+create index messages_caused_by on onceward.messages (caused_by) where caused_by is not null;
+create index messages_notification on onceward.messages (notification) where notification is not null;
+create index messages_token on onceward.messages (token) where token is not null;
+create index messages_reference on onceward.messages (reference) where reference is not null;
+create index messages_recipient on onceward.messages (recipient, id desc);
+select onceward.protect('onceward.messages');
+
+create table onceward.dashboard_messages (
+    id bigint primary key,
+    organization_id uuid,
+    recipient text not null,
+    type text not null,
+    severity text not null,
+    title text not null,
+    body text not null,
+    created_at timestamptz not null default onceward.now(),
+    read_at timestamptz
+);
+create index dashboard_messages_unread on onceward.dashboard_messages (recipient, id desc) where read_at is null;
+select onceward.protect('onceward.dashboard_messages');
+
+-- A channel that cannot be reached is parked: its queue is not claimed from, and nothing uses up attempts.
+alter table onceward.queues
+    add column parked_until timestamptz,
+    add column parked_for text,
+    add column failures int not null default 0;
+
+create table onceward.send_slots (
+    scope text primary key,                 -- channel, sender or recipient under a limit
+    next_at timestamptz not null            -- when the next send may begin
+) with (fillfactor = 50);
+grant select, insert, update, delete on onceward.send_slots to onceward_engine;

@@ -1,0 +1,85 @@
+"""A channel that cannot be reached is parked for everybody: its queue rests, and no message pays for it with a try.
+
+After a rest one send at a time finds out whether it works again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import structlog
+
+from onceward.db import Database
+from onceward.messages.errors import Parked
+
+log = structlog.get_logger(__name__)
+
+FIRST_S = 1.0
+LONGEST_S = 300.0
+
+PARK = """
+insert into onceward.queues as q (name, parked_until, parked_for, failures)
+values ($1, clock_timestamp() + make_interval(secs => $2), $3, 1)
+on conflict (name) do update
+    set parked_until = greatest(q.parked_until, excluded.parked_until), parked_for = excluded.parked_for,
+        failures = q.failures + 1
+returning failures
+"""
+
+UNPARK = (
+    "update onceward.queues set parked_until = null, parked_for = null, failures = 0 where name = $1 and failures > 0"
+)
+
+
+def queue_of(channel: str) -> str:
+    return f"message.{channel}"
+
+
+class Parking:
+    """The state of one channel as this process knows it; the database has the last word on claiming."""
+
+    def __init__(self, db: Database, channel: str) -> None:
+        self._db = db
+        self._queue = queue_of(channel)
+        self._channel = channel
+        self._failures = 0
+        self._until = 0.0
+        self._probe = asyncio.Lock()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncGenerator[None]:
+        """Pass at once while all is well; after a failure one at a time, and not before the rest is over."""
+        if not self._failures:
+            yield
+            return
+        async with self._probe:
+            self._raise_if_parked()
+            yield
+
+    def _raise_if_parked(self) -> None:
+        left = self._until - time.monotonic()
+        if left > 0:
+            raise Parked(left + random.uniform(0, 0.5), f"channel {self._channel} is parked")
+
+    async def park(self, reason: str, *, for_s: float | None = None) -> float:
+        """Rest; longer every time, or as long as the service asked for. Returns for how long."""
+        wait_s = for_s if for_s is not None else min(LONGEST_S, FIRST_S * 2 ** min(self._failures, 20))
+        wait_s = max(0.1, wait_s)
+        self._until = max(self._until, time.monotonic() + wait_s)
+        self._failures = await self._db.fetchval(PARK, self._queue, wait_s, reason[:200])
+        log.warning(
+            "channel_parked", channel=self._channel, for_s=round(wait_s, 1), failures=self._failures, reason=reason
+        )
+        return wait_s
+
+    async def works(self) -> None:
+        """A send got through."""
+        if self._failures:
+            self._failures = 0
+            self._until = 0.0
+            await self._db.execute(UNPARK, self._queue)
+            log.info("channel_unparked", channel=self._channel)

@@ -1,0 +1,104 @@
+"""What recipients want: where to reach them, when not to, and what they have left. Read when a message is sent."""
+
+from __future__ import annotations
+
+from datetime import time
+from typing import Any
+from uuid import UUID
+
+from onceward.db import Database, Transaction
+from onceward.messages.recipient import CHANNELS, Recipient
+
+SAVE = """
+insert into onceward.recipients as r
+    (organization_id, ref, email, phone, whatsapp, slack, push, locale, timezone, preferred_channel, destination,
+     quiet_from, quiet_to)
+values ($1, $2, lower($3), $4, $5, $6, $7, $8, $9, $10, coalesce($11, 'individual'), $12, $13)
+on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), ref) do update
+    set email = coalesce(excluded.email, r.email), phone = coalesce(excluded.phone, r.phone),
+        whatsapp = coalesce(excluded.whatsapp, r.whatsapp), slack = coalesce(excluded.slack, r.slack),
+        push = coalesce(excluded.push, r.push), locale = coalesce(excluded.locale, r.locale),
+        timezone = coalesce(excluded.timezone, r.timezone),
+        preferred_channel = coalesce(excluded.preferred_channel, r.preferred_channel),
+        destination = coalesce($11, r.destination), quiet_from = coalesce(excluded.quiet_from, r.quiet_from),
+        quiet_to = coalesce(excluded.quiet_to, r.quiet_to), updated_at = onceward.now()
+"""
+
+OPT_OUT = """
+insert into onceward.opt_outs (organization_id, recipient, channel, category, source) values ($1, $2, $3, $4, $5)
+on conflict do nothing
+"""
+
+OPT_IN = """
+delete from onceward.opt_outs
+ where organization_id is not distinct from $1 and recipient = $2 and channel = $3 and category = $4
+"""
+
+BY_TOKEN = "select organization_id, recipient, category from onceward.messages where token = $1"
+
+
+async def save_recipient(
+    tx: Transaction,
+    recipient: Recipient,
+    *,
+    preferred_channel: str | None = None,
+    destination: str | None = None,
+    quiet: tuple[time, time] | None = None,
+) -> None:
+    """Remember a person under its `ref`; what is not given stays as it is."""
+    if recipient.ref is None:
+        raise ValueError("a recipient is remembered under its ref, and this one has none")
+    if preferred_channel is not None and preferred_channel not in CHANNELS:
+        raise ValueError(f"preferred_channel {preferred_channel!r} is none of {', '.join(CHANNELS)}")
+    await tx.execute(
+        SAVE,
+        tx.organization,
+        recipient.ref,
+        recipient.email,
+        recipient.phone,
+        recipient.whatsapp,
+        recipient.slack,
+        None if recipient.push is None else dict(recipient.push),
+        recipient.locale,
+        recipient.timezone,
+        preferred_channel,
+        destination,
+        *(quiet or (None, None)),
+    )
+
+
+async def opt_out(
+    tx: Transaction, recipient: str, *, channel: str = "*", category: str = "*", source: str = "api"
+) -> None:
+    """Nothing of this category goes to this ref or address any more; messages already queued included."""
+    await tx.execute(OPT_OUT, tx.organization, _filed(recipient), channel, category, source)
+
+
+async def opt_in(tx: Transaction, recipient: str, *, channel: str = "*", category: str = "*") -> None:
+    """Take back an opt-out of exactly this channel and category."""
+    await tx.execute(OPT_IN, tx.organization, _filed(recipient), channel, category)
+
+
+async def heard_from(tx: Transaction, ref: str) -> None:
+    """The person wrote to us: WhatsApp's window of 24 hours is open."""
+    await tx.execute(
+        "insert into onceward.recipients as r (organization_id, ref, heard_at) values ($1, $2, onceward.now())"
+        " on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), ref)"
+        " do update set heard_at = onceward.now()",
+        tx.organization,
+        ref,
+    )
+
+
+async def unsubscribe_by_token(db: Database, token: UUID, *, source: str) -> dict[str, Any] | None:
+    """What the link in a mail does when it is POSTed. None: no message has this token."""
+    async with db.transaction(role="engine") as tx:
+        row = await tx.fetchrow(BY_TOKEN, token)
+        if row is None:
+            return None
+        await tx.execute(OPT_OUT, row["organization_id"], _filed(row["recipient"]), "*", row["category"], source)
+        return dict(row)
+
+
+def _filed(recipient: str) -> str:
+    return recipient.lower() if "@" in recipient else recipient

@@ -1,0 +1,183 @@
+"""Queue messages in the caller's transaction. The same key twice is one message, ever."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from onceward.db import RawJson, Transaction, dump_json
+from onceward.messages.parking import queue_of
+from onceward.messages.policies import POLICIES
+from onceward.messages.recipient import CHANNELS, ChannelName, as_recipient
+from onceward.messages.templates import Template
+from onceward.work import Waker
+
+MAX_KEY_CHARACTERS = 500
+MAX_DATA_BYTES = 256 << 10
+AT_ONCE = 5000
+
+INSERT = """
+with input as materialized (
+    select nextval('onceward.ids') as id, i.*
+      from unnest($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::text[], $6::text[], $7::timestamptz[])
+           as i (key, recipient, address, data, locale, timezone, scheduled_for)
+     order by i.key   -- one order everywhere: two transactions with the same keys must not deadlock
+), written as (
+    insert into onceward.messages
+        (id, organization_id, key, channel, template, version, category, policy, notification, caused_by, token,
+         recipient, address, data, locale, timezone, scheduled_for)
+    select id, $8, key, $9, $10, $11, $12, $13, $14, $15,
+           case when $12 <> 'transactional' then gen_random_uuid() end,
+           recipient, address, data, locale, timezone, scheduled_for
+      from input
+    on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), key) do nothing
+    returning id, key, scheduled_for
+), queued as (
+    insert into onceward.work (id, organization_id, kind, task, queue, sort_at, max_attempts)
+    select id, $8, 'message', $16, $17, greatest(coalesce(scheduled_for, onceward.now()), onceward.now()), $18 from written
+)
+select id, key from written
+"""
+
+EXISTING = """
+select id, key from onceward.messages
+ where coalesce(organization_id, '00000000-0000-0000-0000-000000000000')
+       = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') and key = any($2::text[])
+"""
+
+CANCEL = """
+with wanted as (
+    select m.id from onceward.messages m
+     where coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000')
+           = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') and m.key = $2
+), waiting as (
+    delete from onceward.work w using wanted where w.id = wanted.id and w.lease is null returning w.id
+), running as (
+    -- It may be rendering or waiting for its slot: it looks at this before it sends.
+    update onceward.work w set cancel = true from wanted where w.id = wanted.id and w.lease is not null returning w.id
+), told as (
+    update onceward.messages m set status = 'cancelled', reason = $3 from waiting where m.id = waiting.id returning m.id
+)
+select (select count(*) from told) as cancelled, (select count(*) from running) as running
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """The message that now exists. `duplicate`: it existed already, under the same key."""
+
+    id: int
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """One of many messages from the same template."""
+
+    to: Any = field(repr=False)
+    key: str
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    locale: str | None = None
+    not_before: datetime | None = None
+
+
+async def queue(
+    tx: Transaction,
+    template: Template,
+    sendings: Sequence[Sending],
+    *,
+    channel: ChannelName | None = None,
+    policy: str | None = None,
+    notification: int | None = None,
+    waker: Waker | None = None,
+) -> list[Queued]:
+    """Write all of them; those whose key exists already come back as duplicates, unchanged."""
+    used = channel or template.channel
+    if used not in CHANNELS:
+        raise ValueError(f"channel {used!r} is none of {', '.join(CHANNELS)}")
+    patience = POLICIES[policy or template.policy]
+    await tx.execute("select onceward.keep_template($1, $2, $3)", template.name, template.version, template.content)
+    done: list[Queued] = []
+    for start in range(0, len(sendings), AT_ONCE):
+        part = sendings[start : start + AT_ONCE]
+        rows = await tx.fetch(
+            INSERT,
+            *_columns(part, used),
+            tx.organization,
+            used,
+            template.name,
+            template.version,
+            template.category,
+            policy or template.policy,
+            notification,
+            None if tx.cause is None else tx.cause.id,
+            task_of(used),
+            queue_of(used),
+            patience.attempts,
+        )
+        done += await _placed(tx, part, {row["key"]: row["id"] for row in rows})
+    if waker is not None:
+        tx.after_commit(lambda: waker.wake(queue_of(used)))
+    return done
+
+
+def task_of(channel: str) -> str:
+    return f"message:{channel}"
+
+
+async def _placed(tx: Transaction, part: Sequence[Sending], written: dict[str, int]) -> list[Queued]:
+    """Results in the order of the input; the second of two equal keys in one batch is a duplicate of the first."""
+    existing: dict[str, int] = {}
+    missing = [each.key for each in part if each.key not in written]
+    if missing:
+        existing = {row["key"]: row["id"] for row in await tx.fetch(EXISTING, tx.organization, missing)}
+    placed: list[Queued] = []
+    seen: set[str] = set()
+    for each in part:
+        if each.key in written and each.key not in seen:
+            placed.append(Queued(written[each.key]))
+        else:
+            placed.append(Queued(written.get(each.key) or existing[each.key], duplicate=True))
+        seen.add(each.key)
+    return placed
+
+
+def _columns(part: Sequence[Sending], channel: ChannelName) -> tuple[list[Any], ...]:
+    people = [as_recipient(each.to, channel) for each in part]
+    return (
+        [_key(each.key) for each in part],
+        [person.name(channel) for person in people],
+        [person.address(channel) for person in people],
+        [_data(each) for each in part],
+        [each.locale or person.locale for each, person in zip(part, people, strict=True)],
+        [person.timezone for person in people],
+        [_aware(each.not_before) for each in part],
+    )
+
+
+def _key(key: str) -> str:
+    if not key or len(key) > MAX_KEY_CHARACTERS:
+        raise ValueError(f"key must have 1 to {MAX_KEY_CHARACTERS} characters, not {len(key)}: {key[:40]!r}")
+    return key
+
+
+def _data(each: Sending) -> RawJson:
+    text = dump_json(dict(each.data))
+    if len(text) > MAX_DATA_BYTES:
+        raise ValueError(f"data of message {each.key!r} take {len(text)} bytes, more than {MAX_DATA_BYTES}")
+    return RawJson(text)
+
+
+def _aware(moment: datetime | None) -> datetime | None:
+    if moment is not None and moment.tzinfo is None:
+        raise ValueError(f"not_before={moment} has no time zone; use an aware datetime")
+    return moment
+
+
+async def cancel(tx: Transaction, key: str, *, reason: str = "cancelled") -> bool:
+    """Cancel by key. False: it was sent, is being sent at this moment, or does not exist."""
+    row = await tx.fetchrow(CANCEL, tx.organization, key, reason)
+    assert row is not None
+    return row["cancelled"] > 0

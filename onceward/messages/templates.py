@@ -1,0 +1,187 @@
+"""Templates: folders of text, one file per language, read once and kept in the database by version.
+
+    order-confirmation/
+        en.txt           Subject: line, empty line, text
+        en.html          optional: the content for the layout; without it the text is used
+        en.sms.txt       optional: a text for one channel
+        pt.txt
+        template.toml    optional: category, policy, channel, window, WhatsApp template
+        sample.json      data for previews and tests
+
+A message is queued with the version of that moment and rendered with it, however often the files change meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from onceward.messages.errors import UnknownTemplate
+from onceward.messages.hours import Window
+from onceward.messages.recipient import CHANNELS, ChannelName
+
+BUILT_IN = Path(__file__).parent / "builtin"
+POLICIES = ("quick", "patient")
+
+
+class BadTemplate(ValueError):
+    """The message names the file and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One version. `locales` maps a language to its parts: subject, text, html, and texts for single channels."""
+
+    name: str
+    locales: Mapping[str, Mapping[str, str]]
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    sample: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What is kept in the database; equal content is an equal version."""
+        return {"locales": {k: dict(v) for k, v in self.locales.items()}, "options": dict(self.options)}
+
+    @property
+    def version(self) -> str:
+        return hashlib.sha256(orjson.dumps(self.content, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+    @property
+    def category(self) -> str:
+        """`transactional` is sent whatever was opted out of; every other name is a subject one can leave."""
+        return self.options.get("category", "transactional")
+
+    @property
+    def policy(self) -> str:
+        return self.options.get("policy", "quick")
+
+    @property
+    def channel(self) -> ChannelName:
+        return self.options.get("channel", "email")
+
+    @property
+    def window(self) -> Window | None:
+        given = self.options.get("window")
+        return None if given is None else Window.parse(given)
+
+    @property
+    def respects_quiet(self) -> bool:
+        """Whether quiet hours hold it back: by default all but transactional messages."""
+        return bool(self.options.get("quiet_hours", self.category != "transactional"))
+
+    def locale_for(self, wanted: str | None, default: str) -> str:
+        """pt-BR, then pt, then the default language, then its own only one."""
+        for candidate in fallbacks(wanted, default):
+            if candidate in self.locales:
+                return candidate
+        if len(self.locales) == 1:
+            return next(iter(self.locales))
+        raise UnknownTemplate(
+            f"template {self.name!r} exists in {', '.join(sorted(self.locales))}, but neither in {wanted!r} nor in "
+            f"the default language {default!r}"
+        )
+
+
+def fallbacks(wanted: str | None, default: str) -> list[str]:
+    """The languages to try, best first."""
+    chain: list[str] = []
+    for each in (wanted, default):
+        if each:
+            parts = each.replace("_", "-").split("-")
+            chain += ["-".join(parts[:n]) for n in range(len(parts), 0, -1)]
+    return list(dict.fromkeys(chain))
+
+
+class Templates:
+    """All templates of one process, in their current version."""
+
+    def __init__(self, directories: Iterable[Path] = ()) -> None:
+        self._by_name: dict[str, Template] = {}
+        self.directories = (BUILT_IN, *directories)
+        for directory in self.directories:
+            if not directory.is_dir():
+                raise BadTemplate(f"the template folder {directory} does not exist")
+            for folder in sorted(path for path in directory.iterdir() if path.is_dir()):
+                self.add(read_folder(folder))
+
+    def add(self, template: Template) -> None:
+        """A later template of the same name takes the place of an earlier one: apps may restyle the built-in ones."""
+        self._by_name[template.name] = template
+
+    def get(self, name: str) -> Template:
+        try:
+            return self._by_name[name]
+        except KeyError:
+            known = ", ".join(sorted(self._by_name)) or "none"
+            raise UnknownTemplate(f"there is no template {name!r}; known: {known}") from None
+
+    def __iter__(self) -> Any:
+        return iter(self._by_name.values())
+
+
+def from_content(name: str, content: Mapping[str, Any]) -> Template:
+    """A version out of the database."""
+    return Template(name, content["locales"], content["options"])
+
+
+def read_folder(folder: Path) -> Template:
+    """One template; raises BadTemplate naming the file."""
+    locales: dict[str, dict[str, str]] = {}
+    for path in sorted(folder.glob("*.txt")) + sorted(folder.glob("*.html")):
+        locale, _, variant = path.stem.partition(".")
+        parts = locales.setdefault(locale, {})
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".html":
+            parts["html"] = text
+        elif variant:
+            if variant not in CHANNELS:
+                raise BadTemplate(f"{path}: {variant!r} is no channel; there are {', '.join(CHANNELS)}")
+            parts[variant] = text.strip()
+        else:
+            parts["subject"], parts["text"] = _split(path, text)
+    if not locales:
+        raise BadTemplate(f"{folder} holds no template: write {folder / 'en.txt'}")
+    for locale, parts in locales.items():
+        if "text" not in parts:
+            raise BadTemplate(f"{folder / (locale + '.txt')} is missing: every language needs a plain text")
+    sample = folder / "sample.json"
+    return Template(
+        folder.name, locales, _options(folder), orjson.loads(sample.read_bytes()) if sample.exists() else {}
+    )
+
+
+def _split(path: Path, text: str) -> tuple[str, str]:
+    head, _, body = text.partition("\n\n")
+    name, colon, subject = head.partition(":")
+    if name.strip().lower() != "subject" or not colon or "\n" in subject.strip():
+        raise BadTemplate(f"{path}: the first line must be `Subject: ...`, followed by an empty line")
+    return subject.strip(), body.strip()
+
+
+def _options(folder: Path) -> dict[str, Any]:
+    path = folder / "template.toml"
+    if not path.exists():
+        return {}
+    try:
+        options = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise BadTemplate(f"{path}: {error}") from None
+    for name, allowed in (("policy", POLICIES), ("channel", CHANNELS)):
+        if options.get(name, allowed[0]) not in allowed:
+            raise BadTemplate(f"{path}: {name} must be one of {', '.join(allowed)}, not {options[name]!r}")
+    if "window" in options:
+        try:
+            Window.parse(options["window"])
+        except ValueError as error:
+            raise BadTemplate(f"{path}: window: {error}") from None
+        options["window"] = {
+            k: v.isoformat("minutes") if isinstance(v, time) else v for k, v in options["window"].items()
+        }
+    return options

@@ -1,0 +1,45 @@
+"""Schedules: on time, once per due time whatever the number of nodes, with a record of every run."""
+
+from onceward.schedules.foreground import Report, StillRunning, run_here
+from onceward.schedules.operations import (
+    NoSuchSchedule,
+    backfill,
+    find,
+    history,
+    overview,
+    pause,
+    resume,
+    run_now,
+    upcoming,
+)
+from onceward.schedules.recording import run_task
+from onceward.schedules.run import Counts, Run, Skip
+from onceward.schedules.schedule import Missed, Overlap, Schedule
+from onceward.schedules.scheduler import Scheduler
+from onceward.schedules.timing import Cron, Every, Timing
+
+__all__ = [
+    "Counts",
+    "Cron",
+    "Every",
+    "Missed",
+    "NoSuchSchedule",
+    "Overlap",
+    "Report",
+    "Run",
+    "Schedule",
+    "Scheduler",
+    "Skip",
+    "StillRunning",
+    "Timing",
+    "backfill",
+    "find",
+    "history",
+    "overview",
+    "pause",
+    "resume",
+    "run_here",
+    "run_now",
+    "run_task",
+    "upcoming",
+]

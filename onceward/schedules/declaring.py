@@ -1,0 +1,63 @@
+"""From a decorated function to a schedule: the signature is checked when the app is made, not when it is due."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, get_type_hints
+
+from onceward.schedules.recording import RETRY, run_task
+from onceward.schedules.run import Run
+from onceward.schedules.schedule import Missed, Overlap, Schedule
+from onceward.schedules.timing import Timing
+from onceward.work import RetryPolicy
+
+
+def declare(
+    function: Callable[..., Any],
+    timing: Timing,
+    *,
+    name: str | None,
+    missed: Missed,
+    window: timedelta,
+    most: int,
+    overlap: Overlap,
+    jitter_s: float,
+    queue: str,
+    timeout: float | None,
+    retry: RetryPolicy | None,
+) -> Schedule:
+    """A schedule of this function; raises TypeError when it cannot be run as one."""
+    called = name or function.__name__
+    return Schedule(
+        name=called,
+        timing=timing,
+        task=run_task(
+            function,
+            name=called,
+            parameter=_run_parameter(function, called),
+            queue=queue,
+            retry=retry or RETRY,
+            timeout_s=timeout,
+        ),
+        missed=missed,
+        window=window,
+        most=most,
+        overlap=overlap,
+        jitter_s=jitter_s,
+        description=(inspect.getdoc(function) or "").split("\n", 1)[0],
+    )
+
+
+def _run_parameter(function: Callable[..., Any], name: str) -> str:
+    if not inspect.iscoroutinefunction(function):
+        raise TypeError(f"{name}: a schedule's function must be `async def {name}(run: Run)`")
+    hints = get_type_hints(function)
+    parameters = list(inspect.signature(function).parameters)
+    if len(parameters) != 1 or hints.get(parameters[0], Run) is not Run:
+        raise TypeError(
+            f"{name}: a schedule's function takes one parameter, `run: Run`; a transaction is had by "
+            f"`async with run.transaction() as tx`"
+        )
+    return parameters[0]

@@ -1,0 +1,143 @@
+"""Run a schedule here and now, in this process, as a worker would: held under a lease and a heartbeat.
+
+If this process dies, its run is rescued by a worker, which does what is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+
+from onceward.db import Database
+from onceward.schedules.operations import LAST_BROKEN
+from onceward.schedules.run import Run
+from onceward.schedules.schedule import Schedule
+from onceward.trust import record
+from onceward.work import Claimed, Executor, Task
+from onceward.work.executor import Opener
+from onceward.work.heartbeat import Heartbeat, Identity
+from onceward.work.leases import Leases
+from onceward.work.settle import Acknowledger
+
+HOLD = """
+with written as (
+    insert into onceward.runs (id, schedule, due_at, origin, scope, asked_by)
+    values ($1::bigint, $2, greatest(onceward.now(), clock_timestamp()), 'operator', coalesce($3::bigint, $1), $4)
+), body as (
+    insert into onceward.jobs (id, task, args) values ($1, $5::text, '{}')
+), held as (
+    insert into onceward.work (id, kind, task, queue, sort_at, max_attempts, lease, claimed_at, lane, cap, slot)
+    values ($1, 'job', $5, $6, onceward.now(), 1, $7::bigint, clock_timestamp(), $8, $9::smallint, $9)
+)
+insert into onceward.claims (lease, worker, ids) values ($7, $10, array[$1])
+"""
+
+REPORT = """
+select id, schedule, due_at, status, reason, started_at, duration_ms, processed, succeeded, failed, skipped, error
+  from onceward.runs where id = $1
+"""
+
+
+class StillRunning(Exception):
+    """Another run of the schedule has not finished, and it does not allow two at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How the run ended."""
+
+    id: int
+    schedule: str
+    due_at: datetime
+    status: str
+    reason: str | None
+    started_at: datetime | None
+    duration_ms: int | None
+    processed: int
+    succeeded: int
+    failed: int
+    skipped: int
+    error: dict[str, Any] | None
+
+
+async def run_here(
+    db: Database,
+    schedule: Schedule,
+    *,
+    open_tx: Opener,
+    by: str,
+    on_progress: Callable[[Run], None] | None = None,
+) -> Report:
+    """Do one run; raises `StillRunning`. The outcome is in the report: a broken run does not raise."""
+    worker = secrets.randbits(62) + 1
+    leases = Leases()
+    identity = Identity(
+        id=worker, name=f"{socket.gethostname()}:{os.getpid()}", version="foreground", queues=[], tasks=[]
+    )
+    await Heartbeat.register(db, identity)
+    heartbeat = Heartbeat(db.url, identity, pgbouncer=db.pgbouncer, every_s=1.0, on_cancel=lambda _ids: None)
+    heartbeat.start()
+    try:
+        work = await _hold(db, schedule, worker, leases.begin(), by)
+        leases.taken(work.lease, 1)
+        acks = Acknowledger(db, worker, leases)
+        executor = Executor(db, worker=worker, acks=acks, leases=leases, open_tx=open_tx)
+        await executor.run(_watched(schedule.task, on_progress), work)
+        await acks.close()
+    finally:
+        await asyncio.to_thread(heartbeat.stop)
+        await db.execute("delete from onceward.claims where worker = $1", worker)
+        await db.execute("delete from onceward.workers where id = $1", worker)
+    row = await db.fetchrow(REPORT, work.id)
+    assert row is not None
+    return Report(**dict(row))
+
+
+async def _hold(db: Database, schedule: Schedule, worker: int, lease: int, by: str) -> Claimed:
+    exclusive = schedule.overlap != "allow"
+    async with db.transaction(role="engine") as tx:
+        id: int = await tx.fetchval("select nextval('onceward.ids')")
+        scope: int | None = await tx.fetchval(LAST_BROKEN, schedule.name)
+        try:
+            await tx.execute(
+                HOLD,
+                id,
+                schedule.name,
+                scope,
+                by,
+                schedule.task.name,
+                schedule.task.queue,
+                lease,
+                f"schedule:{schedule.name}" if exclusive else None,
+                1 if exclusive else None,
+                worker,
+            )
+        except asyncpg.UniqueViolationError:
+            raise StillRunning(
+                f"another run of {schedule.name} has not finished; wait for it, or look at `onceward cron show "
+                f"{schedule.name}`"
+            ) from None
+        await record(
+            tx, "schedule.run", entity_type="schedule", entity_id=schedule.name, actor=by, metadata={"run": id}
+        )
+    work = Claimed(id, "job", schedule.task.name, None, 0, 0, 1, None, None, {}, None, None, lease)
+    work.db = db
+    return work
+
+
+def _watched(task: Task, on_progress: Callable[[Run], None] | None) -> Task:
+    """The same task, once, with somebody watching."""
+
+    async def run(work: Claimed, tx: Any) -> Any:
+        work.body = on_progress
+        return await task.run(work, tx)
+
+    return Task(name=task.name, run=run, queue=task.queue, retry=task.retry, timeout_s=None, critical=False)

@@ -1,0 +1,115 @@
+-- Schedules: what is to run when, every run there was, and which items of a run are done.
+
+create table onceward.schedules (
+    name text primary key,
+    task text not null,
+    queue text not null,
+    cron text,                              -- an expression in `tz`, or
+    every_s double precision,               -- an interval, counted from the epoch so that all nodes agree
+    tz text not null default 'UTC',
+    missed text not null check (missed in ('once', 'skip', 'all')),
+    window_s double precision not null,     -- missed = all: how far back
+    most int not null,                      -- missed = all: how many
+    overlap text not null check (overlap in ('skip', 'queue', 'allow')),
+    jitter_s double precision not null default 0,
+    decided_until timestamptz not null,     -- due times up to here have been decided on
+    next_at timestamptz,                    -- the next one; null: there is none
+    paused_at timestamptz,
+    paused_by text,
+    created_at timestamptz not null default onceward.now(),
+    check ((cron is null) <> (every_s is null))
+);
+comment on table onceward.schedules is 'One row per schedule, written by whichever node knows it. Any node may act on it.';
+grant select, insert, update, delete on onceward.schedules to onceward_engine;
+
+create table onceward.runs (
+    id bigint primary key,                  -- also the id of the job that does it
+    schedule text not null,
+    due_at timestamptz not null,
+    origin text not null check (origin in ('clock', 'late', 'operator', 'backfill')),
+    status text not null default 'pending' check (status in ('pending', 'running', 'success', 'failed', 'skipped')),
+    reason text,                            -- why it was skipped or failed
+    scope bigint not null,                  -- runs that share it share the marks of items that are done
+    asked_by text,
+    attempts smallint not null default 0,
+    started_at timestamptz,
+    finished_at timestamptz,
+    duration_ms bigint,
+    processed bigint not null default 0,
+    succeeded bigint not null default 0,
+    failed bigint not null default 0,
+    skipped bigint not null default 0,
+    result jsonb,
+    error jsonb,
+    created_at timestamptz not null default onceward.now(),
+    unique (schedule, due_at)
+);
+comment on table onceward.runs is 'One row per due time, unique: however many nodes notice that it is due, one run exists.';
+create index runs_recent on onceward.runs (schedule, id desc);
+create index runs_unfinished on onceward.runs (schedule) where status in ('pending', 'running');
+create index runs_finished on onceward.runs (finished_at) where finished_at is not null;
+grant select, insert, update, delete on onceward.runs to onceward_engine;
+
+create table onceward.run_items (
+    scope bigint not null,
+    step text not null,                     -- which `run.each` of the run
+    key text not null,                      -- which item
+    run_id bigint not null,
+    outcome text not null check (outcome in ('success', 'failed', 'skipped')),
+    error jsonb,
+    at timestamptz not null default onceward.now(),
+    primary key (scope, step, key)
+);
+comment on table onceward.run_items is
+    'Written in the transaction of the item itself: what stands here as done is done, and is not done again.';
+create index run_items_failed on onceward.run_items (run_id) where outcome = 'failed';
+grant select, insert, update, delete on onceward.run_items to onceward_engine;
+
+create function onceward.mark_item(p_scope bigint, p_step text, p_key text, p_run bigint, p_outcome text) returns boolean
+    language sql security definer set search_path = pg_catalog, pg_temp as $$
+-- Within the item's own transaction, which runs as the app role. False: the item is done already, by somebody else.
+    with marked as (
+        insert into onceward.run_items as i (scope, step, key, run_id, outcome)
+        values (p_scope, p_step, p_key, p_run, p_outcome)
+        on conflict (scope, step, key) do update
+            set run_id = excluded.run_id, outcome = excluded.outcome, error = null, at = excluded.at
+            where i.outcome = 'failed'
+        returning 1
+    )
+    select exists (select from marked)
+$$;
+revoke all on function onceward.mark_item(bigint, text, text, bigint, text) from public;
+grant execute on function onceward.mark_item(bigint, text, text, bigint, text) to onceward_app, onceward_engine;
+
+create function onceward.write_run(
+    p_schedule text, p_due timestamptz, p_origin text, p_delay_s double precision, p_scope bigint default null,
+    p_asked_by text default null
+) returns bigint language plpgsql as $$
+-- Write a run and the job that does it, or only the reason why it is skipped. Null: this due time has its run already.
+declare
+    v onceward.schedules;
+    v_id bigint := nextval('onceward.ids');
+    v_busy boolean;
+begin
+    select * into strict v from onceward.schedules s where s.name = p_schedule;
+    v_busy := v.overlap = 'skip' and p_origin = 'clock' and exists (
+        select from onceward.runs r where r.schedule = p_schedule and r.status in ('pending', 'running'));
+    insert into onceward.runs (id, schedule, due_at, origin, status, reason, scope, asked_by, finished_at)
+    values (v_id, p_schedule, p_due, p_origin, case when v_busy then 'skipped' else 'pending' end,
+            case when v_busy then 'overlap' end, coalesce(p_scope, v_id), p_asked_by,
+            case when v_busy then onceward.now() end)
+    on conflict (schedule, due_at) do nothing;
+    if not found then
+        return null;
+    end if;
+    if not v_busy then
+        insert into onceward.jobs (id, task, args) values (v_id, v.task, '{}');
+        insert into onceward.work (id, kind, task, queue, sort_at, lane, cap, ordered)
+        values (v_id, 'job', v.task, v.queue, onceward.now() + make_interval(secs => p_delay_s),
+                case when v.overlap <> 'allow' then 'schedule:' || p_schedule end,
+                case when v.overlap <> 'allow' then 1 end,
+                case when v.overlap = 'queue' then true end);
+    end if;
+    return v_id;
+end
+$$;

@@ -1,0 +1,142 @@
+"""What an operator does with schedules: look, pause, resume, run now, make up for the past."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from onceward.db import Connection, Database, Transaction
+from onceward.schedules.schedule import Schedule
+from onceward.schedules.scheduler import write_run
+from onceward.schedules.timing import between, next_after
+from onceward.trust import record
+from onceward.work import Waker
+
+LIST = """
+select s.name, coalesce(s.cron, 'every ' || s.every_s || ' s') as "when", s.tz, s.missed, s.overlap, s.jitter_s,
+       s.paused_at, s.paused_by, case when s.paused_at is null then s.next_at end as next_at,
+       r.id as last_run, r.status as last_status, r.due_at as last_due, r.started_at as last_started,
+       r.duration_ms as last_duration_ms
+  from onceward.schedules s
+  left join lateral (select * from onceward.runs r where r.schedule = s.name order by r.id desc limit 1) r on true
+ order by s.name
+"""
+
+RUNS = """
+select id, due_at, origin, status, reason, attempts, started_at, finished_at, duration_ms, processed, succeeded, failed,
+       skipped, result, error
+  from onceward.runs where schedule = $1 order by id desc limit $2
+"""
+
+ERRORS = """
+select run_id, step, key, at, error ->> 'type' as type, error ->> 'message' as message
+  from onceward.run_items where run_id = any($1::bigint[]) and outcome = 'failed' order by run_id desc, at limit $2
+"""
+
+PAUSE = """
+update onceward.schedules set paused_at = coalesce(paused_at, onceward.now()), paused_by = coalesce(paused_by, $2)
+ where name = $1 returning name
+"""
+
+# What fell into the pause was not missed: it was not wanted.
+RESUME = """
+update onceward.schedules set paused_at = null, paused_by = null, decided_until = onceward.now(), next_at = onceward.now()
+ where name = $1 and paused_at is not null returning name
+"""
+
+LAST_BROKEN = """
+select scope from onceward.runs r
+ where schedule = $1 and id = (select max(id) from onceward.runs where schedule = $1 and status <> 'skipped')
+   and status = 'failed'
+"""
+
+
+class NoSuchSchedule(LookupError):
+    """The message names those that there are."""
+
+
+def find(schedules: Mapping[str, Schedule], name: str) -> Schedule:
+    try:
+        return schedules[name]
+    except KeyError:
+        known = ", ".join(sorted(schedules)) or "none"
+        raise NoSuchSchedule(f"there is no schedule {name!r}; this app has: {known}") from None
+
+
+async def overview(db: Database | Connection) -> list[dict[str, Any]]:
+    """All schedules with their last and next run."""
+    return [dict(row) for row in await db.fetch(LIST)]
+
+
+async def history(db: Database | Connection, name: str, *, limit: int = 20) -> list[dict[str, Any]]:
+    """The latest runs of one schedule, each with the items that failed."""
+    runs: list[dict[str, Any]] = [{**dict(row), "errors": list[Any]()} for row in await db.fetch(RUNS, name, limit)]
+    by_id: dict[int, Any] = {run["id"]: run for run in runs}
+    for row in await db.fetch(ERRORS, list(by_id), 1000):
+        by_id[row["run_id"]]["errors"].append(dict(row))
+    return runs
+
+
+async def pause(tx: Transaction, name: str, *, by: str) -> bool:
+    """No run is written until it is resumed; one that runs goes on."""
+    return await _change(tx, PAUSE, "schedule.paused", name, by, by)
+
+
+async def resume(tx: Transaction, name: str, *, by: str) -> bool:
+    """Go on from now; due times that fell into the pause are not made up for."""
+    return await _change(tx, RESUME, "schedule.resumed", name, by)
+
+
+async def _change(tx: Transaction, statement: str, action: str, name: str, by: str, *args: Any) -> bool:
+    if await tx.fetchval(statement, name, *args) is None:
+        return False
+    await record(tx, action, entity_type="schedule", entity_id=name, actor=by)
+    return True
+
+
+async def run_now(tx: Transaction, schedule: Schedule, *, by: str, waker: Waker | None = None) -> int:
+    """A run outside its times. After a broken run it goes on where that one stopped."""
+    now: datetime = await tx.fetchval("select greatest(onceward.now(), clock_timestamp())")
+    scope: int | None = await tx.fetchval(LAST_BROKEN, schedule.name)
+    id = await write_run(tx, schedule, now, origin="operator", scope=scope, asked_by=by, waker=waker)
+    assert id is not None, "a clock with microseconds gave the same time twice"
+    await record(tx, "schedule.run", entity_type="schedule", entity_id=schedule.name, actor=by, metadata={"run": id})
+    return id
+
+
+async def backfill(
+    tx: Transaction,
+    schedule: Schedule,
+    *,
+    since: datetime,
+    until: datetime,
+    by: str,
+    most: int = 1000,
+    waker: Waker | None = None,
+) -> list[int]:
+    """Runs for the due times in (since, until] that have none yet, oldest first."""
+    written: list[int] = []
+    for due in between(schedule.timing, since, until, most=most):
+        id = await write_run(tx, schedule, due, origin="backfill", asked_by=by, waker=waker)
+        if id is not None:
+            written.append(id)
+    if written:
+        await record(
+            tx,
+            "schedule.backfilled",
+            entity_type="schedule",
+            entity_id=schedule.name,
+            actor=by,
+            metadata={"since": since.isoformat(), "until": until.isoformat(), "runs": len(written)},
+        )
+    return written
+
+
+def upcoming(schedule: Schedule, now: datetime, count: int = 5) -> list[datetime]:
+    """The next due times."""
+    found: list[datetime] = []
+    moment: datetime | None = now
+    while len(found) < count and (moment := next_after(schedule.timing, moment)) is not None:
+        found.append(moment)
+    return found

@@ -1,0 +1,302 @@
+"""One run of a schedule, as its function sees it: rows to read, items to do, and a record of what became of them.
+
+    @app.cron("0 2 * * *")
+    async def expire_access(run: Run) -> None:
+        rows = await run.fetch("select id, organization_id from enrolments where ends_at <= onceward.now()")
+        await run.each(rows, expire_one)
+
+Each item has a transaction of its own, in which it is also marked as done. One item's failure is recorded and stops
+nothing; a run that is interrupted does, when it runs again, only what is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, get_type_hints
+from uuid import UUID
+
+import asyncpg
+import structlog
+
+from onceward.db import BROKEN, Cause, Database, OutcomeUnknown, Transaction, Unavailable
+from onceward.work import Claimed
+from onceward.work.settle import describe
+
+log = structlog.get_logger(__name__)
+
+MARK = "select onceward.mark_item($1, $2, $3, $4, $5)"
+FAILED = """
+insert into onceward.run_items as i (scope, step, key, run_id, outcome, error) values ($1, $2, $3, $4, 'failed', $5)
+on conflict (scope, step, key) do update set error = excluded.error, run_id = excluded.run_id, at = excluded.at
+    where i.outcome = 'failed'
+"""
+DONE = "select key, run_id, outcome from onceward.run_items where scope = $1 and step = $2 and outcome <> 'failed'"
+PROGRESS = "update onceward.runs set processed = $2, succeeded = $3, failed = $4, skipped = $5 where id = $1"
+PROGRESS_EVERY_S = 1.0
+
+
+class Skip(Exception):
+    """Raise in an item's function: nothing is done for this item, and it counts as skipped."""
+
+
+class _DoneAlready(Exception):
+    """Somebody else has done this item meanwhile; what was begun here is rolled back."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What became of the items so far."""
+
+    processed: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def add(self, outcome: str) -> None:
+        self.processed += 1
+        match outcome:
+            case "success":
+                self.succeeded += 1
+            case "failed":
+                self.failed += 1
+            case _:
+                self.skipped += 1
+
+
+class Run:
+    """Given to the function of a schedule. `due_at` is the time the run is for, whenever it really runs."""
+
+    def __init__(
+        self,
+        work: Claimed,
+        *,
+        schedule: str,
+        due_at: datetime,
+        scope: int,
+        resumed: bool,
+        on_progress: Callable[[Run], None] | None = None,
+    ) -> None:
+        self._work = work
+        self._db: Database = work.db
+        self._scope = scope
+        self._resumed = resumed
+        self._on_progress = on_progress
+        self._saved_at = time.monotonic()
+        self._steps: dict[str, int] = {}
+        self.schedule = schedule
+        self.due_at = due_at
+        self.counts = Counts()
+        self.total: int | None = None
+        """Items announced so far, where their number is known; for a progress bar."""
+
+    @property
+    def id(self) -> int:
+        return self._work.id
+
+    @property
+    def attempt(self) -> int:
+        """1 on the first try; a run after a crash is a try of its own."""
+        return self._work.attempts + self._work.crashes + 1
+
+    def key(self, action: str) -> str:
+        """`run:<id>:<action>`: the idempotency key of a call to the outside, the same on every try."""
+        return Cause("run", self.id).key(action)
+
+    # -- reading and writing ----------------------------------------------------------------------------------------
+
+    async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]:
+        """Read as the system: rows of all organizations."""
+        return await self._db.fetch(query, *args)
+
+    async def fetchval(self, query: str, *args: Any) -> Any:
+        return await self._db.fetchval(query, *args)
+
+    @asynccontextmanager
+    async def transaction(self, *, organization: UUID | None = None) -> AsyncGenerator[Any]:
+        """A transaction with verbs, for one organization or for the platform; caused by this run."""
+        async with self._db.acquire() as conn:
+            tx: Transaction = self._work.open_tx(conn, self._work)
+            tx.organization = organization
+            tx.cause = Cause("run", self.id)
+            await tx.open()
+            try:
+                yield tx
+            except BaseException:
+                await asyncio.shield(tx.rollback())
+                raise
+            await tx.commit()
+
+    # -- items --------------------------------------------------------------------------------------------------------
+
+    async def each(
+        self,
+        items: Iterable[Any] | AsyncIterable[Any],
+        function: Callable[..., Any],
+        *,
+        concurrency: int = 1,
+        key: Callable[[Any], object] | None = None,
+        organization: Callable[[Any], UUID | None] | None = None,
+        name: str | None = None,
+    ) -> Counts:
+        """Do `function(item, tx)` for each item, every one in a transaction of its own.
+
+        `key` names an item (its `id` unless told); an item that is done stays done when the run is repeated. The
+        transaction acts for the item's `organization_id` unless told. Raise `Skip` to count an item as skipped.
+        """
+        if concurrency < 1:
+            raise ValueError(f"concurrency must be at least 1, not {concurrency}")
+        step = self._step(name or getattr(function, "__name__", "each"))
+        if isinstance(items, (list, tuple)):
+            self.total = (self.total or 0) + len(items)  # pyright: ignore[reportUnknownArgumentType]
+        done: dict[str, tuple[int, str]] = {}
+        if self._resumed:
+            rows = await self._db.fetch(DONE, self._scope, step)
+            done = {row["key"]: (row["run_id"], row["outcome"]) for row in rows}
+        each = _Each(self, step, function, key or item_key, organization or item_organization, done)
+        await each.all(items, concurrency)
+        await self.save_progress()
+        return self.counts
+
+    def _step(self, name: str) -> str:
+        """The second `each` with the same function is a step of its own."""
+        self._steps[name] = self._steps.get(name, 0) + 1
+        return name if self._steps[name] == 1 else f"{name}#{self._steps[name]}"
+
+    async def count(self, outcome: str) -> None:
+        """One more item; the record is brought up to date about once a second."""
+        self.counts.add(outcome)
+        if self._on_progress is not None:
+            self._on_progress(self)
+        if time.monotonic() - self._saved_at > PROGRESS_EVERY_S:
+            self._saved_at = time.monotonic()
+            await self.save_progress()
+
+    async def save_progress(self) -> None:
+        c = self.counts
+        await self._db.execute(PROGRESS, self.id, c.processed, c.succeeded, c.failed, c.skipped)
+
+    async def do_item(self, step: str, key: str, item: Any, call: Callable[..., Any], organization: UUID | None) -> str:
+        """Mark and do one item in one transaction; the mark comes first, so that a second doer waits for this one."""
+        try:
+            async with self.transaction(organization=organization) as tx:
+                if not await tx.fetchval(MARK, self._scope, step, key, self.id, "success"):
+                    raise _DoneAlready
+                await call(item, tx)
+            return "success"
+        except _DoneAlready:
+            return "before"
+        except Skip:
+            await self._db.fetchval(MARK, self._scope, step, key, self.id, "skipped")
+            return "skipped"
+        except (Unavailable, *BROKEN):
+            raise  # the database is away: that is the run's failure, not the item's
+        except OutcomeUnknown:
+            # The mark knows: if it is there the item was committed, and a second try does nothing.
+            return await self.do_item(step, key, item, call, organization)
+        except Exception as error:
+            log.warning("item_failed", schedule=self.schedule, run=self.id, step=step, error=type(error).__name__)
+            await self._db.execute(FAILED, self._scope, step, key, self.id, describe(error))
+            return "failed"
+
+
+class _Each:
+    """One `run.each`: walks through the items with so many at once."""
+
+    def __init__(
+        self,
+        run: Run,
+        step: str,
+        function: Callable[..., Any],
+        key: Callable[[Any], object],
+        organization: Callable[[Any], UUID | None],
+        done: Mapping[str, tuple[int, str]],
+    ) -> None:
+        self._run = run
+        self._step = step
+        self._call = caller(function)
+        self._key = key
+        self._organization = organization
+        self._done = done
+
+    async def all(self, items: Iterable[Any] | AsyncIterable[Any], concurrency: int) -> None:
+        slots = asyncio.Semaphore(concurrency)
+        async with asyncio.TaskGroup() as group:
+
+            async def one(item: Any) -> None:
+                try:
+                    await self._one(item)
+                finally:
+                    slots.release()
+
+            async for item in _walk(items):
+                await slots.acquire()
+                group.create_task(one(item))
+
+    async def _one(self, item: Any) -> None:
+        key = str(self._key(item))
+        before = self._done.get(key)
+        if before is None:
+            outcome = await self._run.do_item(self._step, key, item, self._call, self._organization(item))
+            if outcome != "before":
+                await self._run.count(outcome)
+        elif before[0] == self._run.id:
+            # Done by this run before it was interrupted: part of its count. By another run: part of that one's.
+            await self._run.count(before[1])
+
+
+async def _walk(items: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Any]:
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
+    else:
+        for item in items:
+            yield item
+
+
+def item_key(item: Any) -> object:
+    """What names an item unless told: its `id`, or the item itself if it is a simple value."""
+    if isinstance(item, (str, int, UUID)):
+        return item
+    found = _read(item, "id")
+    if found is None:
+        raise ValueError(f"run.each: an item of type {type(item).__name__} has no `id`; say key=lambda item: ...")
+    return found
+
+
+def item_organization(item: Any) -> UUID | None:
+    found = _read(item, "organization_id")
+    return UUID(found) if isinstance(found, str) else found
+
+
+def _read(item: Any, name: str) -> Any:
+    if isinstance(item, Mapping):
+        return item.get(name)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    if isinstance(item, asyncpg.Record):
+        return item.get(name)
+    return getattr(item, name, None)
+
+
+def caller(function: Callable[..., Any]) -> Callable[[Any, Transaction], Any]:
+    """Call an item's function with the item, and with the transaction if it asks for one (by annotation or as `tx`)."""
+    if not inspect.iscoroutinefunction(function):
+        raise TypeError(f"run.each: {getattr(function, '__name__', function)!s} must be `async def`")
+    try:
+        hints = get_type_hints(function)
+    except NameError as error:
+        raise TypeError(f"run.each: annotation {error.name!r} of {function.__name__} cannot be resolved") from None
+    wanted: str | None = None
+    for name in inspect.signature(function).parameters:
+        annotation = hints.get(name)
+        if name == "tx" or (isinstance(annotation, type) and issubclass(annotation, Transaction)):
+            wanted = name
+
+    async def call(item: Any, tx: Transaction) -> Any:
+        return await (function(item) if wanted is None else function(item, **{wanted: tx}))
+
+    return call

@@ -1,0 +1,91 @@
+"""A schedule as it is declared: when, what, and what to do about missed and overlapping runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Literal
+
+from onceward.schedules.timing import Cron, Every, Timing, between
+from onceward.work import Task
+
+Missed = Literal["once", "skip", "all"]
+Overlap = Literal["skip", "queue", "allow"]
+
+ON_TIME_S = 60.0
+"""A run written within this time of its due time is on time; later it is a missed one that is made up for."""
+MOST_LOOKED_AT = 100_000
+"""Due times that are walked through at most after a long absence; an interval of 1 s reaches back a day."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """`missed`: run once late, skip, or all of them within `window`, at most `most`. `overlap`: skip, queue, allow."""
+
+    name: str
+    timing: Timing
+    task: Task
+    missed: Missed = "once"
+    window: timedelta = timedelta(days=1)
+    most: int = 100
+    overlap: Overlap = "skip"
+    jitter_s: float = 0.0
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        if self.missed not in ("once", "skip", "all"):
+            raise ValueError(f"{self.name}: missed must be once, skip or all, not {self.missed!r}")
+        if self.overlap not in ("skip", "queue", "allow"):
+            raise ValueError(f"{self.name}: overlap must be skip, queue or allow, not {self.overlap!r}")
+        if self.jitter_s < 0:
+            raise ValueError(f"{self.name}: jitter_s must not be negative, not {self.jitter_s}")
+        if self.window <= timedelta(0) or self.most < 1:
+            raise ValueError(f"{self.name}: window must be above 0 and most at least 1, not {self.window}, {self.most}")
+
+    @property
+    def cron(self) -> str | None:
+        return self.timing.expression if isinstance(self.timing, Cron) else None
+
+    @property
+    def every_s(self) -> float | None:
+        return self.timing.seconds if isinstance(self.timing, Every) else None
+
+    @property
+    def tz(self) -> str:
+        return self.timing.tz if isinstance(self.timing, Cron) else "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A due time for which a run is to be written."""
+
+    at: datetime
+    late: bool
+
+
+def decide(schedule: Schedule, *, decided_until: datetime, now: datetime) -> list[Due]:
+    """Which of the due times since the last decision get a run. The latest comes last."""
+    passed = _last(between(schedule.timing, decided_until, now), MOST_LOOKED_AT, schedule, now)
+    if not passed:
+        return []
+    latest = passed[-1]
+    on_time = now - latest <= timedelta(seconds=ON_TIME_S)
+    match schedule.missed:
+        case "once":
+            return [Due(latest, late=not on_time)]
+        case "skip":
+            return [Due(latest, late=False)] if on_time else []
+        case "all":
+            wanted = [due for due in passed if due > now - schedule.window][-schedule.most :]
+            return [Due(due, late=not (on_time and due == latest)) for due in wanted]
+
+
+def _last(found: Iterator[datetime], most: int, schedule: Schedule, now: datetime) -> list[datetime]:
+    """The due times, or after a very long absence the recent ones only."""
+    passed = list(islice(found, most))
+    if len(passed) == most:
+        # An interval of seconds and weeks of absence: what is older than the window could not be made up for anyway.
+        passed = list(islice(between(schedule.timing, now - schedule.window, now), most)) or passed[-1:]
+    return passed

@@ -1,0 +1,180 @@
+"""Write what is due. Any number of nodes may do it: a due time is a unique row, written with its job in one transaction.
+
+Time is the database's. A node that was away, or all of them, costs lateness and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+
+from onceward.db import Database, Transaction
+from onceward.schedules.schedule import Schedule, decide
+from onceward.schedules.timing import jitter_s, next_after
+from onceward.work import Loop, Waker
+
+log = structlog.get_logger(__name__)
+
+REGISTER = """
+insert into onceward.schedules as s
+    (name, task, queue, cron, every_s, tz, missed, window_s, most, overlap, jitter_s, decided_until, next_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, onceward.now(), onceward.now())
+on conflict (name) do update
+    set task = excluded.task, queue = excluded.queue, cron = excluded.cron, every_s = excluded.every_s, tz = excluded.tz,
+        missed = excluded.missed, window_s = excluded.window_s, most = excluded.most, overlap = excluded.overlap,
+        jitter_s = excluded.jitter_s,
+        -- A changed time begins now: the past was lived by the old one.
+        decided_until = case when (s.cron, s.every_s, s.tz) is distinct from (excluded.cron, excluded.every_s, excluded.tz)
+                             then onceward.now() else s.decided_until end,
+        next_at = case when (s.cron, s.every_s, s.tz) is distinct from (excluded.cron, excluded.every_s, excluded.tz)
+                       then onceward.now() else s.next_at end
+"""
+
+DUE = """
+select name, decided_until, onceward.now() as now
+  from onceward.schedules
+ where name = any($1::text[]) and paused_at is null and next_at <= onceward.now()
+ order by next_at
+   for update skip locked
+"""
+
+DECIDED = "update onceward.schedules set decided_until = $2, next_at = $3 where name = $1"
+
+ABANDONED = """
+update onceward.runs r
+   set status = 'failed', finished_at = onceward.now(),
+       reason = coalesce(w.dead_reason, (select a.error ->> 'reason' from onceward.attempts a
+                                          where a.work_id = u.id order by a.finished_at desc limit 1), 'cancelled')
+  from onceward.runs u
+  left join onceward.work w on w.id = u.id
+ where u.id = r.id and r.status in ('pending', 'running') and r.created_at < onceward.now() - interval '5 seconds'
+   and (w.id is null or w.dead_reason is not null)
+returning r.id, r.schedule, r.reason
+"""
+
+PRUNE = """
+with old as (
+    select id, scope from onceward.runs where finished_at < onceward.now() - $1::interval order by finished_at limit 1000
+), marks as (
+    delete from onceward.run_items i using old o where i.scope = o.scope or i.run_id = o.id
+)
+delete from onceward.runs r using old o where r.id = o.id
+"""
+
+
+class Scheduler:
+    """Start it on every node that should notice what is due; `step` looks once."""
+
+    def __init__(
+        self,
+        db: Database,
+        schedules: Iterable[Schedule],
+        *,
+        waker: Waker | None = None,
+        every_s: float = 0.5,
+        keep: timedelta = timedelta(days=90),
+    ) -> None:
+        self._db = db
+        self._schedules: Mapping[str, Schedule] = {each.name: each for each in schedules}
+        self._waker = waker
+        self._keep = keep
+        self._loops = [
+            Loop("schedules", self.step, every_s=every_s),
+            Loop("abandoned runs", self.close_abandoned, every_s=10.0),
+            Loop("prune runs", self.prune, every_s=3600.0),
+        ]
+
+    async def start(self) -> None:
+        await self.register()
+        for loop in self._loops:
+            await loop.start()
+
+    async def stop(self) -> None:
+        for loop in self._loops:
+            await loop.stop()
+
+    async def register(self) -> None:
+        """Tell the database what this node's schedules look like; pauses and what was decided stay."""
+        for each in sorted(self._schedules.values(), key=lambda schedule: schedule.name):
+            await self._db.execute(
+                REGISTER,
+                each.name,
+                each.task.name,
+                each.task.queue,
+                each.cron,
+                each.every_s,
+                each.tz,
+                each.missed,
+                each.window.total_seconds(),
+                each.most,
+                each.overlap,
+                each.jitter_s,
+            )
+
+    async def step(self) -> list[int]:
+        """Write the runs that are due; returns their ids."""
+        if not self._schedules:
+            return []
+        written: list[int] = []
+        async with self._db.transaction(role="engine") as tx:
+            for row in await tx.fetch(DUE, list(self._schedules)):
+                written += await self._write_due(tx, self._schedules[row["name"]], row["decided_until"], row["now"])
+        return written
+
+    async def _write_due(
+        self, tx: Transaction, schedule: Schedule, decided_until: datetime, now: datetime
+    ) -> list[int]:
+        written: list[int] = []
+        for due in decide(schedule, decided_until=decided_until, now=now):
+            id = await write_run(tx, schedule, due.at, origin="late" if due.late else "clock", waker=self._waker)
+            if id is not None:
+                written.append(id)
+        await tx.execute(DECIDED, schedule.name, now, next_after(schedule.timing, now))
+        return written
+
+    async def close_abandoned(self) -> int:
+        """Runs whose job was given up (its worker died three times, or it was cancelled) are failures, and said to be."""
+        async with self._db.transaction(role="engine") as tx:
+            rows = await tx.fetch(ABANDONED)
+            for row in rows:
+                await report_failure(tx, row["schedule"], row["id"], {"type": "Abandoned", "message": row["reason"]})
+        return len(rows)
+
+    async def prune(self) -> None:
+        await self._db.execute(PRUNE, self._keep)
+
+
+async def write_run(
+    tx: Transaction,
+    schedule: Schedule,
+    due: datetime,
+    *,
+    origin: str,
+    scope: int | None = None,
+    asked_by: str | None = None,
+    waker: Waker | None = None,
+) -> int | None:
+    """A run and its job; None if this due time has its run already."""
+    wait_s = jitter_s(schedule.name, due, schedule.jitter_s) if origin == "clock" else 0.0
+    id: int | None = await tx.fetchval(
+        "select onceward.write_run($1, $2, $3, $4, $5, $6)", schedule.name, due, origin, wait_s, scope, asked_by
+    )
+    if id is not None:
+        log.info("run_written", schedule=schedule.name, run=id, due=due.isoformat(), origin=origin)
+        if waker is not None:
+            tx.after_commit(lambda: waker.wake(schedule.task.queue))
+    return id
+
+
+async def report_failure(tx: Transaction, schedule: str, run: int, error: Mapping[str, Any]) -> None:
+    """A notice for the administrators, in this transaction."""
+    await tx.execute(
+        "select onceward.notify('CRON_FAILURE', $1, $2, $3, p_group => $4)",
+        "error",
+        f"Schedule {schedule} failed",
+        {"schedule": schedule, "run": run, "error": error.get("type"), "message": str(error.get("message", ""))[:500]},
+        f"cron:{schedule}",
+    )

@@ -1,0 +1,199 @@
+"""A post office in a test: an app with handlers, sources, a receiver to post to, and workers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pytest
+
+from onceward import Engine, Onceward
+from onceward.db import Database
+from onceward.inbox import Inbox
+from onceward.inbox.sources import NewSource, add
+from onceward.providers.inbound import SourceConfig
+from onceward.providers.registry import get_provider
+from onceward.trust import SecretBox
+from onceward.work import Worker, WorkerOptions
+
+SECRET = "whsec_a_secret_of_the_tests_32_chars"
+BOX = SecretBox(["a key of the tests, which is long enough"])
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the receiver answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return orjson.loads(self.body)
+
+
+async def call(
+    app: Any,
+    path: str,
+    body: bytes = b"",
+    headers: Mapping[str, str] | None = None,
+    *,
+    method: str = "POST",
+    query: str = "",
+    pieces: list[bytes] | None = None,
+) -> Reply:
+    """One request through the ASGI callable, without a socket."""
+    parts = list(pieces if pieces is not None else [body])
+    given = {"content-length": str(len(body)), **(headers or {})} if pieces is None else dict(headers or {})
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode("latin-1"),
+        "headers": [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given.items()],
+        "client": ("203.0.113.9", 4242),
+    }
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        if parts:
+            piece = parts.pop(0)
+            return {"type": "http.request", "body": piece, "more_body": bool(parts)}
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    start = sent[0]
+    told = {name.decode(): value.decode() for name, value in start["headers"]}
+    return Reply(start["status"], told, b"".join(each.get("body", b"") for each in sent[1:]))
+
+
+class Office:
+    """Everything between a sender and a handler."""
+
+    def __init__(self, db: Database, app: Onceward) -> None:
+        self.db = db
+        self.app = app
+        self.engine = Engine(db, app.registry)
+        self.inbox = Inbox(
+            db,
+            app.registry,
+            app.handlers,
+            self.engine.waker,
+            open_tx=self.engine.open_tx,
+            box=BOX,
+            environ={},
+            refresh_s=0.2,
+        )
+        self.workers: list[Worker] = []
+        self.configs: dict[str, SourceConfig] = {}
+
+    async def start(self) -> None:
+        await self.engine.start()
+        await self.inbox.start()
+
+    async def stop(self) -> None:
+        for worker in self.workers:
+            await worker.stop()
+        await self.inbox.stop()
+        await self.engine.stop()
+
+    async def source(
+        self, name: str = "stripe", *, provider: str | None = None, secret: str = SECRET, **more: Any
+    ) -> UUID:
+        """Register a source and make the receiver know it."""
+        chosen = provider or name
+        async with self.db.transaction(role="engine") as tx:
+            made = await add(
+                tx,
+                BOX,
+                NewSource(name=name, provider=chosen, secrets=(secret,) if secret else (), **more),
+                actor="test",
+            )
+        await self.inbox.catalog.refresh()
+        self.configs[name] = SourceConfig(
+            provider=chosen,
+            secrets=(secret,) if secret else (),
+            options=more.get("options", {}),
+            public_url=more.get("public_url"),
+        )
+        return made.webhook_id
+
+    def signed(self, name: str, body: bytes, *, age_s: float = 0.0, **extra: str) -> dict[str, str]:
+        config = self.configs[name]
+        return get_provider(config.provider).sign(config, body, time.time() - age_s, **extra)
+
+    async def post(
+        self,
+        type: str = "charge.succeeded",
+        *,
+        name: str = "stripe",
+        fields: Mapping[str, Any] | None = None,
+        path: str = "",
+    ) -> Reply:
+        """A genuine webhook of that type."""
+        provider = get_provider(self.configs[name].provider)
+        body = provider.encode(provider.sample(type, fields))
+        return await self.send(body, name=name, path=path)
+
+    async def send(self, body: bytes, *, name: str = "stripe", path: str = "") -> Reply:
+        return await call(self.inbox, path or f"/webhooks/{name}", body, self.signed(name, body))
+
+    async def worker(self, **options: Any) -> Worker:
+        worker = Worker(
+            self.db,
+            self.app.registry,
+            self.engine.waker,
+            options=WorkerOptions(**{"concurrency": 8, "poll_s": 0.1, "grace_s": 2.0, "settle_s": 0.0, **options}),
+            open_tx=self.engine.open_tx,
+        )
+        await worker.start()
+        self.workers.append(worker)
+        return worker
+
+    async def event(self, seq: int) -> Any:
+        return await self.db.fetchrow("select * from onceward.webhook_events where seq = $1", seq)
+
+    async def status(self, seq: int, *wanted: str, within_s: float = 10.0) -> Any:
+        """Wait until the event has one of these statuses."""
+        return await until(lambda: self._has(seq, wanted), within_s=within_s)
+
+    async def _has(self, seq: int, wanted: tuple[str, ...]) -> Any:
+        row = await self.event(seq)
+        return row if row is not None and row["status"] in wanted else None
+
+
+async def until(look: Callable[[], Awaitable[Any]], *, within_s: float = 10.0) -> Any:
+    """Look again and again until something is there."""
+    deadline = time.monotonic() + within_s
+    while True:
+        found = await look()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"did not happen within {within_s} s")
+        await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def office(db: Database) -> AsyncIterator[Callable[[Onceward], Awaitable[Office]]]:
+    made: list[Office] = []
+
+    async def make(app: Onceward) -> Office:
+        here = Office(db, app)
+        await here.start()
+        made.append(here)
+        return here
+
+    yield make
+    for each in made:
+        await each.stop()

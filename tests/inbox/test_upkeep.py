@@ -1,0 +1,201 @@
+"""Types nobody handles, sources that are paused or paced, ordered events, handlers that are jobs, old bodies."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from onceward import Event, Onceward, Tx
+from onceward.inbox import UpkeepOptions
+from onceward.inbox.sources import pause, resume
+from onceward.inbox.upkeep import Upkeep
+from tests.inbox.conftest import Office, until
+
+
+def quiet() -> Onceward:
+    app = Onceward("quiet")
+
+    @app.on("stripe", "charge.succeeded")
+    async def complete(event: Event, tx: Tx) -> str:
+        return "handled"
+
+    return app
+
+
+def upkeep(here: Office, **options: object) -> Upkeep:
+    return Upkeep(here.db, here.inbox.catalog, here.engine.waker, options=UpkeepOptions(**options))
+
+
+async def test_an_unhandled_type_is_success_after_a_while_and_warned_about_once(office) -> None:
+    here = await office(quiet())
+    await here.source()
+    reply = await here.post("customer.created")
+    seq = reply.json["id"]
+    assert await here.db.fetchval("select queue from onceward.work") == "unhandled"
+    patient = upkeep(here, unhandled_after_s=0.0)
+    assert await patient.give_up() == 0, "without a worker nobody can say that the type is unknown"
+    await here.worker()
+    assert await until(patient.give_up) == 1
+    row = await here.event(seq)
+    assert (row["status"], row["result"]) == ("success", "unhandled")
+    assert await here.db.fetchval("select count(*) from onceward.unhandled_types") == 1
+    again = await here.post("customer.created")
+    assert await until(patient.give_up) == 1
+    assert (await here.event(again.json["id"]))["result"] == "unhandled"
+
+
+async def test_a_node_that_knows_less_does_not_decide(office) -> None:
+    older = await office(Onceward("older"))
+    await older.source()
+    reply = await older.post()
+    newer = await office(quiet())
+    await newer.worker()
+    row = await newer.status(reply.json["id"], "success")
+    assert row["result"] == "handled"
+
+
+async def test_a_paused_source_receives_and_handles_nothing_until_it_is_resumed(office) -> None:
+    here = await office(quiet())
+    await here.source()
+    before = await here.post()
+    async with here.db.transaction(role="engine") as tx:
+        await pause(tx, "stripe", actor="test")
+    await here.inbox.catalog.refresh()
+    during = await here.post()
+    assert (before.status, during.status) == (200, 200)
+    await here.worker()
+    queues = await here.db.fetch("select distinct queue from onceward.work")
+    assert [row["queue"] for row in queues] == ["paused"]
+    async with here.db.transaction(role="engine") as tx:
+        await resume(tx, "stripe", actor="test")
+    for reply in (before, during):
+        await here.status(reply.json["id"], "success")
+    audited = await here.db.fetch("select action from onceward.audit_log order by id")
+    assert [row["action"] for row in audited] == ["source.created", "source.paused", "source.resumed"]
+
+
+async def test_a_rate_parks_instead_of_refusing(office) -> None:
+    here = await office(quiet())
+    await here.source(rate_per_s=20.0)
+    replies = await asyncio.gather(*(here.post() for _ in range(10)))
+    assert {reply.status for reply in replies} == {200}
+    await here.worker()
+    for reply in replies:
+        await here.status(reply.json["id"], "success")
+    spread = await here.db.fetchval("select max(started_at) - min(started_at) from onceward.attempts")
+    assert spread >= timedelta(seconds=0.4)
+    assert spread < timedelta(seconds=5), "paced by its rate, not by the poll interval"
+
+
+async def test_events_about_the_same_thing_run_one_after_the_other_in_order(office) -> None:
+    app = Onceward("ordered")
+    seen: list[tuple[str, str]] = []
+    running: set[str] = set()
+
+    @app.on("stripe", "charge.succeeded", ordering="data.object.payment_intent")
+    async def complete(event: Event, tx: Tx) -> None:
+        subject = event.data["payment_intent"]
+        assert subject not in running
+        running.add(subject)
+        await asyncio.sleep(0.01)
+        running.discard(subject)
+        seen.append((subject, event.event_id))
+
+    here = await office(app)
+    await here.source()
+    for number in range(5):
+        for subject in ("pi_a", "pi_b"):
+            await here.post(fields={"id": f"evt_{subject}_{number}", "data.object.payment_intent": subject})
+    await here.worker()
+    await until(lambda: _async(len(seen) == 10))
+    for subject in ("pi_a", "pi_b"):
+        assert [id for about, id in seen if about == subject] == [f"evt_{subject}_{n}" for n in range(5)]
+
+
+async def _async(value: bool) -> bool:
+    return value
+
+
+async def test_an_ordered_event_is_handled_inline_when_it_is_its_turn(office) -> None:
+    app = Onceward("ordered")
+
+    @app.on("stripe", "charge.succeeded", ordering=True)
+    async def complete(event: Event, tx: Tx) -> dict[str, str]:
+        return {"did": event.event_id}
+
+    here = await office(app)
+    await here.source(mode="inline")
+    reply = await here.post(fields={"id": "evt_o"})
+    assert (reply.status, reply.json) == (200, {"status": "ok", "did": "evt_o"})
+    assert await here.db.fetchval("select count(*) from onceward.work") == 0
+
+
+async def test_a_second_handler_is_a_job_of_its_own(office) -> None:
+    app = quiet()
+    tries: list[int] = []
+
+    @app.on("stripe", "charge.succeeded", as_job=True, retry=[0.01])
+    async def tell_crm(event: Event, tx: Tx) -> str:
+        tries.append(event.attempt)
+        if len(tries) == 1:
+            raise RuntimeError("the CRM is asleep")
+        return event.event_id
+
+    here = await office(app)
+    await here.source()
+    reply = await here.post(fields={"id": "evt_two"})
+    await here.worker()
+    await here.status(reply.json["id"], "success")
+    job = await until(
+        lambda: here.db.fetchrow("select * from onceward.attempts where kind = 'job' and outcome = 'success'")
+    )
+    assert (job["task"], job["result"]) == ("stripe/charge.succeeded#tell_crm", "evt_two")
+    assert tries == [1, 2]
+    assert await here.db.fetchval("select caused_by from onceward.jobs") == reply.json["id"]
+    assert await here.db.fetchval("select count(*) from onceward.jobs") == 1
+
+
+def test_two_handlers_of_one_type_are_an_error_at_start() -> None:
+    app = quiet()
+    with pytest.raises(ValueError, match="as_job"):
+
+        @app.on("stripe", "charge.succeeded")
+        async def second(event: Event, tx: Tx) -> None: ...
+
+    other = quiet()
+    with pytest.raises(ValueError, match="two handlers"):
+        app.include(other)
+
+
+async def test_included_apps_bring_their_handlers(office) -> None:
+    whole = Onceward("whole")
+    whole.include(quiet())
+    here = await office(whole)
+    await here.source()
+    await here.worker()
+    reply = await here.post()
+    assert (await here.status(reply.json["id"], "success"))["result"] == "handled"
+
+
+async def test_old_bodies_go_and_the_key_still_dedupes(office) -> None:
+    here = await office(quiet())
+    await here.source()
+    await here.worker()
+    done = await here.post(fields={"id": "evt_old"})
+    await here.status(done.json["id"], "success")
+    waiting = await here.post("customer.created", fields={"id": "evt_waiting"})
+    await here.db.execute("update onceward.webhook_events set received_at = received_at - interval '40 days'")
+    old = upkeep(here, keep=timedelta(days=30))
+    await old.prune()
+    row = await here.event(done.json["id"])
+    assert (row["payload"], row["raw"], row["result"]) == (None, None, "handled")
+    assert (await here.event(waiting.json["id"]))["payload"] is not None
+    again = await here.post(fields={"id": "evt_old"})
+    assert again.json == {"status": "ok", "result": "handled"}
+    assert await here.db.fetchval("select count(*) from onceward.webhook_events") == 2
+    forgetful = upkeep(here, keep=timedelta(days=1), keep_keys=timedelta(days=30))
+    await forgetful.prune()
+    left = await here.db.fetch("select event_id from onceward.webhook_events")
+    assert [row["event_id"] for row in left] == ["evt_waiting"]

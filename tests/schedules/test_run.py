@@ -1,0 +1,212 @@
+"""Runs: items isolated from each other, a true record, and after an interruption only what is left."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+
+import pytest
+
+from onceward import Onceward, Run, Skip, Tx
+from onceward.schedules import StillRunning, history, run_here, run_now
+
+ROWS = [{"id": n} for n in range(1, 11)]
+
+
+async def wait_for_run(here, id: int, timeout_s: float = 10) -> dict:
+    async with asyncio.timeout(timeout_s):
+        while True:
+            row = await here.db.fetchrow("select * from onceward.runs where id = $1", id)
+            if row["status"] not in ("pending", "running"):
+                return dict(row)
+            await asyncio.sleep(0.02)
+
+
+async def begin(here, name: str) -> int:
+    async with here.engine.transaction() as tx:
+        await tx.become_engine()
+        return await run_now(tx, here.app.schedules[name], by="tester", waker=here.engine.waker)
+
+
+async def make_effects(here) -> None:
+    await here.db.execute("create table effects (item int primary key); grant all on effects to onceward_app")
+
+
+async def test_one_failing_item_stops_nothing_and_is_recorded(bench) -> None:
+    app = Onceward("t")
+
+    async def do(row: dict, tx: Tx) -> None:
+        await tx.execute("insert into effects values ($1)", row["id"])
+        if row["id"] == 3:
+            raise ValueError("no such thing")
+        if row["id"] in (4, 5):
+            raise Skip
+
+    @app.cron("0 2 * * *")
+    async def nightly(run: Run) -> dict:
+        await run.each(ROWS, do, concurrency=3)
+        return {"ok": True}
+
+    here = await bench(app)
+    await make_effects(here)
+    await here.start_worker()
+    run = await wait_for_run(here, await begin(here, "nightly"))
+    counts = (run["status"], run["processed"], run["succeeded"], run["failed"], run["skipped"])
+    assert counts == ("success", 10, 7, 1, 2)
+    assert run["result"] == {"ok": True}
+    assert run["duration_ms"] is not None
+    assert run["started_at"] is not None
+    rows = await here.db.fetch("select item from effects order by 1")
+    assert [row["item"] for row in rows] == [1, 2, 6, 7, 8, 9, 10]
+    [shown] = await history(here.db, "nightly")
+    assert [(e["key"], e["type"], e["message"]) for e in shown["errors"]] == [("3", "ValueError", "no such thing")]
+    notice = await here.db.fetchrow("select type, severity from onceward.notices")
+    assert tuple(notice) == ("CRON_FAILURE", "warn")
+
+
+async def test_an_interrupted_run_does_only_what_is_left(bench) -> None:
+    app = Onceward("t")
+    done: list[int] = []
+    broken = True
+
+    async def do(row: dict, tx: Tx) -> None:
+        await tx.execute("insert into effects values ($1)", row["id"])
+        done.append(row["id"])
+
+    @app.cron("0 2 * * *", retry=[0.05])
+    async def nightly(run: Run) -> None:
+        nonlocal broken
+        await run.each(ROWS[:6], do)
+        if broken:
+            broken = False
+            raise RuntimeError("cut off")
+        await run.each(ROWS[6:], do)
+
+    here = await bench(app)
+    await make_effects(here)
+    await here.start_worker()
+    run = await wait_for_run(here, await begin(here, "nightly"))
+    assert (run["status"], run["attempts"], run["processed"], run["succeeded"]) == ("success", 2, 10, 10)
+    assert done == list(range(1, 11))
+    assert await here.db.fetchval("select count(*) from onceward.run_items") == 0
+    assert await here.db.fetchval("select count(*) from onceward.notices") == 0
+
+
+async def test_two_doers_of_one_item_commit_it_once(bench) -> None:
+    app = Onceward("t")
+
+    async def do(row: dict, tx: Tx) -> None:
+        await tx.execute("insert into effects select coalesce(max(item), 0) + 1 from effects")
+
+    @app.cron("0 2 * * *")
+    async def nightly(run: Run) -> None:
+        # The worker that was thought dead and the one that took over, at the same time.
+        call = run.do_item
+        from onceward.schedules.run import caller
+
+        async def both() -> list[str]:
+            tasks = (call("step", "a", {"id": 1}, caller(do), None) for _ in range(5))
+            return list(await asyncio.gather(*tasks))
+
+        outcomes = await both()
+        assert sorted(outcomes) == ["before"] * 4 + ["success"]
+
+    here = await bench(app)
+    await make_effects(here)
+    await here.start_worker()
+    run = await wait_for_run(here, await begin(here, "nightly"))
+    assert run["status"] == "success"
+    assert await here.db.fetchval("select count(*) from effects") == 1
+
+
+async def test_a_broken_run_tells_the_administrators_and_the_next_manual_run_continues_it(bench) -> None:
+    app = Onceward("t")
+    broken = True
+    done: list[int] = []
+
+    async def do(row: dict) -> None:
+        if broken and row["id"] == 4:
+            raise ValueError("bad")
+        done.append(row["id"])
+
+    @app.cron("0 2 * * *", retry=[], name="nightly")
+    async def nightly(run: Run) -> None:
+        await run.each(ROWS, do)
+        if broken:
+            raise RuntimeError("the disk is full")
+
+    here = await bench(app)
+    await here.start_worker()
+    run = await wait_for_run(here, await begin(here, "nightly"))
+    assert (run["status"], run["reason"], run["failed"]) == ("failed", "RuntimeError", 1)
+    notice = await here.db.fetchrow("select type, severity, title, details from onceward.notices")
+    assert notice["type"] == "CRON_FAILURE"
+    assert notice["details"]["run"] == run["id"]
+    assert await here.db.fetchval("select count(*) from onceward.work") == 0
+
+    broken = False
+    done.clear()
+    second = await wait_for_run(here, await begin(here, "nightly"))
+    assert (second["status"], second["processed"], done) == ("success", 1, [4])
+    third = await wait_for_run(here, await begin(here, "nightly"))
+    assert third["processed"] == 10
+
+
+async def test_an_item_acts_for_its_own_organization(bench) -> None:
+    app = Onceward("t")
+    seen: dict[str, object] = {}
+    one, two = uuid.uuid4(), uuid.uuid4()
+
+    async def do(row: dict, tx: Tx) -> None:
+        seen[row["id"]] = await tx.fetchval("select onceward.organization()")
+
+    @app.every(3600)
+    async def nightly(run: Run) -> None:
+        await run.each([{"id": "a", "organization_id": one}, {"id": "b", "organization_id": two}], do)
+
+    here = await bench(app)
+    await here.start_worker()
+    await wait_for_run(here, await begin(here, "nightly"))
+    assert seen == {"a": one, "b": two}
+
+
+async def test_a_run_in_the_foreground_reports_and_refuses_to_overlap(bench) -> None:
+    app = Onceward("t")
+    going = asyncio.Event()
+    finish = asyncio.Event()
+
+    @app.cron("0 2 * * *")
+    async def nightly(run: Run) -> None:
+        going.set()
+        await finish.wait()
+
+    @app.cron("0 2 * * *")
+    async def breaks(run: Run) -> None:
+        raise RuntimeError("no")
+
+    here = await bench(app)
+    open_tx = here.engine.open_tx
+    first = asyncio.create_task(run_here(here.db, app.schedules["nightly"], open_tx=open_tx, by="tester"))
+    await asyncio.wait({first, asyncio.ensure_future(going.wait())}, return_when=asyncio.FIRST_COMPLETED)
+    with pytest.raises(StillRunning):
+        await run_here(here.db, app.schedules["nightly"], open_tx=open_tx, by="tester")
+    finish.set()
+    report = await first
+    assert (report.status, report.processed) == ("success", 0)
+    failed = await run_here(here.db, app.schedules["breaks"], open_tx=open_tx, by="tester")
+    assert (failed.status, failed.reason) == ("failed", "RuntimeError")
+    assert await here.db.fetchval("select count(*) from onceward.work") == 0
+    assert await here.db.fetchval("select count(*) from onceward.workers") == 0
+
+
+def test_a_function_that_is_no_schedule_is_refused_when_it_is_declared() -> None:
+    app = Onceward("t")
+    with pytest.raises(TypeError, match="run: Run"):
+
+        @app.cron("* * * * *")
+        async def wrong(run: Run, tx: Tx) -> None: ...
+
+    with pytest.raises(TypeError, match="async def"):
+
+        @app.every(60)
+        def plain(run: Run) -> None: ...
