@@ -16,6 +16,7 @@ from onceward.inbox.handler import Declared, Handler, Ordering, follower, handle
 from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
 from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
 from onceward.schedules.declaring import declare
+from onceward.outbox import Catalogue, EventType
 from onceward.tx import Tx
 from onceward.work import EVENTS, JOBS, Job, JobTask, Registry, RetryPolicy, Task, as_policy
 
@@ -41,6 +42,7 @@ class Onceward:
         self.lines: list[Line] = [] if migrations is None else [Line(name, migrations)]
         self.routers: list[APIRouter] = []
         self.schedules: dict[str, Schedule] = {}
+        self.event_types = Catalogue()
 
     def include(self, other: Onceward) -> None:
         """Everything of another app becomes part of this one; a clash of names is an error."""
@@ -55,6 +57,7 @@ class Onceward:
         self.routers.extend(other.routers)
         self.schedules.update(other.schedules)
         self.registry.template_folders += other.registry.template_folders
+        self.event_types.include(other.event_types)
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
@@ -169,6 +172,11 @@ class Onceward:
         topic = Topic.declare(pattern, allow=allow, replay=replay, presence=presence)
         self.live.add_topic(topic)
         return topic
+    # -- outbound webhooks -----------------------------------------------------------------------------------------
+
+    def event_type(self, name: str, model: Any = None, *, sample: Any = None, description: str = "") -> EventType:
+        """Declare what this app publishes: endpoints subscribe to it, and `tx.publish` checks data against the model."""
+        return self.event_types.declare(name, model, sample=sample, description=description, declared_by=self.name)
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 
