@@ -21,7 +21,7 @@ from onceward.db.embedded import EmbeddedPostgres
 from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
-from onceward.live import LiveNode, LiveOptions, authenticator
+from onceward.live import LiveNode, LiveOptions, LiveRegistry, authenticator
 from onceward.schema import LINES
 from onceward.settings import Settings
 from onceward.telemetry import configure_logging, configure_tracing, get_logger
@@ -31,6 +31,8 @@ from onceward.trust.sessions import first_admin_link, forget_expired
 from onceward.web import Dispatcher, Health, WebServer, create_api
 from onceward.web.access import access_router
 from onceward.web.auth import verifier_from
+from onceward.web.dashboard import Site, dashboard_router
+from onceward.web.dashboard.live import part_query
 from onceward.web.evidence import evidence_router
 from onceward.web.login import login_router
 from onceward.work import Worker, WorkerOptions
@@ -239,9 +241,10 @@ class Runtime:
         inbox = self._inbox(self.engine)
         components.append(("inbox", inbox))
         if "web" in roles:
-            live = self._live(self.engine)
-            self.web = self._web(self.engine, inbox, live)
-            components += [("live", live), ("web", self.web)]
+            dashboard = Site(self.app, self.database, self.engine, self.settings, secret_box(self.settings))
+            live = self._live(self.engine, dashboard)
+            self.web = self._web(self.engine, inbox, live, dashboard)
+            components += [("dashboard", dashboard), ("live", live), ("web", self.web)]
         return components
 
     def _worker(self, engine: Engine) -> Worker:
@@ -281,18 +284,21 @@ class Runtime:
             ),
         )
 
-    def _live(self, engine: Engine) -> LiveNode:
+    def _live(self, engine: Engine, dashboard: Site) -> LiveNode:
         settings = self.settings
+        registry = LiveRegistry()
+        registry.include(self.app.live)
+        registry.add(part_query(dashboard))
         return LiveNode(
             self.database,
-            self.app.live,
+            registry,
             waker=engine.waker,
             options=LiveOptions(origins=settings.cors_origins),
             authenticate=authenticator(self.database, verifier_from(settings)),
             hosts=() if settings.public_url is None else (settings.public_url,),
         )
 
-    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode) -> WebServer:
+    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode, dashboard: Site) -> WebServer:
         """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
         api = create_api(
             settings=self.settings,
@@ -300,7 +306,13 @@ class Runtime:
             engine=engine,
             health=self.health,
             version=__version__,
-            routers=(login_router(), access_router(), evidence_router(), *self.app.routers),
+            routers=(
+                login_router(),
+                access_router(),
+                evidence_router(),
+                dashboard_router(dashboard),
+                *self.app.routers,
+            ),
         )
         dispatcher = Dispatcher(api)
         dispatcher.mount("/webhooks", inbox)
