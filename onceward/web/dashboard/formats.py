@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import orjson
 from babel.numbers import get_currency_precision
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 SECRET = re.compile(
     r"(^|[_\-.])(secret|secrets|password|passwd|authorization|cookie|api[_-]?key|private[_-]?key|token|cvc|cvv)s?$",
@@ -50,10 +50,16 @@ def seconds(value: float | None) -> str:
     if value < 60:
         return f"{value:.3g} s"
     if value < 3600:
-        return f"{int(value // 60)} min {int(value % 60)} s"
+        return _two(value, 60, "min", 1, "s")
     if value < 86400:
-        return f"{int(value // 3600)} h {int(value % 3600 // 60)} min"
-    return f"{int(value // 86400)} d {int(value % 86400 // 3600)} h"
+        return _two(value, 3600, "h", 60, "min")
+    return _two(value, 86400, "d", 3600, "h")
+
+
+def _two(value: float, large: int, unit: str, small: int, rest: str) -> str:
+    """In two units, or in one if nothing is left for the other."""
+    left = int(value % large // small)
+    return f"{int(value // large)} {unit}" + (f" {left} {rest}" if left else "")
 
 
 def between(start: datetime | None, end: datetime | None) -> str:
@@ -150,10 +156,6 @@ def state(value: str | None) -> Markup:
     """A state, told by word, shape and colour."""
     found = value or "unknown"
     return Markup('<span class="state is-{}">{}</span>').format(found.replace("_", "-"), words(found))
-
-
-def lines(text: str | None) -> Markup:
-    return escape(text or "")
 
 
 FILTERS = {

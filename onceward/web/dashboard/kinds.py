@@ -69,7 +69,7 @@ class Kind:
 select * from (
     select r.{self.id} as id, ({self.label})::text as label, ({self.about})::text as about, ({self.key})::text as key,
            {self.at} as at, r.organization_id, case when w.id is null then ({ended})::text else {WAITING} end as state,
-           coalesce({attempts}, w.attempts, 0)::int as attempts, ({said})::text as said, w.queue,
+           coalesce({attempts}, w.attempts + (w.dead_reason is not null)::int, 0)::int as attempts, ({said})::text as said, w.queue,
            case when w.lease is null and w.dead_reason is null then w.sort_at end as due_at
       from {self.table} r
       {join} onceward.work w on w.id = r.{self.id}
@@ -84,7 +84,7 @@ select * from (
         return f"""
 select r.{self.id} as id, ({self.label})::text as label, ({self.about})::text as about, ({self.key})::text as key, {self.at} as at,
        r.organization_id, r.caused_by, case when w.id is null then ({self.ended})::text else {WAITING} end as state,
-       coalesce({self.attempts}, w.attempts, 0)::int as attempts, w.queue, w.lane, w.unique_key, w.crashes, w.claimed_at,
+       coalesce({self.attempts}, w.attempts + (w.dead_reason is not null)::int, 0)::int as attempts, w.queue, w.lane, w.unique_key, w.crashes, w.claimed_at,
        w.dead_reason, w.dead_at, w.cancel, case when w.lease is null and w.dead_reason is null then w.sort_at end as due_at,
        {self.body}
   from {self.table} r

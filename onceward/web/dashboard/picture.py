@@ -1,7 +1,7 @@
 """The tree of consequences as a picture: time runs to the right, everything stands beside what caused it.
 
-The layout is that of a tidy family tree lying on its side: leaves get a line each, a parent stands at the middle of its
-children. All of it is decided here, so that the browser only draws.
+The layout is that of a family tree lying on its side: leaves get a line each, a parent stands on the line of its
+first child, so that the beginning is at the top left however large the rest is. All of it is decided here, so that the browser only draws.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def draw(root: Branch) -> Picture:
         x = MARGIN + depth * (CARD_W + GAP_X)
         if branch.children:
             middles = [place(child, depth + 1) for child in branch.children]
-            y = (middles[0] + middles[-1]) / 2
+            y = middles[0]
         else:
             middles = []
             y = MARGIN + row * (CARD_H + GAP_Y) + CARD_H / 2

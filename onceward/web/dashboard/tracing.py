@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 from onceward.db import Transaction
 from onceward.trust import NotFound
@@ -13,8 +13,12 @@ from onceward.trust.cause import Node, Trace, trace
 from onceward.web.dashboard.formats import seconds, words
 from onceward.web.dashboard.looking import Reader
 
+DEEPEST = 60
+"""Levels that are drawn; text and pictures deeper than that help nobody."""
 FOLD = 4
-"""Brothers that are alike in kind, name and state and have no consequences are drawn as one from this number on."""
+"""Brothers that are alike, with all that they caused, are drawn as one from this number on."""
+
+Shape = tuple[str, str, str | None, tuple[Any, ...]]
 
 
 async def trace_for(conn: Reader, id: int, *, most: int) -> Trace | None:
@@ -39,43 +43,56 @@ class Branch:
             yield from child.walk(depth + 1)
 
 
-def branches(trace: Trace, *, most: int = 400) -> Branch:
+def branches(trace: Trace, *, fold: bool = True, most: int = 400) -> Branch:
     """The whole picture: the chain of causes down to the node, then everything below it."""
-    left = [most]
-    drawn = _branch(trace.node, left, focus=True)
+    drawn = _branch(trace.node, _shapes(trace.node), [most], fold=fold, focus=True)
     for cause in reversed(trace.causes):
         drawn = Branch(cause, 1, (drawn,))
     return drawn
 
 
-def _branch(node: Node, left: list[int], *, focus: bool = False, depth: int = 0) -> Branch:
+def _shapes(root: Node) -> dict[int, Shape]:
+    """What each node and everything below it looks like, without ids and times; from the leaves up."""
+    shapes: dict[int, Shape] = {}
+    for _, node in reversed(list(root.walk())):
+        below = tuple(sorted((shapes[child.id] for child in node.children), key=repr))
+        shapes[node.id] = (node.kind, "" if node.kind == "journal" else node.label, node.state, below)
+    return shapes
+
+
+def _branch(
+    node: Node,
+    shapes: dict[int, Shape],
+    left: list[int],
+    *,
+    fold: bool,
+    focus: bool = False,
+    times: int = 1,
+    depth: int = 0,
+) -> Branch:
     made: list[Branch] = []
-    if depth < 60:
-        for same in _folded(node.children):
+    if depth < DEEPEST:
+        for alike in _alike(node.children, shapes, FOLD if fold else len(node.children) + 1):
             if left[0] <= 0:
                 break
             left[0] -= 1
-            below = _branch(same[0], left, depth=depth + 1) if len(same) == 1 else Branch(same[0], len(same), ())
-            made.append(below)
-    return Branch(node, 1, tuple(made), focus)
+            made.append(_branch(alike[0], shapes, left, fold=fold, times=times * len(alike), depth=depth + 1))
+    return Branch(node, times, tuple(made), focus)
 
 
-def _folded(children: Sequence[Node]) -> list[list[Node]]:
-    alike: dict[tuple[str, str, str | None], list[Node]] = {}
+def _alike(children: Sequence[Node], shapes: dict[int, Shape], least: int) -> list[list[Node]]:
+    """The children, those that are alike together where there are at least so many of them."""
+    groups: dict[Shape, list[Node]] = {}
     for child in children:
-        if not child.children:
-            alike.setdefault((child.kind, child.label, child.state), []).append(child)
-    folded: list[list[Node]] = []
-    seen: set[tuple[str, str, str | None]] = set()
+        groups.setdefault(shapes[child.id], []).append(child)
+    out: list[list[Node]] = []
     for child in children:
-        like = (child.kind, child.label, child.state)
-        group = alike.get(like, [])
-        if child.children or len(group) < FOLD:
-            folded.append([child])
-        elif like not in seen:
-            seen.add(like)
-            folded.append(group)
-    return folded
+        group = groups[shapes[child.id]]
+        if len(group) < least:
+            out.append([child])
+        elif group[0] is child:
+            out.append(group)
+    return out
 
 
 def as_text(branch: Branch) -> str:
@@ -86,7 +103,7 @@ def as_text(branch: Branch) -> str:
         times = f"  x{each.times}" if each.times > 1 else ""
         took = took_s(each.node)
         out.append(
-            f"{lead}{mark}{each.node.kind} {each.node.label}  #{each.node.id}{times}  [{words(each.node.state)}]"
+            f"{lead}{mark}{each.node.kind} {each.node.label}  #{each.node.id}{times}  [{words(each.node.state or 'recorded')}]"
             + (f"  {seconds(took)}" if took is not None else "")
         )
         for at, child in enumerate(each.children):

@@ -17,7 +17,8 @@ async def load(looking: Looking) -> dict[str, Any]:
     found = None if id is None else await trace_for(looking.conn, id, most=MOST)
     if found is None or id is None:
         raise Missing(f"nothing with the id {looking.text('id')} is known, or it belongs to another organization")
-    root = branches(found)
+    fold = looking.text("each") != "yes"
+    root = branches(found, fold=fold)
     states: dict[str, int] = {}
     kinds: dict[str, int] = {}
     for _, node in found.node.walk():
@@ -29,6 +30,9 @@ async def load(looking: Looking) -> dict[str, Any]:
         "node": found.node,
         "path": path_of(found.node.kind, id),
         "count": found.node.count() - 1,
+        "dead": [node.id for _, node in found.node.walk() if node.state == "dead_letter"][:500],
+        "folded": fold and any(each.times > 1 for _, each in root.walk()),
+        "fold": fold,
         "states": states,
         "kinds": kinds,
         "picture": draw(root),

@@ -40,6 +40,7 @@ async def load_account(looking: Looking) -> dict[str, Any]:
     rows = rows[:PAGE]
     return {
         "title": f"{code} {currency}",
+        "crumbs": ("Ledger", "/dashboard/ledger"),
         "code": code,
         "currency": currency,
         "lines": rows,

@@ -33,6 +33,7 @@ async def load_one(looking: Looking) -> dict[str, Any]:
         raise Missing(f"there is no schedule {name}")
     return {
         "title": f"Schedule {name}",
+        "crumbs": ("Schedules", "/dashboard/schedules"),
         "schedule": found[0],
         "runs": await operations.history(cast(Connection, looking.conn), name, limit=30),
         "known": name in looking.site.app.schedules,

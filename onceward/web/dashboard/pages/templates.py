@@ -35,7 +35,8 @@ async def load_one(looking: Looking) -> dict[str, Any]:
     channels = ["email", *(each for each in CHANNELS if each != "email")]
     return {
         "title": f"Template {template.name}",
-        "template": template,
+        "crumbs": ("Templates", "/dashboard/templates"),
+        "chosen_template": template,
         "locale": locale,
         "channel": channel,
         "channels": channels,
