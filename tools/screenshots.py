@@ -69,7 +69,6 @@ async def shoot(world: World, ids: dict[str, int], out: Path, only: list[str]) -
     chromium = shutil.which("chromium")
     if chromium is None:
         raise SystemExit("Chromium is not installed: apt-get install chromium")
-    out.mkdir(parents=True, exist_ok=True)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
         for look, size, scheme in (("light", DESKTOP, "light"), ("dark", DESKTOP, "dark"), ("phone", PHONE, "light")):
@@ -102,20 +101,25 @@ async def _choose(page: Any, world: World, name: str) -> None:
         await page.context.clear_cookies(name="onceward_organization")
 
 
-async def main() -> None:
+async def run(database: str | None, folder: Path, out: Path, only: list[str]) -> None:
+    world = await open_shop(database, data_dir=folder, environment="production")
+    try:
+        await shoot(world, await busy(world), out, only)
+    finally:
+        await world.runtime.stop()
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("docs/screenshots"))
     parser.add_argument("--database", help="instead of an embedded one; must be empty")
-    parser.add_argument("only", nargs="*")
+    parser.add_argument("only", nargs="*", help="names of pages; all of them if none is given")
     given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)  # where this runs as root, the server runs as somebody else
-        world = await open_shop(given.database, data_dir=Path(folder), environment="production")
-        try:
-            await shoot(world, await busy(world), given.out, given.only)
-        finally:
-            await world.runtime.stop()
+        asyncio.run(run(given.database, Path(folder), given.out, given.only))
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
 from onceward.db import Transaction
 from onceward.work import dead_letters
@@ -29,7 +28,7 @@ select id, $1, 1, 'job', task, case when luck > 0.985 then 'retry' else 'success
 """
 
 MESSAGES = """
-with made as (select nextval('onceward.ids') as id, n from generate_series(1, 60) n)
+with made as (select nextval('onceward.ids') as id, n from generate_series(60, 1, -1) n)
 insert into onceward.messages (id, organization_id, key, channel, template, version, data, recipient, address, status, reason, attempts,
                                created_at, sent_at)
 select id, $1, 'order-' || (7000 + n) || ':confirmation', (array['email', 'email', 'sms', 'slack'])[1 + n % 4], $2, 'v1',
@@ -52,7 +51,7 @@ with event as (
     insert into onceward.published (id, organization_id, message_id, type, fingerprint, body, created_at)
     select nextval('onceward.ids'), $1, 'msg_' || md5(n::text), (array['checkout.completed', 'ticket.scanned'])[1 + n % 2], '\\x00',
            convert_to('{"type": "checkout.completed", "data": {"order": "A-7731", "total": 4200}}', 'UTF8'),
-           onceward.now() - make_interval(mins => n) from generate_series(1, 40) n
+           onceward.now() - make_interval(mins => n) from generate_series(40, 1, -1) n
     returning id, type, created_at
 ), made as (
     select nextval('onceward.ids') as id, e.id as caused_by, e.type, e.created_at, p.endpoint_id, random() as luck
@@ -136,6 +135,3 @@ async def _caused(world: World, events: Sequence[int], task: str) -> list[int]:
             await asyncio.sleep(0.02)
     return [row["id"] for row in rows]
 
-
-def organization_of(world: World, name: str) -> UUID:
-    return {"acme": world.acme, "bolt": world.bolt}[name]
