@@ -130,6 +130,7 @@ async def test_every_page_is_accessible_in_dark_and_light_and_reports_no_error(
 
     ids = await busy(world)
     axe = Axe()
+    faults: list[str] = []
     for scheme, size in (("light", (1280, 900)), ("dark", (390, 844))):
         page = await open_page(
             "root@example.org",
@@ -164,12 +165,14 @@ async def test_every_page_is_accessible_in_dark_and_light_and_reports_no_error(
         ):
             await page.goto(world.url + path)
             found = await axe.run(page)
-            faults = [
-                f"{each['id']}: {node['html'][:160]}" for each in found["violations"] for node in each["nodes"][:2]
+            faults += [
+                f"{path} ({scheme}): {each['id']}: {node['html'][:160]}"
+                for each in found["violations"]
+                for node in each["nodes"][:2]
             ]
-            assert faults == [], (path, scheme)
         wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth + 1")
         assert not wide, "a phone must not scroll sideways"
+    assert faults == []
 
 
 async def test_shortcuts_and_colours(world: World, open_page: OpenPage) -> None:
