@@ -134,4 +134,3 @@ async def _caused(world: World, events: Sequence[int], task: str) -> list[int]:
             )
             await asyncio.sleep(0.02)
     return [row["id"] for row in rows]
-

@@ -18,8 +18,6 @@ DEEPEST = 60
 FOLD = 4
 """Brothers that are alike, with all that they caused, are drawn as one from this number on."""
 
-Shape = tuple[str, str, str | None, tuple[Any, ...]]
-
 
 async def trace_for(conn: Reader, id: int, *, most: int) -> Trace | None:
     try:
@@ -51,18 +49,21 @@ def branches(trace: Trace, *, fold: bool = True, most: int = 400) -> Branch:
     return drawn
 
 
-def _shapes(root: Node) -> dict[int, Shape]:
-    """What each node and everything below it looks like, without ids and times; from the leaves up."""
-    shapes: dict[int, Shape] = {}
+def _shapes(root: Node) -> dict[int, int]:
+    """A number for what each node and all below it look like, without ids and times; from the leaves up."""
+    numbers: dict[tuple[Any, ...], int] = {}
+    shapes: dict[int, int] = {}
     for _, node in reversed(list(root.walk())):
-        below = tuple(sorted((shapes[child.id] for child in node.children), key=repr))
-        shapes[node.id] = (node.kind, "" if node.kind == "journal" else node.label, node.state, below)
+        below = tuple(sorted(shapes[child.id] for child in node.children))
+        # Every journal has a key of its own for a name; that alone makes it no different.
+        looks = (node.kind, "" if node.kind == "journal" else node.label, node.state, below)
+        shapes[node.id] = numbers.setdefault(looks, len(numbers))
     return shapes
 
 
 def _branch(
     node: Node,
-    shapes: dict[int, Shape],
+    shapes: dict[int, int],
     left: list[int],
     *,
     fold: bool,
@@ -80,9 +81,9 @@ def _branch(
     return Branch(node, times, tuple(made), focus)
 
 
-def _alike(children: Sequence[Node], shapes: dict[int, Shape], least: int) -> list[list[Node]]:
+def _alike(children: Sequence[Node], shapes: dict[int, int], least: int) -> list[list[Node]]:
     """The children, those that are alike together where there are at least so many of them."""
-    groups: dict[Shape, list[Node]] = {}
+    groups: dict[int, list[Node]] = {}
     for child in children:
         groups.setdefault(shapes[child.id], []).append(child)
     out: list[list[Node]] = []

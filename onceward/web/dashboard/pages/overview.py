@@ -13,7 +13,7 @@ SLOWEST = """
 with recent as materialized (
     select a.task, extract(epoch from a.finished_at - a.started_at)::float8 as took_s, a.outcome <> 'success' as failed
       from onceward.attempts a
-     where a.finished_at >= clock_timestamp() - interval '60 seconds' and a.started_at is not null
+     where a.finished_at >= statement_timestamp() - interval '60 seconds' and a.started_at is not null
      limit 20000
 )
 select task, count(*) as count, count(*) filter (where failed) as failed,
