@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onceward import inject
+from onceward import inject, workflows
 from onceward.db import Line
 from onceward.inbox.event import Event, EventKind
 from onceward.inbox.handler import Declared, Handler, Ordering, follower, handler, only_followers, task_name
@@ -17,6 +17,9 @@ from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
 from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
 from onceward.schedules.declaring import declare
 from onceward.outbox import Catalogue, EventType
+from onceward.outbox import Catalogue, EventType
+from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
+from onceward.schedules.declaring import declare
 from onceward.tx import Tx
 from onceward.work import EVENTS, JOBS, Job, JobTask, Registry, RetryPolicy, Task, as_policy
 
@@ -172,6 +175,7 @@ class Onceward:
         topic = Topic.declare(pattern, allow=allow, replay=replay, presence=presence)
         self.live.add_topic(topic)
         return topic
+
     # -- outbound webhooks -----------------------------------------------------------------------------------------
 
     def event_type(self, name: str, model: Any = None, *, sample: Any = None, description: str = "") -> EventType:
@@ -213,6 +217,24 @@ class Onceward:
             job = JobTask(function, task, injected=frozenset(signature.injected))
             self.registry.add(task)
             return job
+
+        return register if function is None else register(function)
+
+    # -- workflows -------------------------------------------------------------------------------------------------
+
+    def workflow(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        version: str | None = None,
+        max_steps: int = 1000,
+    ) -> Any:
+        """Register a function as a workflow. `version` names its code in errors; not given: a fingerprint of it."""
+
+        def register(function: Callable[..., Any]) -> workflows.WorkflowTask:
+            return workflows.register(self.registry, function, name=name, version=version, max_steps=max_steps)
 
         return register if function is None else register(function)
 

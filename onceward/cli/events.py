@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
 
 import typer
 
@@ -28,7 +29,7 @@ select e.*, coalesce(s.name, 'sql') as source, w.lease is not null as running, w
   from onceward.webhook_events e
   left join onceward.sources s on s.webhook_id = e.webhook_id
   left join onceward.work w on w.id = e.seq
- where e.seq::text = $1 or e.id::text = $1 or e.event_id = $1
+ where {}
  order by e.seq desc limit 1
 """
 
@@ -84,7 +85,7 @@ def show(
 
     async def work() -> Any:
         async with opened_database() as db:
-            row = await db.fetchrow(SHOW, id)
+            row = await _find(db, id)
             if row is None:
                 raise CommandFailed(f"there is no event {id!r}")
             attempts = await db.fetch(
@@ -103,6 +104,16 @@ def show(
         event["status"] = "processing"
     event.pop("settles")
     document({**event, "raw_bytes": None if body is None else len(body), "attempts_made": attempts})
+
+
+async def _find(db: Database, id: str) -> Any:
+    """By whichever of its names this is."""
+    if id.isdigit() and len(id) < 19 and (row := await db.fetchrow(SHOW.format("e.seq = $1"), int(id))) is not None:
+        return row
+    try:
+        return await db.fetchrow(SHOW.format("e.id = $1"), UUID(id))
+    except ValueError:
+        return await db.fetchrow(SHOW.format("e.event_id = $1"), id)
 
 
 @group.command("replay")

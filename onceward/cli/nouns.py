@@ -17,6 +17,37 @@ TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify"
 NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "ledger", "work", "dead_letters", "bench")
 NOUNS = ("running", "migrate", "doctor", "db", "cron", "settings", "version")
 NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "sources", "events", "trigger", "ledger", "work", "dead_letters", "bench")
+NOUNS = (
+    "running",
+    "migrate",
+    "doctor",
+    "db",
+    "settings",
+    "version",
+    "organizations",
+    "keys",
+    "secrets",
+    "audit",
+    "trace",
+    "erase",
+    "verify",
+    "sources",
+    "events",
+    "trigger",
+    "work",
+    "dead_letters",
+    "cron",
+    "messages",
+    "templates",
+    "endpoints",
+    "deliveries",
+    "listen",
+    "workflows",
+    "limits",
+    "ledger",
+    "live",
+    "bench",
+)
 
 
 def build() -> typer.Typer:

@@ -18,7 +18,7 @@ from onceward.cli.session import opened_database, run
 if TYPE_CHECKING:
     from onceward.inbox.sources import Listed
 
-COLUMNS = ("name", "provider", "mode", "url", "organization_id", "rate_per_s", "paused_at", "origin", "webhook_id")
+COLUMNS = ("name", "provider", "mode", "url", "paused_at", "origin")
 
 group = typer.Typer(no_args_is_help=True, help="Senders of webhooks: `add`, `ls`, `rotate`, `pause`, `resume`.")
 

@@ -13,6 +13,7 @@ from datetime import timedelta
 import structlog
 
 from onceward.db import Database
+from onceward.trust.metrics_events import record_metric
 from onceward.work.executor import Executor, Opener
 from onceward.work.heartbeat import Heartbeat, Identity
 from onceward.work.leases import Leases
@@ -21,7 +22,7 @@ from onceward.work.rescue import Rescued, Rescuer
 from onceward.work.runner import QueueRunner, SuspectTurn
 from onceward.work.settle import Acknowledger
 from onceward.work.task import Registry, Task, open_transaction
-from onceward.work.upkeep import forget_finished, prune, release_unknown, set_aside_unclaimed
+from onceward.work.upkeep import forget_finished, prune, release_orphans, release_unknown, set_aside_unclaimed
 from onceward.work.wake import Waker
 
 log = structlog.get_logger(__name__)
@@ -63,16 +64,14 @@ class Worker:
         options: WorkerOptions | None = None,
         open_tx: Opener = open_transaction,
         count: Callable[[str, Task, str, float], None] = uncounted,
-        on_rescued: Callable[[list[Rescued]], None] | None = None,
     ) -> None:
         self._db = db
         self._options = options or WorkerOptions()
         self._waker = waker
-        self._on_rescued = on_rescued
         self.id = secrets.randbits(62) + 1
         self._leases = Leases()
         self._acks = Acknowledger(db, self.id, self._leases, kinds=registry.kinds)
-        executor = Executor(db, worker=self.id, acks=self._acks, leases=self._leases, open_tx=open_tx)
+        executor = Executor(db, worker=self.id, acks=self._acks, leases=self._leases, open_tx=open_tx, wake=waker.wake)
         suspects = SuspectTurn()
         queues = registry.queues()
         wanted = self._options.only_queues
@@ -105,6 +104,7 @@ class Worker:
             Loop("rescue", self.rescue, every_s=self._options.observe_s),
             Loop("claims", self._tidy_claims, every_s=1.0),
             Loop("unclaimed", self._set_aside_unclaimed, every_s=10.0),
+            Loop("orphans", self._release_orphans, every_s=30.0),
             Loop("prune", self._prune, every_s=30.0),
         ]
         self._heartbeat: Heartbeat | None = None
@@ -163,11 +163,14 @@ class Worker:
         """Look once for silent workers and take back what they held."""
         async with self._db.acquire() as conn:
             rescued = await self._rescuer.step(conn, own=self.id)
+            for lost in {each.worker for each in rescued}:
+                held = [each.id for each in rescued if each.worker == lost]
+                await record_metric(
+                    conn, "orphaned_job_recovery", metadata={"worker": str(lost), "count": len(held), "ids": held[:100]}
+                )
         if rescued:
             for runner in self._runners:
                 runner.wake(rescued=True)
-            if self._on_rescued is not None:
-                self._on_rescued(rescued)
         return rescued
 
     async def _tidy_claims(self) -> None:
@@ -181,6 +184,10 @@ class Worker:
     async def _set_aside_unclaimed(self) -> None:
         async with self._db.acquire() as conn:
             await set_aside_unclaimed(conn)
+
+    async def _release_orphans(self) -> None:
+        async with self._db.acquire() as conn:
+            await release_orphans(conn)
 
     async def _prune(self) -> None:
         async with self._db.acquire() as conn:

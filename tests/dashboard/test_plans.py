@@ -73,7 +73,6 @@ async def test_no_figure_of_the_overview_reads_a_history_from_end_to_end(db: Dat
         (figures.OUTCOMES, (now, now)),
         (figures.RATE, ()),
         (figures.ARRIVED_JOBS, (now, now, 199_000)),
-        (figures.ARRIVED_EVENTS, (now, now, 199_000)),
         (figures.LATENCY, (60.0,)),
         (overview.SLOWEST, ()),
     ):
