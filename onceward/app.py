@@ -14,9 +14,6 @@ from onceward.db import Line
 from onceward.inbox.event import Event, EventKind
 from onceward.inbox.handler import Declared, Handler, Ordering, follower, handler, only_followers, task_name
 from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
-from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
-from onceward.schedules.declaring import declare
-from onceward.outbox import Catalogue, EventType
 from onceward.outbox import Catalogue, EventType
 from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
 from onceward.schedules.declaring import declare

@@ -21,9 +21,8 @@ from onceward.db.embedded import EmbeddedPostgres
 from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
-from onceward.live import LiveNode, LiveOptions, LiveRegistry, authenticator
 from onceward.limits import AdaptiveLimit, Bounds, EarlyRefusal, Tiers, reconcile
-from onceward.live import LiveNode, LiveOptions, authenticator
+from onceward.live import LiveNode, LiveOptions, LiveRegistry, authenticator
 from onceward.messages.office import PostOffice
 from onceward.outbox import Outbox, OutboxOptions
 from onceward.outbox.owners import TEMPLATE, Notice
@@ -270,13 +269,10 @@ class Runtime:
         inbox = self._inbox(self.engine)
         components.append(("inbox", inbox))
         if "web" in roles:
-            dashboard = Site(self.app, self.database, self.engine, self.settings, secret_box(self.settings))
+            dashboard = Site(self.app, self.database, self.engine, self.settings, outbox)
             live = self._live(self.engine, dashboard)
-            self.web = self._web(self.engine, inbox, live, dashboard)
+            self.web = self._web(self.engine, inbox, live, outbox, dashboard)
             components += [("dashboard", dashboard), ("live", live), ("web", self.web)]
-            live = self._live(self.engine)
-            self.web = self._web(self.engine, inbox, live, outbox)
-            components += [("live", live), ("web", self.web)]
         return components
 
     def _worker(self, engine: Engine, outbox: Outbox) -> Worker:
@@ -342,13 +338,6 @@ class Runtime:
             self.database,
             registry,
             waker=engine.waker,
-            options=LiveOptions(origins=settings.cors_origins),
-    def _live(self, engine: Engine) -> LiveNode:
-        settings = self.settings
-        return LiveNode(
-            self.database,
-            self.app.live,
-            waker=engine.waker,
             options=LiveOptions(
                 max_connections=settings.live_max_connections,
                 max_connections_per_organization=settings.live_max_connections_per_organization,
@@ -361,8 +350,7 @@ class Runtime:
             hosts=() if settings.public_url is None else (settings.public_url,),
         )
 
-    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode, dashboard: Site) -> WebServer:
-    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode, outbox: Outbox) -> WebServer:
+    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode, outbox: Outbox, dashboard: Site) -> WebServer:
         """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
         api = create_api(
             settings=self.settings,

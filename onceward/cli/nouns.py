@@ -13,10 +13,6 @@ from importlib import import_module
 
 import typer
 
-TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
-NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "ledger", "work", "dead_letters", "bench")
-NOUNS = ("running", "migrate", "doctor", "db", "cron", "settings", "version")
-NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "sources", "events", "trigger", "ledger", "work", "dead_letters", "bench")
 NOUNS = (
     "running",
     "migrate",

@@ -14,8 +14,8 @@ from jinja2 import Environment, FileSystemLoader
 from onceward.app import Onceward
 from onceward.db import Database
 from onceward.engine import Engine
+from onceward.outbox import Outbox
 from onceward.settings import Settings
-from onceward.trust import SecretBox
 from onceward.trust.identity import Identity
 from onceward.web.dashboard import formats
 from onceward.web.dashboard.looking import Looking, Page, Reader
@@ -40,12 +40,12 @@ class Params(dict[str, str]):
 class Site:
     """A component: `start` looks once which tables there are, so that what is not installed is not offered."""
 
-    def __init__(self, app: Onceward, database: Database, engine: Engine, settings: Settings, box: SecretBox) -> None:
+    def __init__(self, app: Onceward, database: Database, engine: Engine, settings: Settings, outbox: Outbox) -> None:
         self.app = app
         self.database = database
         self.engine = engine
         self.settings = settings
-        self.box = box
+        self.outbox = outbox
         self.tables: frozenset[str] = frozenset()
         self.pages: dict[str, Page] = {}
         self.files = {path.name: path.read_bytes() for path in sorted((HERE / "static").iterdir())}

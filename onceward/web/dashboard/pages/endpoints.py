@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from onceward.outbox import Outbox
 from onceward.outbox.errors import Invalid
 from onceward.outbox.resends import resend_one
 from onceward.trust import NotFound
@@ -34,16 +32,6 @@ async def load(looking: Looking) -> dict[str, Any]:
     return {"title": "Endpoints", "endpoints": await looking.conn.fetch(ENDPOINTS)}
 
 
-@asynccontextmanager
-async def _outbox(site: Site) -> AsyncGenerator[Outbox]:
-    """To act on endpoints; nothing of it runs by itself."""
-    made = Outbox(site.database, box=site.box, catalogue=site.app.event_types, waker=site.engine.waker)
-    try:
-        yield made
-    finally:
-        await made.client.aclose()
-
-
 async def _own(site: Site, identity: Identity, form: Mapping[str, str]) -> tuple[UUID | None, UUID]:
     """The endpoint and its organization, if it is this identity's to change."""
     try:
@@ -58,25 +46,22 @@ async def _own(site: Site, identity: Identity, form: Mapping[str, str]) -> tuple
 
 async def _disable(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     organization, endpoint = await _own(site, identity, form)
-    async with _outbox(site) as outbox:
-        await outbox.endpoints.disable(organization, endpoint, actor=identity)
+    await site.outbox.endpoints.disable(organization, endpoint, actor=identity)
     return Done("/dashboard/endpoints", "Disabled: nothing is sent to it until it is enabled.")
 
 
 async def _enable(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     organization, endpoint = await _own(site, identity, form)
-    async with _outbox(site) as outbox:
-        await outbox.endpoints.enable(organization, endpoint, actor=identity)
+    await site.outbox.endpoints.enable(organization, endpoint, actor=identity)
     return Done("/dashboard/endpoints", "Enabled: it is sent what is published from now on.")
 
 
 async def _test(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     organization, endpoint = await _own(site, identity, form)
-    async with _outbox(site) as outbox:
-        try:
-            sent = await outbox.send_test(organization, endpoint, actor=identity)
-        except Invalid as error:
-            raise Refused(str(error)) from None
+    try:
+        sent = await site.outbox.send_test(organization, endpoint, actor=identity)
+    except Invalid as error:
+        raise Refused(str(error)) from None
     return Done(f"/dashboard/consequences/{sent.id}", "A test event is on its way.")
 
 
