@@ -10,7 +10,7 @@ from uuid import UUID
 import orjson
 from pydantic import SecretStr
 
-from onceward import Event, Job, Onceward, Tx
+from onceward import Event, Job, Onceward, Tx, Workflow
 from onceward.db import Database
 from onceward.inbox.sources import NewSource, add
 from onceward.ledger import Entry, open_account
@@ -58,6 +58,18 @@ def shop(weather: Weather) -> Onceward:
     async def slow_report(job: Job) -> None:
         await asyncio.sleep(0.2)
 
+    async def greet(order: str) -> str:
+        return f"welcome, {order}"
+
+    async def ask_opinion(order: str) -> str:
+        return "asked"
+
+    @app.workflow
+    async def after_sale(wf: Workflow, *, order: str) -> str:
+        await wf.step(greet, order)
+        await wf.sleep(86400)
+        return await wf.step(ask_opinion, order)
+
     @app.on("generic", "order.paid")
     async def order_paid(event: Event[dict[str, Any]], tx: Tx) -> dict[str, Any]:
         order, seats = event.data["order"], event.data.get("seats", [])
@@ -74,6 +86,7 @@ def shop(weather: Weather) -> Onceward:
                 ],
                 memo=f"Order {order}",
             )
+        await tx.start_workflow(after_sale, order=order)
         await tx.broadcast(f"orders/{order}", {"paid": True})
         return {"tickets": len(seats)}
 

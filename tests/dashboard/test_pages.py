@@ -17,15 +17,15 @@ async def test_every_page_answers_and_carries_nothing_that_the_policy_forbids(wo
     ids = await busy(world)
     root = await log_in("root@example.org")
     noun = {"event": ids["event"], "job": ids["job"]}
+    for name, table in (("message", "messages"), ("delivery", "deliveries"), ("workflow", "workflows")):
+        noun[name] = await world.runtime.database.fetchval(f"select max(id) from onceward.{table}")
     for page in PAGES:
         path = page.path.replace("{code:path}", "cash")
         path = path.format(id=noun.get(page.name, ids["event"]), name="expire_holds", currency="EUR")
-        if page.name in ("message", "delivery", "workflow", "account"):
-            continue  # of one organization, below; or not there in this shop
+        if page.name == "account":
+            continue  # of one organization, below
         if page.name == "template":
             path = "/dashboard/templates/notification"
-        if page.name == "workflows" and "onceward.workflows" not in await tables(world):
-            continue
         status, text, headers = await root.get(path)
         assert status == 200, path
         assert "script-src 'self'" in headers["Content-Security-Policy"]
@@ -35,13 +35,6 @@ async def test_every_page_answers_and_carries_nothing_that_the_policy_forbids(wo
     owner = await log_in("olga@acme.example")
     for path in ("/dashboard/ledger", "/dashboard/ledger/EUR/cash", "/dashboard/keys"):
         assert (await owner.get(path))[0] == 200, path
-
-
-async def tables(world: World) -> set[str]:
-    rows = await world.runtime.database.fetch(
-        "select schemaname || '.' || tablename as name from pg_tables where schemaname = 'onceward'"
-    )
-    return {row["name"] for row in rows}
 
 
 async def test_who_is_not_logged_in_is_sent_to_the_login_page(world: World, log_in: LogIn) -> None:
@@ -66,8 +59,6 @@ async def test_every_page_and_button_asks_for_its_role(world: World, log_in: Log
     person = await log_in(PEOPLE[role])
     for page in PAGES:
         path = page.path.replace("{code:path}", "x").format(id=999999, name="x", currency="EUR")
-        if page.name.startswith("workflow") and "onceward.workflows" not in await tables(world):
-            continue
         status, _, _ = await person.get(path)
         assert (status == 403) == (RANK.index(role) < RANK.index(page.scope)), (page.name, status)
     for action in ACTIONS:

@@ -176,7 +176,7 @@ WORKFLOWS = Kind(
     states=(*UNFINISHED, "success", "failed", "cancelled", "continued"),
     facets={"label": "r.name = {0}"},
     body="r.args as payload, r.result, r.error, r.finished_at, r.parent_id, r.attributes",
-    empty="Start one from a handler: await tx.start(my_workflow, ...).",
+    empty="Start one from a handler: await tx.start_workflow(my_workflow, ...).",
 )
 
 KINDS: dict[str, Kind] = {kind.slug: kind for kind in (EVENTS, JOBS, MESSAGES, DELIVERIES, WORKFLOWS)}

@@ -9,12 +9,14 @@ from typing import Any
 import orjson
 
 from onceward.trust.identity import Identity
-from onceward.web.dashboard.acting import Action, Done, reason_of
+from onceward.web.dashboard.acting import Action, Done, Refused, reason_of
 from onceward.web.dashboard.kinds import KINDS, Kind
 from onceward.web.dashboard.looking import Loader, Looking, Missing, Page
 from onceward.web.dashboard.site import Site
 from onceward.web.dashboard.tracing import trace_for
 from onceward.work import controls
+from onceward.workflows import operate
+from onceward.workflows.errors import WorkflowState
 
 ATTEMPTS = """
 select number, outcome, worker, started_at, finished_at, result, error
@@ -94,6 +96,8 @@ async def _cancel(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
     if kind is None or not id.isdigit():
         raise Missing(f"there is no {form['slug']} {id}")
     reason = reason_of(form)
+    if kind.noun == "workflow":
+        return await _cancel_workflow(site, identity, int(id), reason)
     async with site.database.transaction(
         role="engine" if identity.organization is None else "app", organization=identity.organization
     ) as tx:
@@ -108,6 +112,33 @@ async def _cancel(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
     return Done(f"/dashboard/{kind.slug}/{id}", told[said])
 
 
+async def _cancel_workflow(site: Site, identity: Identity, id: int, reason: str) -> Done:
+    """A workflow also undoes what it has done."""
+    try:
+        said = await operate.cancel(
+            site.database, id, actor=identity, reason=reason, organization=identity.organization
+        )
+    except WorkflowState as error:
+        raise Refused(str(error)) from None
+    site.engine.waker.wake("workflows")
+    told = {"cancelled": "is cancelled", "asked": "has been asked to stop", "compensating": "undoes what it has done"}
+    return Done(f"/dashboard/workflows/{id}", f"Workflow {id} {told.get(said, said)}.")
+
+
+async def _retry_workflow(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    id = form["id"]
+    if not id.isdigit() or len(id) > 18:
+        raise Missing(f"there is no workflow {id}")
+    try:
+        await operate.retry(
+            site.database, int(id), actor=identity, reason="retried from its page", organization=identity.organization
+        )
+    except WorkflowState as error:
+        raise Refused(str(error)) from None
+    site.engine.waker.wake("workflows")
+    return Done(f"/dashboard/workflows/{id}", f"Workflow {id} goes on with the steps that failed.")
+
+
 PAGES = tuple(
     Page(
         name=kind.noun,
@@ -120,4 +151,7 @@ PAGES = tuple(
     )
     for slug, kind in KINDS.items()
 )
-ACTIONS = (Action(path="/dashboard/{slug}/{id}/cancel", run=_cancel),)
+ACTIONS = (
+    Action(path="/dashboard/{slug}/{id}/cancel", run=_cancel),
+    Action(path="/dashboard/workflows/{id}/retry", run=_retry_workflow),
+)
