@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
+import itertools
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -60,6 +64,8 @@ def pages(ids: dict[str, int]) -> dict[str, str]:
     }
 
 
+LONG = ("events", "jobs", "messages", "deliveries", "workflows", "audit", "account")
+"""Lists, of which a phone shows the top."""
 OWN_BOOKS = ("ledger", "account")
 """Pages of one organization; the others are shown for the whole instance."""
 
@@ -82,10 +88,24 @@ async def shoot(world: World, ids: dict[str, int], out: Path, only: list[str]) -
                 await _choose(page, world, name)
                 await page.goto(world.url + path)
                 await page.wait_for_load_state("networkidle")
-                await page.screenshot(path=out / f"{name}-{look}.png", full_page=look == "phone" and name != "jobs")
+                await page.wait_for_timeout(1200)  # until the live connection stands
+                shot = await page.screenshot(full_page=look == "phone" and name not in LONG)
+                save(shot, out / f"{name}-{look}.png")
                 print(f"{name}-{look}.png")
             await context.close()
         await browser.close()
+
+
+def save(shot: bytes, path: Path) -> None:
+    """In 256 colours: a third of the size, and no eye sees the difference."""
+    Image.open(io.BytesIO(shot)).convert("RGB").quantize(256).save(path, optimize=True)
+
+
+async def traffic(world: World) -> None:
+    """Somebody buys something, so that the charts have a present."""
+    for number in itertools.count(1):
+        await world.pay(f"B-{number}", seats=1 + number % 3)
+        await asyncio.sleep(0.4)
 
 
 async def _log_in(page: Any, world: World) -> None:
@@ -105,7 +125,11 @@ async def _choose(page: Any, world: World, name: str) -> None:
 async def run(database: str | None, folder: Path, out: Path, only: list[str]) -> None:
     world = await open_shop(database, data_dir=folder, environment="production")
     try:
-        await shoot(world, await busy(world), out, only)
+        ids = await busy(world)
+        async with asyncio.TaskGroup() as tasks:
+            buying = tasks.create_task(traffic(world))
+            await shoot(world, ids, out, only)
+            buying.cancel()
     finally:
         await world.runtime.stop()
 

@@ -12,10 +12,10 @@ from onceward.web.dashboard.formats import seconds
 from onceward.web.dashboard.kinds import PATHS
 from onceward.web.dashboard.tracing import Branch, took_s
 
-CARD_W, CARD_H = 232, 54
-GAP_X, GAP_Y = 56, 16
+CARD_W, CARD_H = 218, 54
+GAP_X, GAP_Y = 44, 16
 MARGIN = 12
-LABEL = 26
+LABEL = 24
 
 
 @dataclass(frozen=True, slots=True)
