@@ -15,7 +15,7 @@ from onceward.web.dashboard.tracing import Branch, took_s
 CARD_W, CARD_H = 218, 54
 GAP_X, GAP_Y = 44, 16
 MARGIN = 12
-LABEL = 24
+LABEL = 21
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from onceward.db import Unavailable
 from onceward.trust.errors import NotAllowed, NotAuthenticated, NotFound, TooManyFailures, TrustError
 from onceward.trust.identity import Identity, Scope, transaction_for
+from onceward.web.api import settings_of
 from onceward.web.auth import ORGANIZATION_COOKIE, SESSION_COOKIE, authenticator_of
 from onceward.web.dashboard import frame
 from onceward.web.dashboard.acting import Action, Refused
@@ -120,8 +121,9 @@ def _action(site: Site, action: Action) -> Handler:
             return HTMLResponse(site.whole(None, identity, around, params={}, template=done.page, **done.context))
         reply = RedirectResponse(done.to, status_code=303)
         if done.said:
+            secure = site.settings.url.startswith("https://")
             reply.set_cookie(
-                SAID_COOKIE, quote(done.said[:1000]), max_age=60, httponly=True, samesite="strict", path="/"
+                SAID_COOKIE, quote(done.said[:1000]), max_age=60, httponly=True, samesite="strict", secure=secure
             )
         return reply
 
@@ -168,7 +170,10 @@ async def _choose(request: Request) -> Response:
     wanted = str((await request.form()).get("organization", ""))[:100]
     reply = RedirectResponse("/", status_code=303)
     if wanted:
-        reply.set_cookie(ORGANIZATION_COOKIE, quote(wanted), max_age=31536000, httponly=True, samesite="lax", path="/")
+        secure = settings_of(request).url.startswith("https://")
+        reply.set_cookie(
+            ORGANIZATION_COOKIE, quote(wanted), max_age=31536000, httponly=True, samesite="lax", secure=secure
+        )
     else:
         reply.delete_cookie(ORGANIZATION_COOKIE, path="/")
     return reply
