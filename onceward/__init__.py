@@ -4,10 +4,12 @@ from onceward.app import Onceward
 from onceward.db import OutcomeUnknown
 from onceward.engine import Engine
 from onceward.inbox.event import Event
+from onceward.limits import LimitReached
 from onceward.live import Query
 from onceward.schedules import Run, Skip
 from onceward.tx import Tx
 from onceward.work import Enqueued, Finished, Job, Permanent, Retry, RetryPolicy, Snooze, enqueue_sql, waits
+from onceward.workflows import Step, StepFailed, WaitTimedOut, Workflow
 
 __version__ = "0.1.0"
 
@@ -17,6 +19,7 @@ __all__ = [
     "Event",
     "Finished",
     "Job",
+    "LimitReached",
     "Onceward",
     "OutcomeUnknown",
     "Permanent",
@@ -26,7 +29,11 @@ __all__ = [
     "Run",
     "Skip",
     "Snooze",
+    "Step",
+    "StepFailed",
     "Tx",
+    "WaitTimedOut",
+    "Workflow",
     "__version__",
     "enqueue_sql",
     "waits",

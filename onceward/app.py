@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onceward import inject
+from onceward import inject, workflows
 from onceward.db import Line
 from onceward.inbox.event import Event, EventKind
 from onceward.inbox.handler import Declared, Handler, Ordering, follower, handler, only_followers, task_name
@@ -41,8 +41,8 @@ class Onceward:
         self.live = LiveRegistry()
         self.lines: list[Line] = [] if migrations is None else [Line(name, migrations)]
         self.routers: list[APIRouter] = []
-        self.event_types = Catalogue()
         self.schedules: dict[str, Schedule] = {}
+        self.event_types = Catalogue()
 
     def include(self, other: Onceward) -> None:
         """Everything of another app becomes part of this one; a clash of names is an error."""
@@ -55,9 +55,9 @@ class Onceward:
         self.live.include(other.live)
         self.lines.extend(other.lines)
         self.routers.extend(other.routers)
-        self.event_types.include(other.event_types)
         self.schedules.update(other.schedules)
         self.registry.template_folders += other.registry.template_folders
+        self.event_types.include(other.event_types)
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
@@ -179,6 +179,12 @@ class Onceward:
         self.live.add_topic(topic)
         return topic
 
+    # -- outbound webhooks -----------------------------------------------------------------------------------------
+
+    def event_type(self, name: str, model: Any = None, *, sample: Any = None, description: str = "") -> EventType:
+        """Declare what this app publishes: endpoints subscribe to it, and `tx.publish` checks data against the model."""
+        return self.event_types.declare(name, model, sample=sample, description=description, declared_by=self.name)
+
     # -- jobs ------------------------------------------------------------------------------------------------------
 
     def job(
@@ -214,6 +220,24 @@ class Onceward:
             job = JobTask(function, task, injected=frozenset(signature.injected))
             self.registry.add(task)
             return job
+
+        return register if function is None else register(function)
+
+    # -- workflows -------------------------------------------------------------------------------------------------
+
+    def workflow(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        version: str | None = None,
+        max_steps: int = 1000,
+    ) -> Any:
+        """Register a function as a workflow. `version` names its code in errors; not given: a fingerprint of it."""
+
+        def register(function: Callable[..., Any]) -> workflows.WorkflowTask:
+            return workflows.register(self.registry, function, name=name, version=version, max_steps=max_steps)
 
         return register if function is None else register(function)
 

@@ -6,7 +6,6 @@ Only the case `workflows`; as a plain queue it is no peer here.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
@@ -37,8 +36,8 @@ async def workflows(url: str, count: int, callers: int) -> dict[str, object]:
         "name": "bench",
         "system_database_url": url,
         "dbos_system_schema": SCHEMA,
-        "sys_db_pool_size": int(os.environ.get("X_POOL", callers)),
-        "max_executor_threads": int(os.environ.get("X_THREADS", callers * 2)),
+        "sys_db_pool_size": callers,
+        "max_executor_threads": callers * 2,
         "log_level": "ERROR",
     }
     DBOS(config=config)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ from harness import ARGUMENT, main, sql
 from oban import Oban, worker
 from oban.schema import install
 
-LIMIT = int(os.environ.get("X_LIMIT", 100))
+LIMIT = 1000
 
 _handled: list[Callable[[], None]] = []
 
@@ -28,9 +28,7 @@ class Noop:
 
 class Adapter:
     schema = "bench_oban"
-    unfinished = (
-        "select exists (select from bench_oban.oban_jobs where state in ('available', 'executing', 'retryable', 'scheduled'))"
-    )
+    unfinished = "select exists (select from bench_oban.oban_jobs where state in ('available', 'executing', 'retryable', 'scheduled'))"
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -52,8 +50,6 @@ class Adapter:
         await self.client.enqueue_many(Noop.new(ARGUMENT) for _ in range(count))
 
     async def work(self, handled: Callable[[], None]) -> None:
-        import asyncio
-
         _handled[:] = [handled]
         async with Oban(pool=self.pool, prefix=self.schema, queues={"default": LIMIT}):
             await asyncio.Event().wait()

@@ -22,8 +22,8 @@ from pgqueuer.models import Job
 from pgqueuer.queries import Queries
 
 PAYLOAD = json.dumps(ARGUMENT, separators=(",", ":")).encode()
-CONSUMERS = int(os.environ.get("X_CONSUMERS", 5))
-BATCH = int(os.environ.get("X_BATCH", 10))
+CONSUMERS = 5
+BATCH = 500
 
 
 class Adapter:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent / "measuring"))
 from harness import ARGUMENT, main, sql
 from procrastinate import App, PsycopgConnector
 
-CONCURRENCY = int(os.environ.get("X_CONCURRENCY", 16))
+CONCURRENCY = 16
 
 logging.disable(logging.WARNING)
 
@@ -59,7 +58,7 @@ class Adapter:
     async def work(self, handled: Callable[[], None]) -> None:
         self.handled = handled
         await self.app.run_worker_async(
-            concurrency=CONCURRENCY, delete_jobs=os.environ.get("X_DELETE", "successful"), install_signal_handlers=False
+            concurrency=CONCURRENCY, delete_jobs="successful", install_signal_handlers=False
         )
 
 

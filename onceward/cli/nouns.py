@@ -13,6 +13,35 @@ from importlib import import_module
 
 import typer
 
+NOUNS = (
+    "running",
+    "migrate",
+    "doctor",
+    "db",
+    "settings",
+    "version",
+    "organizations",
+    "keys",
+    "secrets",
+    "audit",
+    "trace",
+    "erase",
+    "verify",
+    "ledger",
+    "work",
+    "dead_letters",
+    "cron",
+    "messages",
+    "templates",
+    "sources",
+    "events",
+    "trigger",
+    "workflows",
+    "limits",
+    "ledger",
+    "live",
+    "bench",
+)
 TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
 WORK = ("sources", "events", "trigger", "cron", "work", "dead_letters", "live", "ledger", "bench")
 OUTBOX = ("endpoints", "deliveries", "listen")

@@ -2,7 +2,7 @@
 
 from onceward.work.claimed import Claimed
 from onceward.work.enqueue import Enqueued, Item, bundle, enqueue, enqueue_sql, insert, item, items
-from onceward.work.executor import Executor, judge
+from onceward.work.executor import Executor, Host, judge
 from onceward.work.group_commit import GroupCommit, Overloaded
 from onceward.work.job import Job
 from onceward.work.loop import Loop
@@ -14,6 +14,7 @@ from onceward.work.outcomes import (
     PayloadInvalid,
     Permanent,
     Retry,
+    Settled,
     Snooze,
     Superseded,
     TimedOut,
@@ -32,6 +33,7 @@ __all__ = [
     "Executor",
     "Finished",
     "GroupCommit",
+    "Host",
     "Indeterminate",
     "Item",
     "Job",
@@ -47,6 +49,7 @@ __all__ = [
     "Registry",
     "Retry",
     "RetryPolicy",
+    "Settled",
     "Snooze",
     "Superseded",
     "Task",

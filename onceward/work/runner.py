@@ -27,9 +27,11 @@ from onceward.work.task import Registry, Task
 
 log = structlog.get_logger(__name__)
 
-QUICK_S = 0.005
+QUICK_S = 0.05
+"""Handlers slower than this get no work fetched ahead: another worker may be free for it."""
 MOST_AHEAD = 1000
 AHEAD_FOR_S = 0.04
+"""How much is fetched ahead: what the slots need until the next claim has come back."""
 GRACE_S = 5.0
 COLLECT_S = 0.004
 """How long a claim for work that calls the outside waits for more slots to become free."""
@@ -104,6 +106,7 @@ class QueueRunner:
         self._idle: deque[asyncio.Future[None]] = deque()
         self._busy = 0
         self._mean_s = 1.0 if any(task.outside for task in self._tasks.values()) else 0.05
+        self._per_slot = max((task.batch for task in self._tasks.values()), default=1)
         self._ahead_allowed = not any(task.outside for task in self._tasks.values())
         self._conn: Connection | None = None
         self._next_suspect = 0.0
@@ -167,10 +170,10 @@ class QueueRunner:
 
     def _room(self) -> int:
         """How many to claim: the free slots, and a little ahead when handlers are quick."""
-        free = len(self._slots) - self._busy - len(self._ready)
+        free = (len(self._slots) - self._busy) * self._per_slot - len(self._ready)
         if not self._ahead_allowed or self._mean_s > QUICK_S:
             return max(0, free)
-        ahead = min(MOST_AHEAD, int(AHEAD_FOR_S / self._mean_s) * 2)
+        ahead = min(MOST_AHEAD, int(AHEAD_FOR_S * len(self._slots) / self._mean_s))
         return max(0, free + ahead) if len(self._ready) < ahead // 2 else 0
 
     async def _feed(self) -> None:
@@ -289,7 +292,7 @@ class QueueRunner:
         self._resume_s = taken.resume_s
         self._has_lanes = taken.visited > 0
         self._has_plain = self._has_plain or not self._has_lanes
-        self._suspects.taken = self._suspects.taken or any(each.crashes for each in taken.work)
+        self._suspects.taken = self._suspects.taken or any(each.suspect for each in taken.work)
         if taken.visited >= MOST_LANES and not taken.work:
             self._wanted.set()
         return taken.work
@@ -347,7 +350,7 @@ class QueueRunner:
                 outcome = await self._executor.run(task, work, slot)
         finally:
             slot.deadline = None
-            if work.crashes:
+            if work.suspect:
                 self._suspects.taken = False
                 self._next_suspect = 0.0
                 self._wanted.set()

@@ -71,7 +71,7 @@ class Worker:
         self.id = secrets.randbits(62) + 1
         self._leases = Leases()
         self._acks = Acknowledger(db, self.id, self._leases, kinds=registry.kinds)
-        executor = Executor(db, worker=self.id, acks=self._acks, leases=self._leases, open_tx=open_tx)
+        executor = Executor(db, worker=self.id, acks=self._acks, leases=self._leases, open_tx=open_tx, wake=waker.wake)
         suspects = SuspectTurn()
         queues = registry.queues()
         wanted = self._options.only_queues
