@@ -65,12 +65,6 @@ class Onceward:
         """Serve these routes, beside the engine's own."""
         self.routers.append(router)
 
-    # -- outbound webhooks -----------------------------------------------------------------------------------------
-
-    def event_type(self, name: str, model: Any = None, *, sample: Any = None, description: str = "") -> EventType:
-        """Declare what this app publishes: endpoints subscribe to it, and `tx.publish` checks data against the model."""
-        return self.event_types.declare(name, model, sample=sample, description=description, declared_by=self.name)
-
     # -- events ----------------------------------------------------------------------------------------------------
 
     def on(
