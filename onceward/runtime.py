@@ -365,7 +365,7 @@ class Runtime:
             ),
         )
         dispatcher = Dispatcher(api)
-        dispatcher.mount("/webhooks", inbox)
+        dispatcher.mount("/webhooks", inbox.receiver)
         dispatcher.mount("/live", live.endpoint)
         return WebServer(dispatcher, self.settings)
 
