@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from onceward import ledger, limits, live, messages, outbox, trust, work, workflows
-from onceward import ledger, live, messages, outbox, trust, work, workflows
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
 from onceward.messages import ChannelName, Queued, Sending
