@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import UUID
 
 from onceward import ledger, limits, live, messages, outbox, trust, work, workflows
@@ -75,11 +75,16 @@ class Tx(Transaction):
         to: Any,
         key: str,
         data: Mapping[str, Any] | None = None,
-        channel: ChannelName | None = None,
+        channel: ChannelName | Literal["preferred"] | None = None,
         locale: str | None = None,
         not_before: datetime | None = None,
     ) -> Queued:
-        """A message, in this commit. The same key twice is one message, ever; `to` is an address, a ref or a person."""
+        """A message, in this commit. The same key twice is one message, ever; `to` is an address, a ref or a person.
+
+        Without a `channel` the template's; "preferred" is the one that the recipient (a ref) has chosen, if any.
+        """
+        if channel == "preferred":
+            channel = cast("ChannelName | None", await messages.preferred_channel(self, str(to)))
         sending = Sending(to=to, key=key, data=data or {}, locale=locale, not_before=not_before)
         [done] = await self.send_many(template, [sending], channel=channel)
         return done

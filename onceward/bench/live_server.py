@@ -7,6 +7,7 @@ says to all of them, with no database, no permissions and no memory.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from typing import Any
 from uuid import UUID
@@ -66,16 +67,16 @@ async def ours(url: str) -> None:
 async def bare() -> None:
     """The same library underneath, and nothing else."""
     from websockets.asyncio.server import ServerConnection, broadcast, serve
+    from websockets.exceptions import ConnectionClosedError
 
     everyone: set[ServerConnection] = set()
 
     async def handle(connection: ServerConnection) -> None:
         everyone.add(connection)
-        try:
+        with contextlib.suppress(ConnectionClosedError):
             async for message in connection:
                 broadcast(everyone, message)
-        finally:
-            everyone.discard(connection)
+        everyone.discard(connection)
 
     async with serve(handle, "127.0.0.1", 0, compression=None, backlog=2048) as server:
         _say_port(next(iter(server.sockets)).getsockname()[1])

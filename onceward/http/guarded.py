@@ -95,7 +95,7 @@ class GuardedClient:
         loop = asyncio.get_running_loop()
         began = loop.time()
         deadline = began + timeout
-        await self._enter(to, timeout, deadline)
+        await (self._pool.enter(to.key) if self._pool.has_room(to.key) else self._enter(to, timeout, deadline))
         try:
             wire = self._pool.take(to.key, began)
             if wire is None:

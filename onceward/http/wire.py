@@ -188,6 +188,13 @@ class Pool:
         self._idle_count = 0
         self._reaper: asyncio.TimerHandle | None = None
 
+    def has_room(self, key: Key) -> bool:
+        """Whether `enter` would return at once."""
+        if self._total.locked():
+            return False
+        known = self._hosts.get(key)
+        return known is None or not known[0].locked()
+
     async def enter(self, key: Key) -> None:
         """Wait for a place; `leave` gives it back."""
         if self._per_host:

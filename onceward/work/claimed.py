@@ -76,8 +76,8 @@ class Claimed:
 
     @property
     def suspect(self) -> bool:
-        """Workers died with it: it runs alone. A workflow, which has many steps, gets a second chance among others."""
-        return self.crashes > (1 if self.kind == "workflow" else 0)
+        """Two workers died with it: it runs alone, so that the next one to die is its fault."""
+        return self.crashes > 1
 
     @property
     def cause(self) -> Cause:

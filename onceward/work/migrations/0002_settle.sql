@@ -102,13 +102,13 @@ $$;
 create function onceward.rescue(p_worker bigint, p_beat bigint)
     returns table (id bigint, kind text, task text, organization_id uuid, crashes int, dead boolean)
     language plpgsql as $$
--- Give back what a dead worker held. Whatever was a suspect already is to blame; without a suspect, all become one.
+-- Give back what a dead worker held. A suspect (two workers died with it) ran alone and is to blame; without one, all
+-- count up. A first crash is nobody's fault yet: what many workers held must not have to run one after the other.
 declare
     v_claim record;
     v_row record;
     v_suspects boolean;
     v_counts boolean;
-    v_held bigint[] := '{}';
 begin
     -- Its own heart may have moved since it was observed: then it lives, and keeps what it has.
     perform from onceward.workers w where w.id = p_worker for update;
@@ -118,7 +118,7 @@ begin
     delete from onceward.workers w where w.id = p_worker;
 
     -- A workflow runs among others once more before it runs alone: it has many steps, and most were not to blame.
-    select coalesce(bool_or(w.crashes > case when w.kind = 'workflow' then 1 else 0 end), false) into v_suspects
+    select coalesce(bool_or(w.crashes > 1), false) into v_suspects
       from onceward.claims c
       join onceward.work w on w.id = any(c.ids) and w.lease = c.lease
      where c.worker = p_worker;
@@ -130,7 +130,7 @@ begin
              where w.id = any(v_claim.ids) and w.lease = v_claim.lease
              order by w.id for update
         loop
-            v_counts := v_row.crashes > case when v_row.kind = 'workflow' then 1 else 0 end or not v_suspects;
+            v_counts := v_row.crashes > 1 or not v_suspects;
             update onceward.work w
                set lease = null, claimed_at = null, slot = null, parent_slot = null,
                    crashes = w.crashes + case when v_counts then 1 else 0 end,
