@@ -47,6 +47,7 @@ from onceward.work import Worker, WorkerOptions
 from onceward.work.loop import Loop
 from onceward.work.metrics import count, observe_queues
 from onceward.workflows.operate import prune as prune_workflows
+from onceward.workflows.operate import set_aside_unknown
 
 log = get_logger("onceward.runtime")
 
@@ -301,6 +302,7 @@ class Runtime:
 
     async def _prune_workflows(self) -> None:
         async with self.database.acquire() as conn:
+            await set_aside_unknown(conn)
             await prune_workflows(conn, keep=timedelta(days=self.settings.retention_days))
 
     async def _forget_logins(self) -> None:
