@@ -42,12 +42,14 @@ def moment(text: str | None) -> datetime | None:
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError:
-        raise CommandFailed(f"time {text!r} is neither like 30m, 12h, 7d nor an ISO time like 2026-01-31T12:00") from None
+        raise CommandFailed(
+            f"time {text!r} is neither like 30m, 12h, 7d nor an ISO time like 2026-01-31T12:00"
+        ) from None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def _row(letter: Any) -> dict[str, Any]:
-    error = letter.error or {}
+    error: dict[str, Any] = letter.error or {}
     return {
         "id": letter.id,
         "kind": letter.kind,
@@ -76,7 +78,13 @@ def ls(
     from onceward.work import dead_letters
 
     wanted = dead_letters.Filter(
-        kind=kind, task=task, provider=provider, reason=dead_reason, error=error, since=moment(since), until=moment(until)
+        kind=kind,
+        task=task,
+        provider=provider,
+        reason=dead_reason,
+        error=error,
+        since=moment(since),
+        until=moment(until),
     )
 
     async def ask() -> list[Any]:

@@ -89,7 +89,9 @@ async def _tail(task: str | None, as_json: bool) -> None:
                     document(dict(row))
                 else:
                     error = f" {row['error']}" if row["error"] else ""
-                    say(f"{since:%H:%M:%S.%f} {row['kind']} {row['id']} {row['task']} {row['outcome']}{error} {row['ms']} ms")
+                    say(
+                        f"{since:%H:%M:%S.%f} {row['kind']} {row['id']} {row['task']} {row['outcome']}{error} {row['ms']} ms"
+                    )
             await asyncio.sleep(0.5)
 
 
@@ -102,7 +104,10 @@ def jobs_cancel(id: Id, reason: Reason = "") -> None:
     said = _ask(lambda db: controls.cancel(db, id, actor=COMMAND_LINE, reason=reason))
     if said == "gone":
         raise CommandFailed(f"job {id} is not waiting or running: it is finished, dead, or never was")
-    say(f"job {id}: " + ("cancelled" if said == "cancelled" else "asked to stop; its worker hears of it within a second"))
+    say(
+        f"job {id}: "
+        + ("cancelled" if said == "cancelled" else "asked to stop; its worker hears of it within a second")
+    )
 
 
 @queues.command("ls")

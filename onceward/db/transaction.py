@@ -7,6 +7,7 @@ unknown, and said to be: nothing here ever tries a second time.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -146,11 +147,15 @@ class Transaction:
             return
         self._opened = False
         self._after.clear()
-        if not self.conn.is_closed():
-            try:
-                await self.conn.execute("rollback")
-            except BROKEN:
-                self.conn.terminate()
+        try:
+            await self.conn.execute("rollback")
+        except BROKEN:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Cut the connection: whatever was under way on it is PostgreSQL's to decide."""
+        with contextlib.suppress(asyncpg.InterfaceError):  # the pool has already noticed that it is gone
+            self.conn.terminate()
 
     async def become_engine(self) -> None:
         """Leave row-level security for the rest of the transaction: the engine's own statements only."""

@@ -51,7 +51,8 @@ async def claim(
 ) -> Claim:
     """At most `most` rows of the queue that are due from `mark` on."""
     rows = await conn.fetch(CLAIM, queue, mark, tasks, most, lease, worker)
-    reached = max((row[9] for row in rows), default=mark)
+    rows.sort(key=_due)  # RETURNING gives them as they lie in the table
+    reached = rows[-1][9] if rows else mark
     return Claim(lease, [_claimed(row, lease) for row in rows], reached)
 
 
@@ -93,6 +94,10 @@ async def release(conn: Connection, work: Sequence[Claimed]) -> None:
     """Hand back, uncounted, what was not started."""
     if work:
         await conn.fetch(RELEASE, [each.id for each in work], list({each.lease for each in work}))
+
+
+def _due(row: Any) -> tuple[datetime, int]:
+    return row[9], row[0]
 
 
 def _claimed(row: Any, lease: int) -> Claimed:

@@ -111,7 +111,7 @@ class Executor:
                 gate("after-commit")
                 return "success"
             except OutcomeUnknown as error:
-                conn.terminate()
+                tx.abandon()
                 return await self._release(work, error)
             except asyncpg.PostgresError as error:
                 await asyncio.shield(tx.rollback())
@@ -148,7 +148,7 @@ class Executor:
                         self._leases.done(work)
                     return "success"
                 except OutcomeUnknown as error:
-                    conn.terminate()
+                    tx.abandon()
                     for work in works:
                         await self._release(work, error)
                     return "released"

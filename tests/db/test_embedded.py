@@ -21,7 +21,7 @@ import pytest
 
 from onceward.db.embedded import EmbeddedPostgres, NoDiskSpace, NoPermission, NotStarted, OtherVersion
 from onceward.db.embedded import server as server_module
-from onceward.db.embedded.postmaster import find
+from onceward.db.embedded.postmaster import find, serves
 
 USE_AND_WAIT = """
 import sys, time
@@ -129,6 +129,21 @@ def test_process_id_in_a_stale_file_that_now_belongs_to_a_stranger_is_noticed(da
     assert find(data_dir / "pg") is None
     with EmbeddedPostgres(data_dir, fsync=False) as server:
         assert server.running()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to act as two users")
+def test_another_users_server_that_cannot_be_looked_into_is_not_taken_for_ours(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(_process: psutil.Process) -> str:
+        raise psutil.AccessDenied
+
+    with EmbeddedPostgres(data_dir, fsync=False):
+        running = find(data_dir / "pg")
+        assert running is not None
+        monkeypatch.setattr(psutil.Process, "cwd", closed)
+        assert serves(running.pid, data_dir / "pg")
+        assert not serves(running.pid, data_dir), "a directory of root's, a server of another"
 
 
 def test_directory_too_deep_for_a_socket_gets_a_short_one(data_dir: Path) -> None:

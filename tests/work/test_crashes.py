@@ -70,7 +70,9 @@ async def test_the_work_of_a_killed_worker_resumes_within_seconds(engine: Engine
     assert {(await engine.wait(job.id)).outcome for job in jobs} == {"success"}
 
 
-async def test_a_worker_that_thaws_after_its_work_was_rescued_cannot_commit(engine: Engine, db: Database, start) -> None:
+async def test_a_worker_that_thaws_after_its_work_was_rescued_cannot_commit(
+    engine: Engine, db: Database, start
+) -> None:
     # The complaints: river#1302, oban#532, solid_queue#761.
     frozen = start()
     job = await engine.enqueue(record, n=1, hold_s=1.0)

@@ -46,12 +46,13 @@ def serves(pid: int, cluster: Path) -> bool:
         process = psutil.Process(pid)
         if "postgres" not in process.name() or process.status() == psutil.STATUS_ZOMBIE:
             return False
+        if process.uids().effective != cluster.stat().st_uid:
+            return False  # PostgreSQL refuses data that are not its user's own
         return os.path.realpath(process.cwd()) == str(cluster.resolve())
-    except psutil.NoSuchProcess:
+    except (psutil.NoSuchProcess, FileNotFoundError):
         return False
     except psutil.AccessDenied:
-        # Another user's postgres: rather believe the file than start a second server on the same data.
-        return True
+        return True  # the owner's postgres, and no way to look closer: rather wait than start a second one
 
 
 def clear_stale(cluster: Path, *, timeout_s: float = 15.0) -> None:

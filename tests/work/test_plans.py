@@ -1,0 +1,118 @@
+"""Guards on the hot statements: which index, how many pages. Time is noise here; pages are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onceward.db import Connection, Database
+from onceward.work.statements import CLAIM, FINISH, RELEASE
+from onceward.work.upkeep import PRUNE_JOBS, RELEASE_UNKNOWN
+
+CLAIMED = 200
+
+
+async def fill(db: Database, *, finished: int, waiting: int) -> None:
+    await db.execute(
+        f"""
+        insert into onceward.jobs (id, task, args) select n, 'noop', '{{}}' from generate_series(1, {finished}) n;
+        insert into onceward.attempts (work_id, number, kind, task, outcome)
+        select n, 1, 'job', 'noop', 'success' from generate_series(1, {finished}) n;
+        select setval('onceward.ids', {finished + 1});
+        with new as materialized (select nextval('onceward.ids') as id from generate_series(1, {waiting})),
+        bodies as (insert into onceward.jobs (id, task, args) select id, 'noop', '{{}}' from new)
+        insert into onceward.work (id, kind, task, queue, sort_at)
+        select id, 'job', 'noop', 'default', now() - interval '1 minute' from new;
+        """
+    )
+    await db.execute("vacuum analyze onceward.work")
+    await db.execute("vacuum analyze onceward.jobs")
+    await db.execute("vacuum analyze onceward.attempts")
+
+
+async def explain(conn: Connection, query: str, *args: Any) -> dict[str, Any]:
+    [plan] = await conn.fetchval(f"explain (analyze, buffers, format json) {query}", *args)
+    return plan["Plan"]
+
+
+def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    return [plan, *(found for child in plan.get("Plans", []) for found in nodes(child))]
+
+
+def scans_of(plan: dict[str, Any], table: str) -> list[str]:
+    return [node["Node Type"] for node in nodes(plan) if node.get("Relation Name") == table and "Scan" in node["Node Type"]]
+
+
+def pages(plan: dict[str, Any]) -> int:
+    return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+
+
+@pytest.mark.parametrize("finished", [0, 30_000])
+async def test_a_claim_reads_what_it_takes_and_no_history(db: Database, finished: int) -> None:
+    await fill(db, finished=finished, waiting=5_000)
+    async with db.acquire() as conn:
+        beginning = await conn.fetchval("select '2000-01-01'::timestamptz")
+        plan = await explain(conn, CLAIM, "default", beginning, ["noop"], CLAIMED, 7, 1)
+        assert "work_ready" in {node.get("Index Name") for node in nodes(plan)}
+        assert "Seq Scan" not in scans_of(plan, "work")
+        assert "Seq Scan" not in scans_of(plan, "jobs")
+        assert pages(plan) / CLAIMED < 25, f"{pages(plan)} pages for {CLAIMED} rows"
+
+
+async def test_acks_and_releases_find_their_rows_by_key_also_when_statistics_are_old(db: Database) -> None:
+    await db.execute("analyze onceward.work")  # as of an empty table
+    await db.execute(
+        """
+        insert into onceward.work (id, kind, task, queue, sort_at, lease)
+        select n, 'job', 'noop', 'default', now(), 7 from generate_series(1, 20000) n
+        """
+    )
+    ids = list(range(1, CLAIMED + 1))
+    async with db.acquire() as conn:
+        for query, args in ((RELEASE, (ids, [8])), (FINISH, (ids, [7], 1, None))):
+            plan = await explain(conn, query, *args)
+            assert "Seq Scan" not in scans_of(plan, "work"), query
+            assert pages(plan) / CLAIMED < 30
+
+
+async def test_a_rescue_finds_a_workers_rows_through_its_claims(db: Database) -> None:
+    await fill(db, finished=0, waiting=20_000)
+    await db.execute("insert into onceward.claims (lease, worker, ids, claimed_at) values (7, 1, '{5, 6}', now() - '1 h'::interval)")
+    await db.execute("analyze onceward.claims")
+    async with db.acquire() as conn:
+        plan = await explain(conn, RELEASE_UNKNOWN, 1, [99])
+        assert "Seq Scan" not in scans_of(plan, "work")
+
+
+async def test_pruning_goes_on_from_its_mark_and_does_not_scan(db: Database) -> None:
+    from datetime import timedelta
+
+    await fill(db, finished=30_000, waiting=0)
+    await db.execute("insert into onceward.prune_marks values ('jobs', 29000)")
+    async with db.acquire() as conn:
+        plan = await explain(conn, PRUNE_JOBS, timedelta(days=7), 1000)
+        assert "Seq Scan" not in scans_of(plan, "jobs")
+        assert "Seq Scan" not in scans_of(plan, "attempts")
+        assert pages(plan) < 3000
+
+
+async def test_a_plain_job_costs_two_inserts_a_claim_and_an_ack(db: Database) -> None:
+    """WAL per job, a stand-in for what the disk must do: grows only if somebody adds an index or a column."""
+    from onceward import Engine, Onceward
+    from onceward.testing import drain
+
+    app = Onceward("t")
+
+    @app.job
+    async def noop(*, body: str) -> None: ...
+
+    engine = Engine(db, app.registry)
+    await db.execute("checkpoint")
+    await engine.enqueue_many(noop, [{"body": "x" * 138}] * 500)
+    await drain(engine)
+    before = await db.fetchval("select pg_current_wal_insert_lsn()")
+    await engine.enqueue_many(noop, [{"body": "x" * 138}] * 2000)
+    await drain(engine)
+    wal = await db.fetchval("select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), $1)", before)
+    assert float(wal) / 2000 < 2500, f"{float(wal) / 2000:.0f} bytes of WAL per job"
