@@ -154,6 +154,9 @@ async def _act(db: Database, verb: str, wanted: Filter, *, actor: str | Identity
     found = await find(db, wanted, limit=limit)
     for start in range(0, len(found), AT_ONCE):
         async with db.transaction(role="engine") as tx:
+            await tx.execute(
+                "select set_config('onceward.operator', $1, true)", actor if isinstance(actor, str) else actor.actor
+            )
             for letter in sorted(found[start : start + AT_ONCE], key=lambda each: each.id):
                 said: str = await tx.fetchval(f"select onceward.{verb}($1)", letter.id)
                 if said in ("gone", "taken"):

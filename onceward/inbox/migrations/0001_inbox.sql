@@ -69,22 +69,41 @@ create index webhook_events_caused_by on onceward.webhook_events (caused_by) whe
 select onceward.protect('onceward.webhook_events');
 revoke delete on onceward.webhook_events from onceward_app;
 
+create unlogged table onceward.webhook_counts (
+    metric text not null,
+    webhook_id uuid not null,
+    provider text not null,
+    label text not null
+);
+comment on table onceward.webhook_counts is
+    'What happened outside a process that is scraped: a node takes the rows and counts them. Lost in a crash, at no harm.';
+grant select, insert, delete on onceward.webhook_counts to onceward_engine;
+
 create function onceward.settled_event(p_id bigint, p_outcome text, p_number int, p_result jsonb, p_error jsonb)
-    returns void language sql as $$
--- What an attempt's end means for the event: waiting again, or ended one way or another.
-update onceward.webhook_events
-   set status = case when p_outcome in ('success', 'dead_letter') then p_outcome
-                     when p_outcome in ('retry', 'snoozed', 'crashed', 'replayed') then 'pending'
-                     else 'failed' end,
-       attempts = case p_outcome when 'replayed' then 0 when 'snoozed' then attempts
-                                 else greatest(attempts, p_number) end,
-       last_attempt_at = case when p_outcome = 'replayed' then null else onceward.now() end,
-       processed_at = case when p_outcome not in ('retry', 'snoozed', 'crashed', 'replayed') then onceward.now() end,
-       error = coalesce(p_error ->> 'said',
-                        nullif(concat_ws(': ', p_error ->> 'reason', p_error ->> 'type', p_error ->> 'message'), '')),
-       result = coalesce(p_result, result),
-       settles = settles + 1
- where seq = p_id
+    returns void language plpgsql as $$
+-- What an attempt's end means for the event: waiting again, or ended one way or another. Number 0: it is replayed.
+declare
+    v_again boolean := p_outcome in ('retry', 'snoozed', 'crashed');
+    v record;
+begin
+    update onceward.webhook_events
+       set status = case when v_again then 'pending' when p_outcome in ('success', 'dead_letter') then p_outcome else 'failed' end,
+           attempts = case when p_number = 0 then 0 when p_outcome = 'snoozed' then attempts else greatest(attempts, p_number) end,
+           last_attempt_at = case when p_number > 0 then onceward.now() end,
+           processed_at = case when not v_again then onceward.now() end,
+           error = coalesce(p_error ->> 'said',
+                            nullif(concat_ws(': ', p_error ->> 'reason', p_error ->> 'type', p_error ->> 'message'), '')),
+           result = coalesce(p_result, result),
+           settles = settles + 1
+     where seq = p_id
+    returning webhook_id, provider into v;
+    if p_number = 0 then
+        insert into onceward.webhook_counts
+        values ('replay', v.webhook_id, v.provider, coalesce(nullif(current_setting('onceward.operator', true), ''), 'operator'));
+    elsif p_outcome = 'dead_letter' and p_error ->> 'reason' = 'worker_lost' then
+        insert into onceward.webhook_counts values ('dead_letter', v.webhook_id, v.provider, 'worker_lost');
+    end if;
+end
 $$;
 
 create table onceward.webhook_rejects (

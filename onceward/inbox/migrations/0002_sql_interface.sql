@@ -114,6 +114,15 @@ end
 $$;
 revoke all on function onceward.queue_event(onceward.webhook_events, int) from public;
 
+create function onceward.count_outcome(p_webhook_id uuid, p_provider text, p_outcome text, p_reason text) returns void
+    language sql set search_path = pg_catalog, pg_temp as $$
+insert into onceward.webhook_counts
+select 'processing', p_webhook_id, p_provider, case when p_outcome = 'success' then 'success' else 'error' end
+union all
+select 'dead_letter', p_webhook_id, p_provider, p_reason where p_outcome = 'dead_letter'
+$$;
+revoke all on function onceward.count_outcome(uuid, text, text, text) from public;
+
 create function onceward.end_event(p onceward.webhook_events) returns void
     language plpgsql set search_path = pg_catalog, pg_temp as $$
 -- A plain UPDATE has ended an event: its work goes, or stays as a dead letter, and the attempt is on record.
@@ -129,6 +138,7 @@ begin
     insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, started_at, result, error)
     values (p.seq, p.organization_id, greatest(p.attempts, 1), 'event', p.provider || '/' || p.type, p.status, p.last_attempt_at, p.result,
             case when p.error is not null then jsonb_build_object('type', 'Reported', 'message', p.error, 'reason', v_reason) end);
+    perform onceward.count_outcome(p.webhook_id, p.provider, p.status, v_reason);
 end
 $$;
 revoke all on function onceward.end_event(onceward.webhook_events) from public;
@@ -154,6 +164,13 @@ create function onceward.event_updated() returns trigger
 begin
     if new.status = 'pending' then
         perform onceward.queue_event(new, new.attempts);
+        if old.status in ('dead_letter', 'failed', 'success') then
+            -- A replay by hand: on record like any other.
+            insert into onceward.webhook_counts values ('replay', new.webhook_id, new.provider, 'sql:' || session_user);
+            insert into onceward.audit_log (organization_id, action, entity_type, entity_id, actor, reason, metadata)
+            values (new.organization_id, 'event.replayed', 'event', new.seq::text, 'sql:' || session_user, 'UPDATE of webhook_events',
+                    jsonb_build_object('event_id', new.event_id, 'was', old.status, 'error', old.error));
+        end if;
     elsif new.status = 'processing' then
         update onceward.work set lease = onceward.new_lease(), claimed_at = clock_timestamp()
          where id = new.seq and lease is null and dead_reason is null;
@@ -240,10 +257,10 @@ declare
     v_outcome text;
     v_reason text := onceward.dead_reason_of(p_error);
 begin
-    select w.id, w.lease, w.claimed_at, w.attempts, w.dead_reason, coalesce(w.max_attempts, 5) as most, w.queue into v
-      from onceward.work w
-     where w.id = (select e.seq from onceward.webhook_events e where e.id = p_id)
-       for update;
+    select w.id, w.lease, w.claimed_at, w.attempts, coalesce(w.max_attempts, 5) as most, w.queue, e.webhook_id, e.provider into v
+      from onceward.webhook_events e join onceward.work w on w.id = e.seq
+     where e.id = p_id
+       for update of w;
     if not found then
         if p_lease is not null or not exists (select from onceward.webhook_events e where e.id = p_id) then
             raise exception 'event % is not held under this lease', p_id using errcode = 'OW001';
@@ -273,6 +290,7 @@ begin
         case when p_error is not null or v_outcome = 'dead_letter' then jsonb_build_object(
             'type', 'Reported', 'message', coalesce(p_error, v_reason), 'reason', v_reason, 'said', coalesce(p_error, v_reason)) end,
         onceward.now() + make_interval(secs => v_waits[least(v.attempts + 1, 4)]), v_reason);
+    perform onceward.count_outcome(v.webhook_id, v.provider, v_outcome, v_reason);
 end
 $$;
 

@@ -1,0 +1,200 @@
+"""Have events handled again. The same event id, so nothing happens twice; each one is audited in the same transaction.
+
+Dead letters and failures are replayed as they are, and so are events that nobody handled at the time. What was handled
+with success is only run again as a new event, caused by the old one, for a reason that is written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from onceward.db import Connection, Database, Transaction
+from onceward.trust import Identity, record
+
+DEFAULT_LIMIT = 100
+
+FIND = """
+select e.seq, e.id, e.webhook_id, coalesce(s.name, 'sql') as source, e.event_id, e.provider, e.type, e.status, e.attempts,
+       e.error, e.received_at, e.processed_at, e.organization_id, w.lease is not null as running
+  from onceward.webhook_events e
+  left join onceward.sources s on s.webhook_id = e.webhook_id
+  left join onceward.work w on w.id = e.seq
+ where ($1::bigint[] is null or e.seq = any($1))
+   and ($2::text[] is null or e.event_id = any($2))
+   and ($3::text is null or s.name = $3 or e.webhook_id::text = $3)
+   and ($4::text is null or e.type = $4)
+   and ($5::text[] is null or e.status = any($5))
+   and ($6::timestamptz is null or e.received_at >= $6)
+   and ($7::timestamptz is null or e.received_at < $7)
+   and ($8::text is null or position(lower($8) in lower(e.error)) > 0)
+   and ($9::boolean is null or (e.result = '"unhandled"') is not distinct from $9)
+   and ($10::uuid is null or e.organization_id = $10)
+   and ($11::bigint is null or e.seq < $11)
+ order by e.seq desc
+ limit $12
+"""
+
+AGAIN = """
+select onceward.queue_event(e, 0), onceward.settled_event(e.seq, 'retry', 0, null, null)
+  from onceward.webhook_events e where e.seq = $1
+"""
+
+COPY = """
+with copied as (
+    insert into onceward.webhook_events
+        (webhook_id, event_id, organization_id, provider, type, payload, raw, headers, signature, caused_by, origin)
+    select webhook_id, left(event_id, 200) || '#again-' || nextval('onceward.ids'), organization_id, provider, type, payload, raw,
+           headers, signature, seq, 'replay'
+      from onceward.webhook_events where seq = $1
+    returning *
+)
+select c.seq, onceward.queue_event(c, 0) from copied c
+"""
+
+
+class NoFilter(ValueError):
+    """Replaying everything must be said by naming something."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which events; what is None does not matter."""
+
+    ids: Sequence[int] | None = None
+    event_ids: Sequence[str] | None = None
+    source: str | None = None
+    type: str | None = None
+    statuses: Sequence[str] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    error: str | None = None
+    unhandled: bool | None = None
+    organization: UUID | None = None
+
+    @property
+    def empty(self) -> bool:
+        names = ("ids", "event_ids", "source", "type", "since", "until", "error")
+        return all(getattr(self, name) is None for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An event as it is listed."""
+
+    seq: int
+    id: UUID
+    webhook_id: UUID
+    source: str
+    event_id: str
+    provider: str
+    type: str
+    status: str
+    attempts: int
+    error: str | None
+    received_at: datetime
+    processed_at: datetime | None
+    organization_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a replay did; `skipped` says why for each that it left alone."""
+
+    done: list[int] = field(default_factory=list[int])
+    skipped: dict[int, str] = field(default_factory=dict[int, str])
+
+
+async def find(
+    conn: Connection | Transaction | Database, wanted: Filter, *, limit: int = DEFAULT_LIMIT, before: int | None = None
+) -> list[Found]:
+    """Newest first; `before` is the last number of the page before."""
+    rows = await conn.fetch(
+        FIND,
+        wanted.ids,
+        wanted.event_ids,
+        wanted.source,
+        wanted.type,
+        wanted.statuses,
+        wanted.since,
+        wanted.until,
+        wanted.error,
+        wanted.unhandled,
+        wanted.organization,
+        before,
+        limit,
+    )
+    return [_found(row) for row in rows]
+
+
+def _found(row: Any) -> Found:
+    status = "processing" if row["status"] == "pending" and row["running"] else row["status"]
+    values = {name: row[name] for name in Found.__slots__ if name != "status"}
+    return Found(status=status, **values)
+
+
+async def replay(
+    db: Database,
+    wanted: Filter,
+    *,
+    actor: str | Identity,
+    reason: str,
+    limit: int = DEFAULT_LIMIT,
+    as_new: bool = False,
+    dry_run: bool = False,
+) -> Replayed:
+    """Make events due again, oldest first. A dry run only says which."""
+    if wanted.empty:
+        raise NoFilter("to replay needs an id or a filter: --source, --type, --since, --until or --error")
+    if as_new and not reason.strip():
+        raise ValueError("to run a success again needs a reason: it goes into the audit log")
+    done = Replayed()
+    async with db.transaction(role="engine") as tx:
+        await tx.execute("select set_config('onceward.operator', $1, true)", _name(actor))
+        for event in reversed(await find(tx, wanted, limit=limit)):
+            why = _why_not(event, wanted, as_new=as_new)
+            if why is not None:
+                done.skipped[event.seq] = why
+                continue
+            if dry_run:
+                done.done.append(event.seq)
+                continue
+            done.done.append(await _again(tx, event, actor=actor, reason=reason, as_new=as_new))
+    return done
+
+
+def _why_not(event: Found, wanted: Filter, *, as_new: bool) -> str | None:
+    if as_new:
+        return None if event.status == "success" else f"it is {event.status}: replay it without --as-new"
+    if event.status in ("dead_letter", "failed") or (event.status == "success" and wanted.unhandled):
+        return None
+    if event.status == "success":
+        return "it is done: say --as-new to run it again as a new event"
+    return f"it is {event.status}: it will run by itself"
+
+
+async def _again(tx: Transaction, event: Found, *, actor: str | Identity, reason: str, as_new: bool) -> int:
+    seq = event.seq
+    if as_new:
+        seq = await tx.fetchval(COPY, event.seq)
+    else:
+        await tx.fetch(AGAIN, event.seq)
+    await record(
+        tx,
+        "event.replayed",
+        entity_type="event",
+        entity_id=event.seq,
+        metadata={"event_id": event.event_id, "was": event.status, "error": event.error}
+        | ({"as": seq} if as_new else {}),
+        actor=actor,
+        reason=reason or None,
+        organization=event.organization_id,
+    )
+    return seq
+
+
+def _name(actor: str | Identity) -> str:
+    return actor if isinstance(actor, str) else actor.actor
