@@ -7,7 +7,7 @@ from onceward.inbox.event import Event
 from onceward.live import Query
 from onceward.schedules import Run, Skip
 from onceward.tx import Tx
-from onceward.work import Enqueued, Finished, Job, Permanent, Retry, RetryPolicy, Snooze, waits
+from onceward.work import Enqueued, Finished, Job, Permanent, Reply, Retry, RetryPolicy, Snooze, waits
 
 __version__ = "0.1.0"
 
@@ -21,6 +21,7 @@ __all__ = [
     "OutcomeUnknown",
     "Permanent",
     "Query",
+    "Reply",
     "Retry",
     "RetryPolicy",
     "Run",

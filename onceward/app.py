@@ -16,6 +16,7 @@ from onceward.inbox.handler import Declared, Handler, Ordering, follower, handle
 from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
 from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
 from onceward.schedules.declaring import declare
+from onceward.services import Services
 from onceward.tx import Tx
 from onceward.work import EVENTS, JOBS, Job, JobTask, Registry, RetryPolicy, Task, as_policy
 
@@ -41,6 +42,8 @@ class Onceward:
         self.lines: list[Line] = [] if migrations is None else [Line(name, migrations)]
         self.routers: list[APIRouter] = []
         self.schedules: dict[str, Schedule] = {}
+        self.services = Services()
+        """The outside services; an app that is included uses those of the whole."""
 
     def include(self, other: Onceward) -> None:
         """Everything of another app becomes part of this one; a clash of names is an error."""
@@ -55,6 +58,7 @@ class Onceward:
         self.routers.extend(other.routers)
         self.schedules.update(other.schedules)
         self.registry.template_folders += other.registry.template_folders
+        other.services = self.services
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 

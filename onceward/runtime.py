@@ -84,6 +84,8 @@ class Runtime:
     async def start(self, roles: Iterable[RoleName] = EVERYTHING) -> None:
         """Open the database, bring the schema up to date, start the parts that these roles need."""
         chosen = frozenset(roles)
+        self.app.services.configure(self.settings)
+        self._undo.append(("services", self.app.services.aclose))
         try:
             await self.open_database()
             await self._prepare_schema()

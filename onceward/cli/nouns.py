@@ -14,8 +14,8 @@ from importlib import import_module
 import typer
 
 TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
-NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "ledger", "work", "dead_letters", "bench")
-NOUNS = ("running", "migrate", "doctor", "db", "cron", "settings", "version")
+WORK = ("cron", "work", "dead_letters")
+NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "ledger", *WORK, "bench")
 
 
 def build() -> typer.Typer:
