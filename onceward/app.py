@@ -14,6 +14,7 @@ from onceward.db import Line
 from onceward.inbox.event import Event, EventKind
 from onceward.inbox.handler import Declared, Handler, Ordering, follower, handler, only_followers, task_name
 from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
+from onceward.outbox import Catalogue, EventType
 from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
 from onceward.schedules.declaring import declare
 from onceward.services import Services
@@ -44,6 +45,7 @@ class Onceward:
         self.schedules: dict[str, Schedule] = {}
         self.services = Services()
         """The outside services; an app that is included uses those of the whole."""
+        self.event_types = Catalogue()
 
     def include(self, other: Onceward) -> None:
         """Everything of another app becomes part of this one; a clash of names is an error."""
@@ -59,6 +61,7 @@ class Onceward:
         self.schedules.update(other.schedules)
         self.registry.template_folders += other.registry.template_folders
         other.services = self.services
+        self.event_types.include(other.event_types)
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
@@ -173,6 +176,12 @@ class Onceward:
         topic = Topic.declare(pattern, allow=allow, replay=replay, presence=presence)
         self.live.add_topic(topic)
         return topic
+
+    # -- outbound webhooks -----------------------------------------------------------------------------------------
+
+    def event_type(self, name: str, model: Any = None, *, sample: Any = None, description: str = "") -> EventType:
+        """Declare what this app publishes: endpoints subscribe to it, and `tx.publish` checks data against the model."""
+        return self.event_types.declare(name, model, sample=sample, description=description, declared_by=self.name)
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from onceward.db import Cause, Connection, Database
 from onceward.messages import Templates
+from onceward.outbox import Catalogue
 from onceward.tx import Tx
 from onceward.work import (
     Claimed,
@@ -41,9 +42,12 @@ AT_ONCE = 2000
 class Engine:
     """Made by the runtime, or by hand in tests and scripts."""
 
-    def __init__(self, db: Database, registry: Registry, *, waker: Waker | None = None) -> None:
+    def __init__(
+        self, db: Database, registry: Registry, *, waker: Waker | None = None, event_types: Catalogue | None = None
+    ) -> None:
         self.db = db
         self.registry = registry
+        self.event_types = event_types or Catalogue()
         self.waker = waker or Waker(db)
         self.wakes_live = False
         """Whether commits wake those who serve live queries; without it they look by themselves ten times a second."""

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from onceward import ledger, live, messages, trust, work
+from onceward import ledger, live, messages, outbox, trust, work
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
 from onceward.messages import ChannelName, Queued, Sending
@@ -51,6 +51,25 @@ class Tx(Transaction):
         """Enqueue all members; `then` runs when every one of them is finished, whichever way it ended."""
         items = [self._item(what, each) for what, each in members]
         return await work.bundle(self, items, self._item(then, arguments), waker=self.engine.waker)
+
+    # -- outbound webhooks -----------------------------------------------------------------------------------------
+
+    async def publish(
+        self, type: str, data: Any, *, key: str | None = None, channels: Sequence[str] = ()
+    ) -> outbox.Published:
+        """Tell every endpoint of the organization that asked for this type, if and only if this commits.
+
+        The same `key` again publishes nothing and gives the first one back.
+        """
+        return await outbox.publish(
+            self,
+            type,
+            data,
+            key=key,
+            channels=channels,
+            catalogue=self.engine.event_types,
+            waker=self.engine.waker,
+        )
 
     async def act_for(self, organization: UUID | str, /) -> None:
         """On a platform-wide source: from here on this transaction is one organization's. Once, audited."""

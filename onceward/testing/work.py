@@ -19,7 +19,7 @@ async def drain(engine: Engine, *queues: str, most: int = 10_000) -> int:
     """Run everything that is due, and everything that this makes due, until nothing is left. Returns how many ran."""
     worker = secrets.randbits(62) + 1
     leases = Leases()
-    acks = Acknowledger(engine.db, worker, leases)
+    acks = Acknowledger(engine.db, worker, leases, kinds=engine.registry.kinds)
     executor = Executor(engine.db, worker=worker, acks=acks, leases=leases, open_tx=engine.open_tx)
     ran = 0
     for _ in range(MOST_ROUNDS):

@@ -42,7 +42,9 @@ class SealedColumn:
 SEALED: tuple[SealedColumn, ...] = (
     SealedColumn("onceward.secrets", "secret_id", "value"),
     SealedColumn("onceward.sources", "webhook_id", "secrets"),
-    SealedColumn("onceward.endpoints", "endpoint_id", "secret"),
+    SealedColumn("onceward.endpoints", "endpoint_id", "headers"),
+    SealedColumn("onceward.endpoint_secrets", "secret_id", "secret"),
+    SealedColumn("onceward.signing_keys", "key_id", "private_key"),
 )
 """What `rotate` and `verify` go through; a table that is not there is passed over. Packages add their line here."""
 

@@ -39,7 +39,8 @@ TRACED: tuple[Traced, ...] = (
         names=("id", "event_id"),
     ),
     Traced("onceward.messages", "message", label="r.template", at="r.created_at"),
-    Traced("onceward.deliveries", "delivery", label="r.type", at="r.created_at"),
+    Traced("onceward.published", "publication", label="r.type", at="r.created_at", names=("message_id",)),
+    Traced("onceward.deliveries", "delivery", label="r.type", at="r.created_at", state="r.status"),
     Traced("onceward.topic_messages", "broadcast", label="r.topic", at="r.created_at", state="'sent'"),
     Traced(
         "onceward.ledger_journals", "journal", label="r.kind || ' ' || r.key", at="r.created_at", state="'recorded'"

@@ -91,7 +91,7 @@ class Executor:
         except Exception as error:
             return await self._settle(task, work, judge(task, work, error))
         gate("after-run")
-        if task.outside or work.bundle is not None or work.kind != "job":
+        if not self._acks.takes(work, outside=task.outside):
             return await self._settle(task, work, Succeeded(result))
         self._acks.add(work, result)
         if self._acks.congested:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, assert_never
+from typing import Any, assert_never, cast
 
 import asyncpg
 import structlog
@@ -34,8 +34,13 @@ def describe(error: BaseException, reason: str | None = None) -> dict[str, Any]:
     if isinstance(error, asyncpg.PostgresError):
         told["sqlstate"] = getattr(error, "sqlstate", None)
         told["constraint"] = getattr(error, "constraint_name", None)
+    details: object = getattr(error, "details", None)
+    if isinstance(details, dict):
+        # An outcome that a handler described itself: where in our code it was raised tells nobody anything.
+        del told["stack"]
+        told |= cast("dict[str, Any]", details)
     if reason is not None:
-        told["reason"] = reason
+        told.setdefault("reason", reason)
     return told
 
 
@@ -103,9 +108,19 @@ class Acknowledger:
     """Collects successes that need no statement of their own and acknowledges them together within a few ms."""
 
     def __init__(
-        self, db: Database, worker: int, leases: Leases, *, most_at_once: int = 500, within_s: float = 0.005
+        self,
+        db: Database,
+        worker: int,
+        leases: Leases,
+        *,
+        kinds: Mapping[str, Any] | None = None,
+        most_at_once: int = 500,
+        within_s: float = 0.005,
     ) -> None:
         self._db = db
+        self._statements = {"job": FINISH} | {
+            name: kind.finish for name, kind in (kinds or {}).items() if hasattr(kind, "finish")
+        }
         self._worker = worker
         self._leases = leases
         self._most = most_at_once
@@ -113,6 +128,12 @@ class Acknowledger:
         self._ready: list[tuple[Claimed, Any]] = []
         self._flushing: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
+
+    def takes(self, work: Claimed, *, outside: bool) -> bool:
+        """Whether this success may wait for others. A kind that brings a statement for it says yes, outside or not."""
+        if work.bundle is not None:
+            return False
+        return not outside if work.kind == "job" else work.kind in self._statements
 
     def add(self, work: Claimed, result: Any) -> None:
         """Acknowledge soon."""
@@ -138,12 +159,13 @@ class Acknowledger:
             self._timer.cancel()
             self._timer = None
         ready, self._ready = self._ready, []
-        if ready:
-            task = asyncio.create_task(self._flush(ready))
+        for kind in {work.kind for work, _ in ready}:
+            alike = [each for each in ready if each[0].kind == kind]
+            task = asyncio.create_task(self._flush(self._statements[kind], alike))
             self._flushing.add(task)
             task.add_done_callback(self._flushing.discard)
 
-    async def _flush(self, ready: Sequence[tuple[Claimed, Any]]) -> None:
+    async def _flush(self, statement: str, ready: Sequence[tuple[Claimed, Any]]) -> None:
         ids = [work.id for work, _ in ready]
         leases = list({work.lease for work, _ in ready})
         kept = {str(work.id): text for work, result in ready if (text := result_json(result)) is not None}
@@ -153,7 +175,7 @@ class Acknowledger:
             try:
                 async with self._db.acquire() as conn:
                     rows = await conn.fetch(
-                        FINISH, ids, leases, self._worker, None if results is None else RawJson(results)
+                        statement, ids, leases, self._worker, None if results is None else RawJson(results)
                     )
                 break
             except (*BROKEN, Unavailable, asyncpg.PostgresError) as error:

@@ -24,6 +24,9 @@ class Kind(Protocol):
         """The bodies of claimed work, by id. One that is missing is settled as `payload_invalid`."""
         ...
 
+    # A kind may also have `finish`: a statement with the parameters of sql/finish.sql that acknowledges many successes
+    # at once and keeps its table true. Without it each success is settled by itself.
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:

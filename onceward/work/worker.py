@@ -71,7 +71,7 @@ class Worker:
         self._on_rescued = on_rescued
         self.id = secrets.randbits(62) + 1
         self._leases = Leases()
-        self._acks = Acknowledger(db, self.id, self._leases)
+        self._acks = Acknowledger(db, self.id, self._leases, kinds=registry.kinds)
         executor = Executor(db, worker=self.id, acks=self._acks, leases=self._leases, open_tx=open_tx)
         suspects = SuspectTurn()
         queues = registry.queues()

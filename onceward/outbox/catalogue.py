@@ -1,0 +1,155 @@
+"""The catalogue of event types: what is published, with a JSON Schema and a sample of each.
+
+Apps declare theirs with `app.event_type(...)`; at start they are written to the database, where endpoints are checked
+against them, whichever process registers one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from onceward.db import Connection, Transaction
+from onceward.outbox.errors import Invalid, UnknownType
+
+NAME = re.compile(r"^[a-z0-9_-]+(\.[a-z0-9_-]+)*$")
+MAX_NAME = 128
+MAX_SCHEMA_BYTES = 64 << 10
+
+SAVE = """
+insert into onceward.event_types as t (name, description, schema, sample, declared_by)
+values ($1, $2, $3, $4, $5)
+on conflict (name) do update
+   set description = excluded.description, schema = excluded.schema, sample = excluded.sample,
+       declared_by = excluded.declared_by, changed_at = onceward.now()
+ where (t.description, t.schema, t.sample, t.declared_by)
+       is distinct from (excluded.description, excluded.schema, excluded.sample, excluded.declared_by)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """One type; `adapter` validates and serialises its data where a model was declared."""
+
+    name: str
+    description: str = ""
+    schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    sample: Any = field(default_factory=dict[str, Any])
+    declared_by: str = "api"
+    adapter: TypeAdapter[Any] | None = field(default=None, repr=False, compare=False)
+
+
+class Catalogue:
+    """The event types of one process."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, EventType] = {}
+
+    def declare(
+        self, name: str, model: Any = None, *, sample: Any = None, description: str = "", declared_by: str = "app"
+    ) -> EventType:
+        """Add a type. The sample must fit the model: it is what customers build against."""
+        check_name(name)
+        if name in self._types:
+            raise ValueError(f"event type {name!r} is declared twice: names are unique over all apps")
+        adapter: TypeAdapter[Any] | None = None if model is None else TypeAdapter(model)
+        if adapter is not None and sample is not None:
+            try:
+                sample = adapter.dump_python(adapter.validate_python(sample), mode="json", by_alias=True)
+            except ValidationError as error:
+                raise ValueError(f"the sample of event type {name!r} does not fit its model: {_first(error)}") from None
+        declared = EventType(
+            name,
+            description=description or (model.__doc__ or "").strip().split("\n")[0]
+            if model is not None
+            else description,
+            schema={} if adapter is None else adapter.json_schema(by_alias=True, mode="serialization"),
+            sample={} if sample is None else sample,
+            declared_by=declared_by,
+            adapter=adapter,
+        )
+        self._types[name] = declared
+        return declared
+
+    def include(self, other: Catalogue) -> None:
+        for each in other:
+            if each.name in self._types:
+                raise ValueError(f"event type {each.name!r} is declared by two apps: names are unique over all of them")
+            self._types[each.name] = each
+
+    def dump(self, name: str, data: Any) -> str:
+        """Data as JSON text, checked against the type's model; raises UnknownType or Invalid."""
+        check_name(name)
+        known = self._types.get(name)
+        if known is None and self._types:
+            raise UnknownType("type", f"{name!r} is not in the catalogue{_nearest(name, self._types)}")
+        try:
+            if known is not None and known.adapter is not None:
+                return known.adapter.dump_json(known.adapter.validate_python(data), by_alias=True).decode()
+            if isinstance(data, BaseModel):
+                return data.model_dump_json(by_alias=True)
+            return orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z).decode()
+        except ValidationError as error:
+            raise Invalid("data", f"does not fit {name}: {_first(error)}") from None
+        except (TypeError, ValueError) as error:
+            raise Invalid("data", f"of {name} cannot be written as JSON: {error}") from None
+
+    def __iter__(self) -> Iterator[EventType]:
+        return iter(self._types.values())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._types
+
+    def __len__(self) -> int:
+        return len(self._types)
+
+
+def check_name(name: str) -> None:
+    if not NAME.match(name) or len(name) > MAX_NAME:
+        raise Invalid("type", f"{name[:MAX_NAME]!r} must be lower-case words joined by dots, like `order.paid`")
+
+
+async def save(conn: Connection | Transaction, types: Iterable[EventType]) -> None:
+    """Write types to the database, as the engine. Nodes that start together may all do so."""
+    for each in sorted(types, key=lambda one: one.name):
+        if len(orjson.dumps(each.schema)) > MAX_SCHEMA_BYTES:
+            raise Invalid("schema", f"of {each.name} takes more than {MAX_SCHEMA_BYTES} bytes")
+        await conn.execute(SAVE, each.name, each.description, dict(each.schema), each.sample, each.declared_by)
+
+
+async def known(conn: Connection | Transaction) -> list[EventType]:
+    """The whole catalogue, by name."""
+    rows = await conn.fetch(
+        "select name, description, schema, sample, declared_by from onceward.event_types order by 1"
+    )
+    return [EventType(**dict(row)) for row in rows]
+
+
+async def check_subscription(conn: Connection | Transaction, events: Iterable[str]) -> None:
+    """Every entry is a known type, `*`, or a prefix like `order.*` of a known type."""
+    names = [row["name"] for row in await conn.fetch("select name from onceward.event_types")]
+    for event in events:
+        if event == "*" or event in names:
+            continue
+        if event.endswith(".*") and any(name.startswith(event[:-1]) for name in names):
+            continue
+        raise UnknownType("events", f"{event!r} is not in the catalogue{_nearest(event, names)}")
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
+    return (
+        f"; did you mean {close[0]!r}?" if close else "; declare it with app.event_type(...) or PUT /api/v1/event-types"
+    )
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "data"
+    return f"{where}: {first['msg']}"

@@ -1,0 +1,177 @@
+"""Deliver: sign one stored payload, send it once, and say what the answer means.
+
+No transaction and no connection is held while the endpoint is called. A delivery whose worker dies is sent again under
+the same `webhook-id`: at least once, for the receiver to tell apart.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+from onceward.db import Connection, Database
+from onceward.http import GuardedClient, HttpError, Response
+from onceward.outbox import metrics
+from onceward.outbox.publish import QUEUE, RETRY_QUEUE
+from onceward.outbox.schedule import LONGEST_RETRY_AFTER_S, POLICY, wait_s
+from onceward.outbox.targets import Target, Targets
+from onceward.work import Claimed, KindName, Permanent, Registry, Retry, Task
+
+LOAD = """
+select d.id, d.endpoint_id, e.version, p.message_id, p.type, p.body
+  from onceward.deliveries d
+  join onceward.endpoints e using (endpoint_id)
+  join onceward.published p on p.id = d.caused_by
+ where d.id = any($1::bigint[]) and p.body is not null
+"""
+FINISH = (Path(__file__).parent / "sql" / "finish_deliveries.sql").read_text(encoding="utf-8")
+BUSY = frozenset({429, 503})
+KEPT_CHARACTERS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One event for one endpoint."""
+
+    target: Target
+    message_id: str
+    type: str
+    body: bytes
+
+
+class DeliveryFailed(Retry):
+    """To be tried again. `details` are kept with the attempt; the database acts on some of them."""
+
+    def __init__(self, reason: str, after_s: float, details: dict[str, Any]) -> None:
+        super().__init__(reason, after=after_s)
+        self.details = details
+
+
+class DeliveryEnded(Permanent):
+    """Not tried again: the tries are used up, or the endpoint does not want any more."""
+
+    def __init__(self, reason: str, details: dict[str, Any]) -> None:
+        super().__init__(reason)
+        self.details = details
+
+
+class DeliveryKind:
+    """Deliveries as a kind of work: where their bodies are, and how many successes are written at once."""
+
+    name: KindName = "delivery"
+    finish = FINISH
+
+    def __init__(self, targets: Targets) -> None:
+        self._targets = targets
+
+    async def load(self, conn: Connection, ids: list[int]) -> Mapping[int, Delivery]:
+        rows = await conn.fetch(LOAD, ids)
+        targets = await self._targets.get(conn, [(row[1], row[2]) for row in rows])
+        return {row[0]: Delivery(targets[row[1]], row[3], row[4], row[5]) for row in rows if row[1] in targets}
+
+
+class Deliverer:
+    """Sends deliveries through the guarded client."""
+
+    def __init__(self, db: Database, client: GuardedClient, *, timeout_s: float = 10.0) -> None:
+        self._db = db
+        self._client = client
+        self._timeout_s = timeout_s
+
+    def tasks(self) -> tuple[Task, Task]:
+        """First tries and later ones are claimed from queues of their own, so neither takes the other's room."""
+        shared: dict[str, Any] = {
+            "run": self.run,
+            "kind": "delivery",
+            "retry": POLICY,
+            "timeout_s": self._timeout_s + 20,
+            "outside": True,
+            "critical": False,
+        }
+        return (
+            Task(name="outbox.deliver", queue=QUEUE, **shared),
+            Task(name="outbox.redeliver", queue=RETRY_QUEUE, **shared),
+        )
+
+    def install(self, registry: Registry, targets: Targets) -> None:
+        registry.add_kind(DeliveryKind(targets))
+        for task in self.tasks():
+            registry.add(task)
+
+    async def run(self, work: Claimed, _tx: None) -> dict[str, Any]:
+        """One attempt. Returns what is kept of a success; raises what is kept of a failure."""
+        delivery: Delivery = work.body
+        target = delivery.target
+        if not target.active or target.signer is None:
+            raise DeliveryEnded("the endpoint is disabled", {"reason": "endpoint_disabled"})
+        headers = target.signer.headers(
+            message_id=delivery.message_id, type=delivery.type, body=delivery.body, now=datetime.now(UTC)
+        )
+        if target.headers:
+            headers = {**target.headers, **headers}
+        began = time.monotonic()
+        try:
+            response = await self._client.request(
+                "POST", target.url, headers=headers, body=delivery.body, timeout_s=self._timeout_s
+            )
+        except HttpError as error:
+            ms = round((time.monotonic() - began) * 1000)
+            metrics.ATTEMPTS.labels("no_answer").inc()
+            raise _failure(
+                work, target, error.reason, {"ms": ms, "cause": type(error).__name__, "trips": True}
+            ) from None
+        told = {"status": response.status, "ms": response.elapsed_ms, "response": _text(response)}
+        metrics.ATTEMPTS.labels(f"{response.status // 100}xx").inc()
+        stop = response.headers.get("webhook-delivery", "").strip().lower() == "disable"
+        if response.ok:
+            if stop:
+                await self._db.execute("select onceward.disable_endpoint($1, 'asked')", target.endpoint_id)
+            return told
+        if response.status == 410 or stop:
+            why = "the endpoint is gone (410)" if response.status == 410 else "the endpoint asked for no more"
+            raise DeliveryEnded(why, {**told, "disable": "gone" if response.status == 410 else "asked"})
+        if 300 <= response.status < 400:
+            raise _failure(work, target, f"answered {response.status}: redirects are not followed", told)
+        busy_s = _retry_after_s(response) if response.status in BUSY else None
+        told["trips"] = response.status >= 500
+        raise _failure(work, target, f"answered {response.status}", told, busy_s=busy_s)
+
+
+def _failure(
+    work: Claimed, target: Target, reason: str, told: dict[str, Any], *, busy_s: float | None = None
+) -> DeliveryFailed | DeliveryEnded:
+    """The n-th failure of a delivery: again after a wait, or never."""
+    failures = work.attempts + 1
+    if failures >= target.quick:
+        told["counted"] = True
+    wait = wait_s(target.waits_s, failures)
+    if wait is None:
+        return DeliveryEnded(f"{reason}; all {failures} tries are used up", {**told, "reason": "tries_used_up"})
+    if busy_s is not None:
+        told["park_s"] = busy_s
+        wait = max(wait, busy_s)
+    return DeliveryFailed(reason, wait, told)
+
+
+def _retry_after_s(response: Response) -> float | None:
+    """How long the endpoint asks us to stay away; None when it does not say so in a way we can read."""
+    text = response.headers.get("retry-after", "").strip()
+    if not text:
+        return None
+    if text.isdecimal():
+        asked = float(text[:9])
+    else:
+        try:
+            asked = (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds()
+        except (TypeError, ValueError):
+            return None
+    return min(max(asked, 0.0), LONGEST_RETRY_AFTER_S)
+
+
+def _text(response: Response) -> str:
+    return response.body_first_kb.decode("utf-8", "replace").replace("\x00", "")[:KEPT_CHARACTERS]

@@ -1,0 +1,320 @@
+"""Endpoints: register, change, rotate their secret, disable, enable, delete. Each change is audited.
+
+All of it runs as the engine with the organization said explicitly: secrets are not the app role's to read. The address
+is checked before a transaction is opened, because that asks a name server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import orjson
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from onceward.db import Connection, Database, Transaction
+from onceward.http import GuardedClient, HttpError
+from onceward.outbox.catalogue import check_subscription
+from onceward.outbox.endpoint import Endpoint, EndpointFields
+from onceward.outbox.errors import Invalid
+from onceward.outbox.signing import make_secret, read_secret, show_public_key, show_secret
+from onceward.trust import Identity, NotFound, SecretBox, audit
+
+Actor = str | Identity
+MOST_PER_ORGANIZATION = 500
+LONGEST_OVERLAP = timedelta(days=30)
+
+COLUMNS = """
+e.endpoint_id, e.organization_id, e.url, e.description, e.events, e.channels, e.metadata, e.owner, e.active, e.disabled_at,
+e.disabled_reason, e.max_in_flight, e.rate_per_s, e.ordered, e.retry_waits_s, e.ed25519, e.created_at, e.headers
+"""
+OWN = "coalesce(e.organization_id, '00000000-0000-0000-0000-000000000000') = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000')"
+LIST = f"select {COLUMNS} from onceward.endpoints e where e.deleted_at is null and not e.direct and {OWN} order by e.created_at"
+LIST_ALL = f"select {COLUMNS} from onceward.endpoints e where e.deleted_at is null order by e.created_at limit 1000"
+ONE = f"select {COLUMNS} from onceward.endpoints e where e.deleted_at is null and e.endpoint_id = $2 and {OWN}"
+INSERT = f"""
+insert into onceward.endpoints as e
+    (endpoint_id, organization_id, url, description, events, channels, headers, metadata, owner, max_in_flight, rate_per_s,
+     ordered, retry_waits_s, ed25519)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+returning {COLUMNS}
+"""
+CHANGE = f"""
+update onceward.endpoints e
+   set url = $2, description = $3, events = $4, channels = $5, headers = $6, metadata = $7, owner = $8, max_in_flight = $9,
+       rate_per_s = $10, ordered = $11, retry_waits_s = $12, ed25519 = $13, version = nextval('onceward.ids')
+ where e.endpoint_id = $1
+returning {COLUMNS}
+"""
+LIMITS = """
+insert into onceward.lanes (queue, lane, cap, rate_per_s)
+select q, $1::text, case when $3 then 1 else $2::smallint end, $4 from unnest(array['deliveries', 'deliveries-retry']) q
+on conflict (queue, lane) do update set cap = excluded.cap, rate_per_s = excluded.rate_per_s, next_at = null
+"""
+"""The limits of rows that already wait are those of their lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """`secret` is shown this once, in the form that Standard Webhooks libraries take."""
+
+    endpoint: Endpoint
+    secret: str
+
+
+class Endpoints:
+    """The endpoints of all organizations, as seen by whoever may manage them."""
+
+    def __init__(self, db: Database, *, box: SecretBox, client: GuardedClient) -> None:
+        self._db = db
+        self._box = box
+        self._client = client
+
+    async def register(self, organization: UUID | None, fields: EndpointFields, *, actor: Actor) -> Registered:
+        """A new endpoint. Raises `Invalid` naming the field that does not fit."""
+        fields.check()
+        fields = replace(fields, url=await self._checked(fields.url))
+        key = make_secret() if fields.secret is None else read_secret(fields.secret)
+        async with self._db.transaction(role="engine", organization=organization) as tx:
+            await check_subscription(tx, fields.events)
+            # Locked, so that two registrations at once do not both take the last place.
+            await tx.execute("select pg_advisory_xact_lock(hashtextextended($1, 8))", f"endpoints {organization}")
+            if len(await tx.fetch(LIST, organization)) >= MOST_PER_ORGANIZATION:
+                raise Invalid("url", f"there are {MOST_PER_ORGANIZATION} endpoints already; delete one you do not need")
+            endpoint_id: UUID = await tx.fetchval("select gen_random_uuid()")
+            row = await tx.fetchrow(INSERT, endpoint_id, organization, *self._values(endpoint_id, fields))
+            assert row is not None
+            await self._add_secret(tx, endpoint_id, organization, key)
+            if fields.ed25519:
+                await ensure_signing_key(tx, self._box, organization)
+            await self._limit(tx, endpoint_id, fields, new=True)
+            await self._record(tx, "endpoint.registered", endpoint_id, actor, changes=_told(fields))
+        return Registered(self._endpoint(row), show_secret(key))
+
+    async def list(self, organization: UUID | None, *, all_organizations: bool = False) -> list[Endpoint]:
+        async with self._db.acquire() as conn:
+            rows = await (conn.fetch(LIST_ALL) if all_organizations else conn.fetch(LIST, organization))
+        return [self._endpoint(row) for row in rows]
+
+    async def get(self, organization: UUID | None, endpoint_id: UUID) -> Endpoint:
+        """Raises `NotFound`, also for what belongs to another organization."""
+        async with self._db.acquire() as conn:
+            return self._endpoint(await _find(conn, organization, endpoint_id))
+
+    async def change(
+        self, organization: UUID | None, endpoint_id: UUID, changes: Mapping[str, Any], *, actor: Actor
+    ) -> Endpoint:
+        """Change some fields; the others stay. Secrets are rotated, not changed."""
+        async with self._db.acquire() as conn:
+            before = self._fields(await _find(conn, organization, endpoint_id))
+        wanted = replace(before, **changes)
+        wanted.check()
+        if wanted.url != before.url:
+            wanted = replace(wanted, url=await self._checked(wanted.url))
+        async with self._db.transaction(role="engine", organization=organization) as tx:
+            await _find(tx, organization, endpoint_id, lock=True)
+            await check_subscription(tx, wanted.events)
+            row = await tx.fetchrow(CHANGE, endpoint_id, *self._values(endpoint_id, wanted))
+            assert row is not None
+            if wanted.ed25519:
+                await ensure_signing_key(tx, self._box, organization)
+            await self._limit(tx, endpoint_id, wanted)
+            told = _told(wanted)
+            await self._record(
+                tx, "endpoint.changed", endpoint_id, actor, changes={name: told.get(name) for name in changes}
+            )
+        return self._endpoint(row)
+
+    # -- secrets -----------------------------------------------------------------------------------------------------
+
+    async def rotate_secret(
+        self,
+        organization: UUID | None,
+        endpoint_id: UUID,
+        *,
+        actor: Actor,
+        secret: str | None = None,
+        overlap: timedelta = timedelta(hours=24),
+    ) -> str:
+        """A new secret; the ones before sign along for the overlap. Returns it, this once."""
+        if not timedelta(0) <= overlap <= LONGEST_OVERLAP:
+            raise Invalid("overlap_s", f"must lie between 0 and {LONGEST_OVERLAP.total_seconds():g} seconds")
+        key = make_secret() if secret is None else read_secret(secret)
+        async with self._db.transaction(role="engine", organization=organization) as tx:
+            await _find(tx, organization, endpoint_id, lock=True)
+            await tx.execute(
+                "update onceward.endpoint_secrets set expires_at = least(expires_at, onceward.now() + $2::interval)"
+                " where endpoint_id = $1",
+                endpoint_id,
+                overlap,
+            )
+            await tx.execute(
+                "delete from onceward.endpoint_secrets where endpoint_id = $1 and expires_at <= onceward.now()",
+                endpoint_id,
+            )
+            await self._add_secret(tx, endpoint_id, organization, key)
+            await tx.execute(
+                "update onceward.endpoints set version = nextval('onceward.ids') where endpoint_id = $1", endpoint_id
+            )
+            await self._record(
+                tx, "endpoint.secret_rotated", endpoint_id, actor, metadata={"overlap_s": overlap.total_seconds()}
+            )
+        return show_secret(key)
+
+    async def _add_secret(self, tx: Transaction, endpoint_id: UUID, organization: UUID | None, key: bytes) -> None:
+        secret_id: UUID = await tx.fetchval("select gen_random_uuid()")
+        sealed = self._box.seal(key, table="onceward.endpoint_secrets", row=secret_id, column="secret")
+        # Clock time: two rotations in one second must still be in order.
+        await tx.execute(
+            "insert into onceward.endpoint_secrets (secret_id, organization_id, endpoint_id, secret, created_at)"
+            " values ($1, $2, $3, $4, clock_timestamp())",
+            secret_id,
+            organization,
+            endpoint_id,
+            sealed,
+        )
+
+    async def public_keys(self, organization: UUID | None) -> list[str]:
+        """The public keys that v1a signatures of this organization are verified with."""
+        rows = await self._db.fetch(
+            "select public_key from onceward.signing_keys where organization_id is not distinct from $1", organization
+        )
+        return [show_public_key(row["public_key"]) for row in rows]
+
+    # -- off and on ----------------------------------------------------------------------------------------------------
+
+    async def disable(self, organization: UUID | None, endpoint_id: UUID, *, actor: Actor) -> bool:
+        """Send nothing more until it is enabled; what waits ends as failed and can be recovered."""
+        async with self._db.transaction(role="engine", organization=organization) as tx:
+            await _find(tx, organization, endpoint_id, lock=True)
+            done: bool = await tx.fetchval("select onceward.disable_endpoint($1, 'manual')", endpoint_id)
+            if done:
+                await self._record(tx, "endpoint.disabled", endpoint_id, actor)
+        return done
+
+    async def enable(self, organization: UUID | None, endpoint_id: UUID, *, actor: Actor) -> bool:
+        """Send again what is published from now on. Earlier failures no longer count against it."""
+        async with self._db.transaction(role="engine", organization=organization) as tx:
+            await _find(tx, organization, endpoint_id, lock=True)
+            done = await tx.fetchval(
+                "update onceward.endpoints set active = true, enabled_at = onceward.now(), disabled_at = null,"
+                " disabled_reason = null, warned_at = null, version = nextval('onceward.ids')"
+                " where endpoint_id = $1 and not active returning true",
+                endpoint_id,
+            )
+            if done:
+                await tx.execute(
+                    "update onceward.lanes set paused_at = null, failures = 0, open_until = null"
+                    " where queue in ('deliveries', 'deliveries-retry') and lane = $1",
+                    str(endpoint_id),
+                )
+                await self._record(tx, "endpoint.enabled", endpoint_id, actor)
+        return bool(done)
+
+    async def delete(self, organization: UUID | None, endpoint_id: UUID, *, actor: Actor) -> None:
+        """Gone for good: its secrets and headers now, what waits for it soon. Its history stays readable."""
+        async with self._db.transaction(role="engine", organization=organization) as tx:
+            await _find(tx, organization, endpoint_id, lock=True)
+            await tx.execute("select onceward.disable_endpoint($1, 'deleted')", endpoint_id)
+            await tx.execute(
+                "update onceward.endpoints set deleted_at = onceward.now(), headers = null, disabled_reason = 'deleted',"
+                " version = nextval('onceward.ids') where endpoint_id = $1",
+                endpoint_id,
+            )
+            await tx.execute("delete from onceward.endpoint_secrets where endpoint_id = $1", endpoint_id)
+            await self._record(tx, "endpoint.deleted", endpoint_id, actor)
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    async def _checked(self, url: str) -> str:
+        try:
+            return str((await self._client.check_url(url)).url)
+        except HttpError as error:
+            raise Invalid("url", error.reason) from None
+
+    def _values(self, endpoint_id: UUID, fields: EndpointFields) -> tuple[Any, ...]:
+        sealed = None
+        if fields.headers:
+            text = orjson.dumps(dict(fields.headers))
+            sealed = self._box.seal(text, table="onceward.endpoints", row=endpoint_id, column="headers")
+        return (
+            fields.url,
+            fields.description,
+            list(fields.events),
+            None if fields.channels is None else sorted(set(fields.channels)),
+            sealed,
+            dict(fields.metadata),
+            fields.owner,
+            fields.max_in_flight,
+            fields.rate_per_s,
+            fields.ordered,
+            None if fields.retry_waits_s is None else list(fields.retry_waits_s),
+            fields.ed25519,
+        )
+
+    async def _limit(self, tx: Transaction, endpoint_id: UUID, fields: EndpointFields, *, new: bool = False) -> None:
+        if not new or fields.rate_per_s is not None:
+            await tx.execute(LIMITS, str(endpoint_id), fields.max_in_flight, fields.ordered, fields.rate_per_s)
+
+    def _headers(self, row: Any) -> dict[str, str]:
+        return open_headers(self._box, row["endpoint_id"], row["headers"])
+
+    def _endpoint(self, row: Any) -> Endpoint:
+        known = dict(row)
+        known.pop("headers")
+        return Endpoint(**known, header_names=sorted(self._headers(row)))
+
+    def _fields(self, row: Any) -> EndpointFields:
+        names = set(EndpointFields.__dataclass_fields__) - {"secret", "headers"}
+        return EndpointFields(**{name: row[name] for name in names}, headers=self._headers(row))
+
+    @staticmethod
+    async def _record(tx: Transaction, action: str, endpoint_id: UUID, actor: Actor, **told: Any) -> None:
+        await audit.record(tx, action, entity_type="endpoint", entity_id=endpoint_id, actor=actor, **told)
+
+
+def open_headers(box: SecretBox, endpoint_id: UUID, sealed: bytes | None) -> dict[str, str]:
+    if sealed is None:
+        return {}
+    return orjson.loads(box.open(sealed, table="onceward.endpoints", row=endpoint_id, column="headers"))
+
+
+async def ensure_signing_key(tx: Transaction, box: SecretBox, organization: UUID | None) -> None:
+    """The organization's ed25519 pair; made once. `tx` must run as the engine."""
+    key_id: UUID = await tx.fetchval("select gen_random_uuid()")
+    private = Ed25519PrivateKey.generate()
+    await tx.execute(
+        "insert into onceward.signing_keys (key_id, organization_id, private_key, public_key) values ($1, $2, $3, $4)"
+        " on conflict (organization_id) do nothing",
+        key_id,
+        organization,
+        box.seal(private.private_bytes_raw(), table="onceward.signing_keys", row=key_id, column="private_key"),
+        private.public_key().public_bytes_raw(),
+    )
+
+
+async def _find(
+    conn: Connection | Transaction, organization: UUID | None, endpoint_id: UUID, *, lock: bool = False
+) -> Any:
+    row = await conn.fetchrow(ONE + (" for update" if lock else ""), organization, endpoint_id)
+    if row is None:
+        raise NotFound(f"there is no endpoint {endpoint_id} in this organization")
+    return row
+
+
+def _told(fields: EndpointFields) -> dict[str, Any]:
+    """What the audit log keeps: no secrets, no addresses of people, of headers only the names."""
+    return {
+        "url": fields.url,
+        "events": list(fields.events),
+        "channels": None if fields.channels is None else list(fields.channels),
+        "headers": sorted(fields.headers),
+        "max_in_flight": fields.max_in_flight,
+        "rate_per_s": fields.rate_per_s,
+        "ordered": fields.ordered,
+        "retry_waits_s": None if fields.retry_waits_s is None else list(fields.retry_waits_s),
+        "ed25519": fields.ed25519,
+    }

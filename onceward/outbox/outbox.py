@@ -1,0 +1,142 @@
+"""The outbox of one process: endpoints to manage, deliveries to send, loops that keep it in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from onceward.db import Database
+from onceward.http import GuardedClient
+from onceward.outbox import resends, upkeep
+from onceward.outbox.catalogue import Catalogue, save
+from onceward.outbox.deliver import Deliverer
+from onceward.outbox.endpoints import Actor, Endpoints
+from onceward.outbox.errors import Invalid
+from onceward.outbox.publish import QUEUE, RETRY_QUEUE, Published, publish
+from onceward.outbox.targets import Targets
+from onceward.trust import SecretBox, audit
+from onceward.work import Loop, Registry, Waker
+
+TEST_TYPE = "endpoint.test"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxOptions:
+    """How the outbox of a process behaves; units are in the names."""
+
+    concurrency: int = 256
+    retry_concurrency: int = 64
+    timeout_s: float = 10.0
+    allow_loopback_http: bool = False
+    user_agent: str = "Onceward-Webhooks"
+    keep: timedelta = timedelta(days=30)
+    keep_keys: timedelta = timedelta(days=400)
+
+
+def guarded_client(options: OutboxOptions, **given: Any) -> GuardedClient:
+    """One client for all endpoints. Lanes decide who gets a connection, so the client itself never makes anyone wait."""
+    return GuardedClient(
+        allow_loopback_http=options.allow_loopback_http,
+        timeout_s=options.timeout_s,
+        concurrency=options.concurrency + options.retry_concurrency + 16,
+        per_host=0,
+        user_agent=options.user_agent,
+        **given,
+    )
+
+
+class Outbox:
+    """Made by the composition root. `install` lets workers deliver; `start` and `stop` run its loops."""
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        box: SecretBox,
+        catalogue: Catalogue | None = None,
+        options: OutboxOptions | None = None,
+        client: GuardedClient | None = None,
+        waker: Waker | None = None,
+    ) -> None:
+        self.db = db
+        self.options = options or OutboxOptions()
+        self.catalogue = catalogue or Catalogue()
+        self.client = client or guarded_client(self.options)
+        self.endpoints = Endpoints(db, box=box, client=self.client)
+        self.waker = waker
+        self._targets = Targets(box)
+        self._deliverer = Deliverer(db, self.client, timeout_s=self.options.timeout_s)
+        self._loops = [
+            Loop("endpoints", self.watch, every_s=60.0),
+            Loop("disabled endpoints", self.sweep, every_s=5.0),
+            Loop("resends", self.step_resends, every_s=0.5),
+            Loop("old deliveries", self.prune, every_s=60.0),
+        ]
+
+    def install(self, registry: Registry) -> None:
+        """Let workers with this registry claim deliveries."""
+        self._deliverer.install(registry, self._targets)
+
+    @property
+    def queue_concurrency(self) -> dict[str, int]:
+        return {QUEUE: self.options.concurrency, RETRY_QUEUE: self.options.retry_concurrency}
+
+    async def save_catalogue(self) -> None:
+        """Write the types that apps declared to the database."""
+        async with self.db.transaction(role="engine") as tx:
+            await save(tx, self.catalogue)
+
+    async def start(self) -> None:
+        for loop in self._loops:
+            await loop.start()
+
+    async def stop(self) -> None:
+        for loop in self._loops:
+            await loop.stop()
+        await self.client.aclose()
+
+    # -- a test event --------------------------------------------------------------------------------------------------
+
+    async def send_test(
+        self, organization: UUID | None, endpoint_id: UUID, *, actor: Actor, type: str = TEST_TYPE
+    ) -> Published:
+        """The sample of a type, to this endpoint only, through the same path as everything else."""
+        await self.endpoints.get(organization, endpoint_id)
+        async with self.db.transaction(role="engine", organization=organization) as tx:
+            sample = await tx.fetchval("select sample from onceward.event_types where name = $1", type)
+            if sample is None:
+                raise Invalid("type", f"{type[:128]!r} is not in the catalogue")
+            sent = await publish(tx, type, sample, endpoint=endpoint_id, waker=self.waker)
+            if not sent.deliveries:
+                raise Invalid("endpoint", "is disabled: enable it before testing it")
+            await audit.record(
+                tx,
+                "endpoint.tested",
+                entity_type="endpoint",
+                entity_id=endpoint_id,
+                actor=actor,
+                metadata={"type": type},
+            )
+        return sent
+
+    # -- steps of the loops --------------------------------------------------------------------------------------------
+
+    async def watch(self) -> list[str]:
+        return await upkeep.watch(self.db)
+
+    async def sweep(self) -> int:
+        async with self.db.acquire() as conn:
+            return await upkeep.sweep(conn)
+
+    async def step_resends(self) -> bool:
+        stepped = await resends.step(self.db)
+        if stepped and self.waker is not None:
+            self.waker.wake(QUEUE)
+            self.waker.wake(RETRY_QUEUE)
+        return stepped
+
+    async def prune(self) -> int:
+        async with self.db.acquire() as conn:
+            return await upkeep.prune(conn, keep=self.options.keep, keep_keys=self.options.keep_keys)

@@ -1,0 +1,76 @@
+"""Publish an event: one stored payload and one delivery per matching endpoint, in the caller's transaction."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from onceward.db import RawJson, Transaction
+from onceward.outbox.catalogue import Catalogue
+from onceward.outbox.errors import Invalid
+from onceward.work import Waker
+
+QUEUE = "deliveries"
+RETRY_QUEUE = "deliveries-retry"
+MAX_DATA_BYTES = 256 << 10
+MAX_KEY = 255
+
+PUBLISH = "select id, message_id, deliveries, duplicate, fingerprint from onceward.publish($1, $2::json, $3, $4, $5)"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The event that now exists. `duplicate`: it existed already, under the same key."""
+
+    id: int
+    message_id: str
+    deliveries: int
+    duplicate: bool = False
+    same: bool = True
+    """False for a duplicate that was published with other content under this key."""
+
+
+async def publish(
+    tx: Transaction,
+    type: str,
+    data: Any,
+    *,
+    key: str | None = None,
+    channels: Sequence[str] = (),
+    endpoint: UUID | None = None,
+    catalogue: Catalogue | None = None,
+    waker: Waker | None = None,
+) -> Published:
+    """Tell every endpoint of the transaction's organization that asked for this type, if and only if it commits.
+
+    `key` makes it happen once, however often this is called. An endpoint with channels gets only events that are
+    published to one of them. `endpoint` addresses a single one, whatever it subscribes to.
+    """
+    text = (catalogue or Catalogue()).dump(type, data)
+    if len(text) > MAX_DATA_BYTES:
+        raise Invalid(
+            "data", f"of {type} takes {len(text)} bytes, more than {MAX_DATA_BYTES}: send a reference instead"
+        )
+    if key is not None and not 1 <= len(key) <= MAX_KEY:
+        raise Invalid("key", f"must have 1 to {MAX_KEY} characters, not {len(key)}")
+    named = sorted(set(channels))
+    row = await tx.fetchrow(PUBLISH, type, RawJson(text), key, named or None, endpoint)
+    assert row is not None
+    published = Published(
+        row["id"],
+        row["message_id"],
+        row["deliveries"],
+        row["duplicate"],
+        row["fingerprint"] == fingerprint(type, named, text),
+    )
+    if waker is not None and published.deliveries and not published.duplicate:
+        tx.after_commit(lambda: waker.wake(QUEUE))
+    return published
+
+
+def fingerprint(type: str, channels: Sequence[str], text: str) -> bytes:
+    """As the database makes it: tells whether two publications under one key are the same."""
+    return hashlib.sha256(f"{type}\n{','.join(channels)}\n{text}".encode()).digest()

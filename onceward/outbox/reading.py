@@ -1,0 +1,108 @@
+"""Deliveries and their attempts, to look at. Runs as the engine with the organization said explicitly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from onceward.db import Database
+from onceward.trust import NotFound
+
+DELIVERY = """
+select d.id, d.organization_id, d.endpoint_id, p.message_id, d.type,
+       case when w.lease is not null then 'processing' else d.status end as status,
+       d.attempts, d.response_status, d.error, d.last_attempt_at, d.created_at,
+       case when w.lease is null and w.dead_reason is null and w.sort_at > onceward.now() then w.sort_at end as next_attempt_at
+  from onceward.deliveries d
+  join onceward.published p on p.id = d.caused_by
+  left join onceward.work w on w.id = d.id
+"""
+OWN = """
+coalesce(d.organization_id, '00000000-0000-0000-0000-000000000000')
+    = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000')
+"""
+LIST = f"""
+{DELIVERY}
+ where ($2::boolean or {OWN})
+   and ($3::uuid[] is null or d.endpoint_id = any($3))
+   and ($4::text is null or d.status = $4)
+   and ($5::text is null or d.type = $5)
+   and ($6::text is null or p.message_id = $6)
+   and ($7::bigint is null or d.id < $7)
+ order by d.id desc limit $8
+"""
+ATTEMPTS = """
+select a.number, a.outcome, a.started_at, a.finished_at,
+       (coalesce(a.result, a.error) ->> 'status')::int as status, (coalesce(a.result, a.error) ->> 'ms')::int as ms,
+       coalesce(a.result, a.error) ->> 'response' as response, a.error ->> 'message' as error
+  from onceward.attempts a where a.work_id = $1 order by a.finished_at
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryRow:
+    """One delivery; `id` names it, `message_id` the event, the same at every endpoint."""
+
+    id: int
+    organization_id: UUID | None
+    endpoint_id: UUID
+    message_id: str
+    type: str
+    status: str
+    attempts: int
+    response_status: int | None
+    error: str | None
+    last_attempt_at: datetime | None
+    created_at: datetime
+    next_attempt_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """One try: what was answered, how long it took, and the first kilobyte of the answer."""
+
+    number: int
+    outcome: str
+    started_at: datetime | None
+    finished_at: datetime
+    status: int | None
+    ms: int | None
+    response: str | None
+    error: str | None
+
+
+async def deliveries(
+    db: Database,
+    organization: UUID | None,
+    *,
+    all_organizations: bool = False,
+    endpoint_ids: list[UUID] | None = None,
+    status: str | None = None,
+    type: str | None = None,
+    message_id: str | None = None,
+    before: int | None = None,
+    limit: int = 50,
+) -> list[DeliveryRow]:
+    """Newest first; `before` is the last id of the page before."""
+    rows = await db.fetch(LIST, organization, all_organizations, endpoint_ids, status, type, message_id, before, limit)
+    return [DeliveryRow(**dict(row)) for row in rows]
+
+
+async def delivery(
+    db: Database, organization: UUID | None, id: int, *, all_organizations: bool = False
+) -> tuple[DeliveryRow, Any, list[AttemptRow]]:
+    """One delivery, the body it sends (None: pruned), and every attempt."""
+    row = await db.fetchrow(
+        f"{DELIVERY} where d.id = $3 and ($2::boolean or {OWN})", organization, all_organizations, id
+    )
+    if row is None:
+        raise NotFound(f"there is no delivery {id} in this organization")
+    body = await db.fetchval(
+        "select convert_from(p.body, 'UTF8') from onceward.deliveries d join onceward.published p on p.id = d.caused_by"
+        " where d.id = $1",
+        id,
+    )
+    attempts = await db.fetch(ATTEMPTS, id)
+    return DeliveryRow(**dict(row)), body, [AttemptRow(**dict(each)) for each in attempts]

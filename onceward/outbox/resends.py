@@ -1,0 +1,283 @@
+"""Send again: one delivery, all that failed since a time, or whatever fits a filter.
+
+A bulk resend is a row with its progress in it. Any node takes its next step, so it survives restarts; each step is one
+transaction of about a second's worth of its rate, so it can be watched and cancelled at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from onceward.db import Database, Transaction
+from onceward.outbox.errors import Invalid, NotResent
+from onceward.trust import Identity, NotFound, audit
+
+Actor = str | Identity
+Verb = Literal["recover", "replay"]
+DEFAULT_RATE_PER_S = 100.0
+MOST_PER_STEP = 500
+STATUSES = ("pending", "success", "failed", "dead_letter", "cancelled")
+UNDELIVERED = ("pending", "failed", "dead_letter", "cancelled")
+WHY_NOT = {
+    "running": "it is being sent at this moment",
+    "gone": "its body is no longer kept",
+    "disabled": "its endpoint is disabled: enable it first",
+}
+
+COLUMNS = """
+id, organization_id, endpoint_id, verb, types, statuses, since, until, missing, rate_per_s, state, matched, resent, skipped,
+created_by, created_at, finished_at
+"""
+MATCHED = """
+select count(*) from onceward.deliveries d
+ where ($1::uuid is null or d.endpoint_id = $1)
+   and coalesce(d.organization_id, '00000000-0000-0000-0000-000000000000')
+       = coalesce($2::uuid, '00000000-0000-0000-0000-000000000000')
+   and d.created_at >= $3 and d.created_at < $4
+   and ($5::text[] is null or d.type = any($5)) and ($6::text[] is null or d.status = any($6))
+"""
+START = f"""
+insert into onceward.resends
+    (organization_id, endpoint_id, verb, since, until, types, statuses, missing, rate_per_s, matched, created_by)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+returning {COLUMNS}
+"""
+NEXT = """
+select * from onceward.resends
+ where state = 'running' and (stepped_at is null or stepped_at < clock_timestamp() - interval '0.9 seconds')
+ order by id limit 1 for update skip locked
+"""
+NEXT_DELIVERIES = """
+select d.id from onceward.deliveries d
+ where d.id > $7 and ($1::uuid is null or d.endpoint_id = $1)
+   and coalesce(d.organization_id, '00000000-0000-0000-0000-000000000000')
+       = coalesce($2::uuid, '00000000-0000-0000-0000-000000000000')
+   and d.created_at >= $3 and d.created_at < $4
+   and ($5::text[] is null or d.type = any($5)) and ($6::text[] is null or d.status = any($6))
+ order by d.id limit $8
+"""
+NEXT_MISSING = """
+select p.id, p.type, p.channels from onceward.published p
+  join onceward.endpoints e on e.endpoint_id = $1 and e.active
+ where p.id > $6 and p.created_at >= $3 and p.created_at < $4 and p.body is not null
+   and coalesce(p.organization_id, '00000000-0000-0000-0000-000000000000')
+       = coalesce($2::uuid, '00000000-0000-0000-0000-000000000000')
+   and ($5::text[] is null or p.type = any($5))
+   and e.events && array(
+       select '*' union all select p.type union all
+       select array_to_string((string_to_array(p.type, '.'))[:n], '.') || '.*'
+         from generate_series(1, cardinality(string_to_array(p.type, '.')) - 1) n)
+   and (e.channels is null or e.channels && p.channels)
+   and not exists (select from onceward.deliveries d where d.caused_by = p.id and d.endpoint_id = e.endpoint_id)
+ order by p.id limit $7
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Resend:
+    """A bulk resend and how far it has come."""
+
+    id: int
+    organization_id: UUID | None
+    endpoint_id: UUID | None
+    verb: Verb
+    types: list[str] | None
+    statuses: list[str] | None
+    since: datetime
+    until: datetime
+    missing: bool
+    rate_per_s: float
+    state: str
+    matched: int
+    resent: int
+    skipped: int
+    created_by: str
+    created_at: datetime
+    finished_at: datetime | None
+
+
+async def resend_one(db: Database, organization: UUID | None, delivery_id: int, *, actor: Actor) -> None:
+    """Send one delivery again now, whatever became of it before; raises `NotResent` with the reason if it cannot."""
+    async with db.transaction(role="engine", organization=organization) as tx:
+        if not await tx.fetchval(
+            "select 1 from onceward.deliveries where id = $1 and organization_id is not distinct from $2",
+            delivery_id,
+            organization,
+        ):
+            raise NotFound(f"there is no delivery {delivery_id} in this organization")
+        said: str = await tx.fetchval("select onceward.resend($1)", delivery_id)
+        if said != "resent":
+            raise NotResent(f"delivery {delivery_id} was not sent again: {WHY_NOT[said]}")
+        await audit.record(tx, "delivery.resent", entity_type="delivery", entity_id=delivery_id, actor=actor)
+
+
+async def start(
+    db: Database,
+    organization: UUID | None,
+    *,
+    verb: Verb,
+    since: datetime,
+    actor: Actor,
+    until: datetime | None = None,
+    endpoint_id: UUID | None = None,
+    types: Sequence[str] | None = None,
+    statuses: Sequence[str] | None = None,
+    rate_per_s: float = DEFAULT_RATE_PER_S,
+) -> Resend:
+    """Begin a bulk resend. `recover` takes what did not arrive, and events that a disabled endpoint missed;
+    `replay` takes what the filter says, delivered or not."""
+    until = until or datetime.now(UTC)
+    for name, moment in (("since", since), ("until", until)):
+        if moment.tzinfo is None:
+            raise Invalid(name, f"{moment.isoformat()} has no time zone; write it like 2026-01-31T12:00:00Z")
+    if since >= until:
+        raise Invalid("since", f"{since.isoformat()} is not before {until.isoformat()}")
+    if not 0.1 <= rate_per_s <= MOST_PER_STEP:
+        raise Invalid("rate_per_s", f"must lie between 0.1 and {MOST_PER_STEP}, not {rate_per_s:g}")
+    for status in statuses or ():
+        if status not in STATUSES:
+            raise Invalid("statuses", f"{status!r} is none of {', '.join(STATUSES)}")
+    if verb == "recover":
+        if endpoint_id is None:
+            raise Invalid("endpoint_id", "recover needs the endpoint that missed something")
+        statuses = UNDELIVERED
+    wanted = (endpoint_id, organization, since, until, _list(types), _list(statuses))
+    async with db.transaction(role="engine", organization=organization) as tx:
+        await _check_endpoint(tx, organization, endpoint_id)
+        matched = await tx.fetchval(MATCHED, *wanted)
+        name = actor.actor if isinstance(actor, Identity) else actor
+        row = await tx.fetchrow(
+            START,
+            organization,
+            endpoint_id,
+            verb,
+            since,
+            until,
+            _list(types),
+            _list(statuses),
+            verb == "recover",
+            rate_per_s,
+            matched,
+            name,
+        )
+        assert row is not None
+        await audit.record(
+            tx,
+            f"deliveries.{verb}",
+            entity_type="resend",
+            entity_id=row["id"],
+            actor=actor,
+            metadata={"endpoint_id": str(endpoint_id), "since": since.isoformat(), "until": until.isoformat()},
+        )
+    return Resend(**dict(row))
+
+
+async def cancel(db: Database, organization: UUID | None, id: int, *, actor: Actor) -> bool:
+    """Stop a bulk resend; what it has already made due is still sent. False: it had ended."""
+    async with db.transaction(role="engine", organization=organization) as tx:
+        done = await tx.fetchval(
+            "update onceward.resends set state = 'cancelled', finished_at = onceward.now()"
+            " where id = $1 and state = 'running' and organization_id is not distinct from $2 returning true",
+            id,
+            organization,
+        )
+        if done:
+            await audit.record(tx, "deliveries.resend_cancelled", entity_type="resend", entity_id=id, actor=actor)
+    return bool(done)
+
+
+async def listed(db: Database, organization: UUID | None, *, limit: int = 50) -> list[Resend]:
+    """Newest first."""
+    rows = await db.fetch(
+        f"select {COLUMNS} from onceward.resends where organization_id is not distinct from $1 order by id desc limit $2",
+        organization,
+        limit,
+    )
+    return [Resend(**dict(row)) for row in rows]
+
+
+async def get(db: Database, organization: UUID | None, id: int) -> Resend:
+    row = await db.fetchrow(
+        f"select {COLUMNS} from onceward.resends where id = $1 and organization_id is not distinct from $2",
+        id,
+        organization,
+    )
+    if row is None:
+        raise NotFound(f"there is no resend {id} in this organization")
+    return Resend(**dict(row))
+
+
+async def step(db: Database) -> bool:
+    """Take the next step of one bulk resend. False: none is due."""
+    async with db.transaction(role="engine") as tx:
+        row = await tx.fetchrow(NEXT)
+        if row is None:
+            return False
+        at_once = min(MOST_PER_STEP, max(1, round(row["rate_per_s"])))
+        wanted = (row["endpoint_id"], row["organization_id"], row["since"], row["until"], row["types"])
+        found = [
+            each["id"] for each in await tx.fetch(NEXT_DELIVERIES, *wanted, row["statuses"], row["cursor"], at_once)
+        ]
+        said = [await tx.fetchval("select onceward.resend($1)", id) for id in found]
+        cursor = found[-1] if found else row["cursor"]
+        missing_cursor, added = row["missing_cursor"], 0
+        if row["missing"] and len(found) < at_once:
+            missing_cursor, added = await _add_missing(tx, wanted, row["missing_cursor"], at_once - len(found))
+        ended = len(found) + added == 0
+        # Below one a second the pause between steps is what keeps the rate.
+        await tx.execute(
+            "update onceward.resends set cursor = $2, missing_cursor = $3, resent = resent + $4, skipped = skipped + $5,"
+            " state = case when $6 then 'done' else state end, finished_at = case when $6 then onceward.now() end,"
+            " matched = matched + $7, stepped_at = clock_timestamp() + make_interval(secs => $8)"
+            " where id = $1",
+            row["id"],
+            cursor,
+            missing_cursor,
+            said.count("resent") + added,
+            len(said) - said.count("resent"),
+            ended,
+            added,
+            max(0.0, 1 / row["rate_per_s"] - 1),
+        )
+    return True
+
+
+async def _add_missing(tx: Transaction, wanted: tuple[Any, ...], cursor: int, most: int) -> tuple[int, int]:
+    """Deliveries of events that were published while the endpoint was off."""
+    endpoint_id, organization, since, until, types = wanted
+    added = 0
+    for each in await tx.fetch(NEXT_MISSING, endpoint_id, organization, since, until, types, cursor, most):
+        made: int = await tx.fetchval(
+            "select onceward.fan_out($1, $2, $3, $4, $5)",
+            each["id"],
+            each["type"],
+            each["channels"],
+            organization,
+            endpoint_id,
+        )
+        cursor = each["id"]
+        added += made
+    return cursor, added
+
+
+async def _check_endpoint(tx: Transaction, organization: UUID | None, endpoint_id: UUID | None) -> None:
+    if endpoint_id is None:
+        return
+    active = await tx.fetchval(
+        "select active from onceward.endpoints where endpoint_id = $1 and deleted_at is null"
+        " and organization_id is not distinct from $2",
+        endpoint_id,
+        organization,
+    )
+    if active is None:
+        raise NotFound(f"there is no endpoint {endpoint_id} in this organization")
+    if not active:
+        raise NotResent("the endpoint is disabled: enable it first")
+
+
+def _list(values: Sequence[str] | None) -> list[str] | None:
+    return None if not values else list(values)

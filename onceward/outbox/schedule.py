@@ -1,0 +1,45 @@
+"""When a delivery is tried again: a few quick tries, then longer and longer waits past a whole day."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from onceward.work import RetryPolicy
+
+QUICK_WAITS_S = (2.0, 4.0, 5.0)
+LONG_WAITS_S = (300.0, 1800.0, 7200.0, 18000.0, 36000.0, 36000.0)
+WAITS_S = QUICK_WAITS_S + LONG_WAITS_S
+"""Ten tries in about 28 hours."""
+
+QUICK_S = 10.0
+"""A wait up to this long belongs to the quick tries."""
+MOST_WAITS = 50
+LONGEST_WAIT_S = 7 * 86400.0
+LONGEST_RETRY_AFTER_S = 86400.0
+JITTER = 0.1
+JITTER_FROM_S = 60.0
+
+POLICY = RetryPolicy(attempts=MOST_WAITS + 2, waits_s=WAITS_S)
+"""For a failure of our own code. What an endpoint does is judged by its own schedule."""
+
+
+def wait_s(waits: Sequence[float], failures: int) -> float | None:
+    """How long to wait after the n-th failure; None when that was the last try.
+
+    Long waits vary a little, so that what failed together does not come back together.
+    """
+    if failures > len(waits):
+        return None
+    wait = waits[failures - 1]
+    return wait if wait < JITTER_FROM_S else wait * random.uniform(1 - JITTER, 1 + JITTER)
+
+
+def quick_tries(waits: Sequence[float]) -> int:
+    """How many tries pass before a delivery counts as a failure of its endpoint."""
+    tries = 1
+    for wait in waits:
+        if wait > QUICK_S:
+            break
+        tries += 1
+    return tries
