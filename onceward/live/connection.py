@@ -249,7 +249,9 @@ class Connection:
         gap, follow.gap = follow.gap or missing, False
         if messages or first is not None or gap:
             reset = ',"reset":true' if gap else ""
-            topics.append(f'{{"id":{follow.id}{reset},"messages":[{",".join((first or []) + messages)}]}}')
+            # Its own version: topics are told all that the feed has brought, results may still be behind.
+            said = ",".join((first or []) + messages)
+            topics.append(f'{{"id":{follow.id}{reset},"version":"{self.hub.version_text}","messages":[{said}]}}')
 
     def _told(self, error: LiveError) -> dict[str, str]:
         hidden = isinstance(error, QueryFault) and not self.detailed

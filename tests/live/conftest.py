@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,6 +12,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosedError
 
 from onceward import Engine, Onceward
 from onceward.db import Database
@@ -94,6 +96,7 @@ class Client:
         self.hashes: dict[int, str] = {}
         self.same: set[int] = set()
         self.messages: dict[int, list[Any]] = {}
+        self.topic_versions: dict[int, str] = {}
         self.resets: set[int] = set()
         self.errors: dict[int | None, dict[str, Any]] = {}
         self.frames: list[dict[str, Any]] = []
@@ -140,9 +143,10 @@ class Client:
         await self._task
 
     async def _listen(self) -> None:
-        async for text in self.socket:
-            self._take(json.loads(text))
-            self.changed.set()
+        with contextlib.suppress(ConnectionClosedError):
+            async for text in self.socket:
+                self._take(json.loads(text))
+                self.changed.set()
         self.closed_with = self.socket.close_code
         self.changed.set()
 
@@ -172,6 +176,7 @@ class Client:
         for each in frame.get("topics", ()):
             if each.get("reset"):
                 self.resets.add(each["id"])
+            self.topic_versions[each["id"]] = each["version"]
             self.messages.setdefault(each["id"], []).extend(message["data"] for message in each["messages"])
         self.reached.update(frame.get("reached", ()))
 

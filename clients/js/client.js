@@ -1,0 +1,433 @@
+// The results of live queries, kept true; topics and presence. One connection, shared by everything on the page.
+//
+// What is held survives a dropped connection: on reconnecting the client names the hash of each result and the version
+// of each topic, and is sent only what it lacks.
+
+const FIRST_DELAY_MS = 250;
+const LONGEST_DELAY_MS = 30_000;
+const UNKNOWN_CREDENTIALS = 4401;
+const REFUSED = new Set([4400, 4403]);
+const NOTHING = Object.freeze({ data: undefined, error: null, loading: true, stale: false });
+
+/** A problem the server told us about; `code` is one of its words, like `refused` or `not_watched`. */
+export class LiveError extends Error {
+  constructor({ code, message }) {
+    super(message);
+    this.name = "LiveError";
+    this.code = code;
+  }
+}
+
+/** JSON with sorted keys, so that equal arguments are equal text. */
+export function canonical(value) {
+  return JSON.stringify(value, (_, inner) =>
+    inner && typeof inner === "object" && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)))
+      : inner,
+  );
+}
+
+/** How long to wait before the nth try: anything up to a limit that doubles, so that clients do not come back in step. */
+export function reconnectDelay(attempt, random = Math.random) {
+  const limit = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(attempt, 16));
+  return limit / 4 + random() * limit * 0.75;
+}
+
+class LiveQuery {
+  constructor(client, id, name, args) {
+    this.client = client;
+    this.id = id;
+    this.name = name;
+    this.args = args;
+    this.hash = null;
+    this.state = NOTHING;
+    this.listeners = new Set();
+  }
+
+  hello() {
+    return { type: "subscribe", id: this.id, query: this.name, arguments: this.args, hash: this.hash };
+  }
+
+  take(result) {
+    if (result.error) {
+      this.change({ ...this.state, error: new LiveError(result.error), loading: false });
+    } else if (result.same) {
+      this.change({ ...this.state, error: null, loading: false, stale: false });
+    } else {
+      this.hash = result.hash;
+      this.change({ data: result.data, error: null, loading: false, stale: false });
+    }
+  }
+
+  disconnected() {
+    if (!this.state.loading && !this.state.stale) this.change({ ...this.state, stale: true });
+  }
+
+  change(state) {
+    this.state = Object.freeze(state);
+    for (const listener of [...this.listeners]) listener(this.state);
+  }
+}
+
+class LiveTopic {
+  constructor(id, topic, last, listener) {
+    this.id = id;
+    this.topic = topic;
+    this.last = last;
+    this.since = null;
+    this.listener = listener;
+  }
+
+  hello() {
+    return { type: "follow", id: this.id, topic: this.topic, since: this.since, last: this.last };
+  }
+
+  take(part) {
+    this.since = part.version;
+    for (const message of part.messages) this.listener(message.data, { id: message.id, at: message.at });
+    if (part.reset) this.listener(undefined, { reset: true });
+  }
+
+  disconnected() {}
+}
+
+/** One connection to a server, opened at the first subscription and again whenever it is lost. */
+export class LiveClient {
+  constructor(url = "/live", options = {}) {
+    this.url = new URL(url, globalThis.location?.href ?? "http://localhost").href;
+    this.options = options;
+    this.state = "idle";
+    this.version = "";
+    this._things = new Map();
+    this._queries = new Map();
+    this._waits = new Map();
+    this._places = new Map();
+    this._listeners = new Set();
+    this._nextId = 1;
+    this._attempt = 0;
+    this._failedSockets = 0;
+    this._connection = null;
+    this._timer = null;
+    this._watchdog = null;
+    this._pingMs = 60_000;
+    this._onOnline = () => this._reconnectNow();
+    globalThis.addEventListener?.("online", this._onOnline);
+  }
+
+  /** Watch a query. `listener` is called with `{data, error, loading, stale}` now and at each change. */
+  subscribe(name, args, listener) {
+    const query = this._query(name, args ?? {});
+    query.listeners.add(listener);
+    listener(query.state);
+    return () => this._release(query, listener);
+  }
+
+  /** What is known of a query at this moment, without subscribing. */
+  peek(name, args) {
+    return this._queries.get(`${name} ${canonical(args ?? {})}`)?.state ?? NOTHING;
+  }
+
+  /** The first result of a query, once. */
+  fetch(name, args) {
+    return new Promise((resolve, reject) => {
+      let stop = null;
+      const listener = (state) => {
+        if (state.loading) return;
+        queueMicrotask(() => stop?.());
+        if (state.error) reject(state.error);
+        else resolve(state.data);
+      };
+      stop = this.subscribe(name, args, listener);
+    });
+  }
+
+  /** Follow a topic. `listener(data, {id, at})` for each message, `(undefined, {reset: true})` where some were missed. */
+  follow(topic, listener, { last = null } = {}) {
+    const thing = new LiveTopic(this._nextId++, topic, last, listener);
+    this._things.set(thing.id, thing);
+    this._say(thing.hello());
+    return () => {
+      if (this._things.delete(thing.id)) this._say({ type: "drop", id: thing.id });
+    };
+  }
+
+  /** Resolves when everything held includes the write that returned this version (`Onceward-Version`, or its body). */
+  waitFor(version) {
+    const id = this._nextId++;
+    return new Promise((resolve, reject) => {
+      this._waits.set(id, { version: String(version), resolve, reject });
+      this._say({ type: "wait", id, version: String(version) });
+    });
+  }
+
+  /** Be `online` or `away` in a place until told `offline`, or until the page is gone. */
+  present(place, status = "online") {
+    if (status === "offline") this._places.delete(place);
+    else this._places.set(place, status);
+    this._say({ type: "presence", place, status });
+    return () => this.present(place, "offline");
+  }
+
+  /** `listener(state)` when the connection becomes `connecting`, `open`, `waiting` or `closed`. */
+  onState(listener) {
+    this._listeners.add(listener);
+    return () => this._listeners.delete(listener);
+  }
+
+  /** Close for good. */
+  close() {
+    globalThis.removeEventListener?.("online", this._onOnline);
+    clearTimeout(this._timer);
+    clearTimeout(this._watchdog);
+    this._connection?.close();
+    this._connection = null;
+    for (const wait of this._waits.values()) wait.reject(new Error("the live client was closed"));
+    this._waits.clear();
+    this._become("closed");
+  }
+
+  // -- subscriptions
+
+  _query(name, args) {
+    const key = `${name} ${canonical(args)}`;
+    let query = this._queries.get(key);
+    if (!query) {
+      query = new LiveQuery(this, this._nextId++, name, args);
+      query.key = key;
+      this._queries.set(key, query);
+      this._things.set(query.id, query);
+      this._say(query.hello());
+    }
+    clearTimeout(query.leaving);
+    return query;
+  }
+
+  _release(query, listener) {
+    query.listeners.delete(listener);
+    if (query.listeners.size) return;
+    // A component that is rendered anew leaves and comes back at once; the subscription stays for it.
+    clearTimeout(query.leaving);
+    query.leaving = setTimeout(() => {
+      if (query.listeners.size || !this._things.delete(query.id)) return;
+      this._queries.delete(query.key);
+      this._say({ type: "drop", id: query.id });
+    }, 50);
+  }
+
+  // -- the connection
+
+  _say(message) {
+    if (this.state === "closed") return;
+    if (this.state === "open") this._connection.say(message);
+    else if (this.state === "idle") this._connect();
+  }
+
+  _everything() {
+    const messages = [...this._things.values()].map((thing) => thing.hello());
+    for (const [place, status] of this._places) messages.push({ type: "presence", place, status });
+    for (const [id, { version }] of this._waits) messages.push({ type: "wait", id, version });
+    return messages;
+  }
+
+  async _connect() {
+    if (this.state === "connecting" || this.state === "open" || this.state === "closed") return;
+    clearTimeout(this._timer);
+    this._become("connecting");
+    let token = null;
+    try {
+      token = typeof this.options.token === "function" ? await this.options.token() : (this.options.token ?? null);
+    } catch {
+      return this._lost(0);
+    }
+    if (this.state !== "connecting") return;
+    const organization = this.options.organization ?? null;
+    const hello = { type: "hello", token, organization, version: this.version || null };
+    const Transport = this._useEvents() ? EventStream : Socket;
+    this._connection = new Transport(this, hello);
+  }
+
+  _useEvents() {
+    if (this.options.transport) return this.options.transport === "sse";
+    return typeof WebSocket === "undefined" || this._failedSockets >= 2;
+  }
+
+  _opened(connection, welcome) {
+    if (connection !== this._connection) return;
+    this._attempt = 0;
+    this._failedSockets = 0;
+    this._pingMs = welcome.ping_s * 1000;
+    this._become("open");
+    if (connection.needsAll) for (const message of this._everything()) connection.say(message);
+  }
+
+  _lost(code, opened = false) {
+    this._connection?.close();
+    this._connection = null;
+    clearTimeout(this._watchdog);
+    if (this.state === "closed") return;
+    if (REFUSED.has(code)) {
+      for (const thing of this._queries.values()) {
+        thing.take({ error: { code: "refused", message: "the server refuses the connection" } });
+      }
+    }
+    if (!opened && code !== UNKNOWN_CREDENTIALS) this._failedSockets += 1;
+    for (const thing of this._things.values()) thing.disconnected();
+    this._become("waiting");
+    this._timer = setTimeout(() => this._connect(), reconnectDelay(this._attempt++));
+  }
+
+  _reconnectNow() {
+    if (this.state === "waiting") {
+      this._attempt = 0;
+      this._connect();
+    }
+  }
+
+  _alive() {
+    clearTimeout(this._watchdog);
+    this._watchdog = setTimeout(() => this._lost(0, true), this._pingMs * 2 + 5_000);
+  }
+
+  _take(connection, message) {
+    if (connection !== this._connection) return;
+    this._alive();
+    switch (message.type) {
+      case "batch":
+        for (const each of message.messages) this._take(connection, each);
+        break;
+      case "welcome":
+        this._opened(connection, message);
+        break;
+      case "frame":
+        this._takeFrame(message);
+        break;
+      case "ping":
+        connection.say({ type: "pong" });
+        break;
+      case "error":
+        this._takeError(message);
+        break;
+    }
+  }
+
+  _takeFrame(frame) {
+    this.version = frame.to;
+    for (const result of frame.results ?? []) this._things.get(result.id)?.take(result);
+    for (const part of frame.topics ?? []) this._things.get(part.id)?.take(part);
+    for (const id of frame.reached ?? []) {
+      this._waits.get(id)?.resolve();
+      this._waits.delete(id);
+    }
+  }
+
+  _takeError({ id, code, message }) {
+    const thing = this._things.get(id);
+    const wait = this._waits.get(id);
+    if (thing instanceof LiveQuery) thing.take({ error: { code, message } });
+    else if (thing) thing.listener(undefined, { error: new LiveError({ code, message }) });
+    else if (wait) {
+      wait.reject(new LiveError({ code, message }));
+      this._waits.delete(id);
+    } else this.options.onError?.(new LiveError({ code, message }));
+  }
+
+  _become(state) {
+    if (this.state === state || this.state === "closed") return;
+    this.state = state;
+    for (const listener of [...this._listeners]) listener(state);
+  }
+}
+
+/** The usual way: a WebSocket. */
+class Socket {
+  needsAll = true;
+
+  constructor(client, hello) {
+    this.socket = new WebSocket(client.url.replace(/^http/, "ws"));
+    let opened = false;
+    this.socket.onopen = () => this.say(hello);
+    this.socket.onmessage = (event) => {
+      opened = true;
+      client._take(this, JSON.parse(event.data));
+    };
+    this.socket.onclose = (event) => {
+      if (client._connection === this) client._lost(event.code, opened);
+    };
+  }
+
+  say(message) {
+    if (this.socket.readyState === 1) this.socket.send(JSON.stringify(message));
+  }
+
+  close() {
+    this.socket.onclose = null;
+    this.socket.close();
+  }
+}
+
+/** Where WebSockets do not get through: a stream of events, begun anew with each change of what is wanted. */
+class EventStream {
+  needsAll = false;
+
+  constructor(client, hello) {
+    this.client = client;
+    this.hello = hello;
+    this.changed = false;
+    this.opened = false;
+    this.open();
+  }
+
+  async open() {
+    this.abort = new AbortController();
+    const mine = this.abort;
+    this.changed = false;
+    let status = 0;
+    try {
+      const response = await fetch(`${this.client.url.replace(/^ws/, "http").replace(/\/$/, "")}/sse`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        credentials: "include",
+        signal: mine.signal,
+        body: JSON.stringify({ messages: [this.hello, ...this.client._everything()] }),
+      });
+      status = response.status;
+      if (response.ok) await this.read(response.body.getReader());
+    } catch {
+      // An aborted or broken stream; what follows is the same.
+    }
+    if (this.client._connection === this && mine === this.abort) {
+      this.client._lost(status === 401 ? UNKNOWN_CREDENTIALS : status === 403 ? 4403 : 0, this.opened);
+    }
+  }
+
+  async read(reader) {
+    const decoder = new TextDecoder();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const events = (rest + decoder.decode(value, { stream: true })).split("\n\n");
+      rest = events.pop();
+      for (const event of events) {
+        if (!event.startsWith("data: ")) continue;
+        this.opened = true;
+        this.client._take(this, JSON.parse(event.slice(6)));
+      }
+    }
+  }
+
+  say(message) {
+    if (message.type === "pong" || this.changed) return;
+    this.changed = true;
+    setTimeout(() => {
+      if (this.client._connection !== this) return;
+      this.abort.abort();
+      this.hello = { ...this.hello, version: this.client.version || null };
+      this.open();
+    }, 0);
+  }
+
+  close() {
+    this.abort.abort();
+  }
+}

@@ -1,0 +1,17 @@
+import type { Arguments, ConnectionState, LiveClient, LiveState, MessageInfo, Presence } from "./client.js";
+
+export interface LiveHooks<Element = unknown> {
+  LiveProvider(props: { client: LiveClient; children?: unknown }): Element;
+  useLive(): LiveClient;
+  useQuery<T = unknown>(name: string, args?: Arguments | null, options?: { skip?: boolean }): LiveState<T>;
+  useTopic<T = unknown>(
+    topic: string,
+    listener: (data: T | undefined, info: MessageInfo) => void,
+    options?: { last?: number | null },
+  ): void;
+  usePresence(place: string): LiveState<Presence>;
+  useConnection(): ConnectionState;
+}
+
+/** Made with the application's own React (18 or newer). */
+export function hooks(React: unknown): LiveHooks;

@@ -1,0 +1,246 @@
+"""Who may see what, and how much of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from onceward import Onceward, Query
+from onceward.db import Database
+from onceward.live import Caller
+from onceward.live.origin import allowed
+from tests.live.conftest import Client, Open, Start
+from tests.live.test_queries import add_seat, holds
+
+ORDERS = {UUID(int=7): UUID(int=70)}
+
+
+def guarded() -> Onceward:
+    app = Onceward("guarded")
+
+    @app.query
+    async def staff(q: Query) -> str:
+        return "for staff"
+
+    @app.query(allow="user", per="user")
+    async def mine(q: Query) -> str:
+        return q.user_id
+
+    @app.query(allow="user")
+    async def leaky(q: Query) -> str:
+        return q.user_id
+
+    async def by_order(caller: Caller) -> bool | UUID:
+        return ORDERS.get(caller.arguments["order"], False)
+
+    @app.query(allow=by_order)
+    async def order(q: Query, *, order: UUID) -> Any:
+        q.watch("shop.seats")
+        return await q.fetchval("select count(*) from shop.seats")
+
+    @app.query(allow="admin")
+    async def instance(q: Query) -> Any:
+        q.watch("shop.seats")
+        return await q.fetchval("select count(*) from shop.seats")
+
+    return app
+
+
+async def test_a_query_is_for_those_whom_its_rule_lets(site: Start, client: Open, organization: UUID) -> None:
+    here = await site(guarded())
+    member, customer = await client(here, organization), await client(here, organization, scope="user")
+    nobody = await Client.open(here.address, None)
+    id = await member.subscribe("staff")
+    await member.until(lambda: member.results.get(id) == "for staff")
+    for each in (customer, nobody):
+        id = await each.subscribe("staff")
+        await each.until(lambda each=each, id=id: id in each.errors)  # type: ignore[misc]
+        assert each.errors[id]["code"] == "refused"
+    await nobody.close()
+
+
+async def test_a_result_that_depends_on_the_user_must_be_declared_and_is_each_users_own(
+    site: Start, client: Open, organization: UUID
+) -> None:
+    here = await site(guarded())
+    for user in ("ada", "bob"):
+        each = await client(here, organization, user, "user")
+        id = await each.subscribe("mine")
+        await each.until(lambda each=each, id=id, user=user: each.results.get(id) == user)  # type: ignore[misc]
+        leaky = await each.subscribe("leaky")
+        await each.until(lambda each=each, leaky=leaky: leaky in each.errors)  # type: ignore[misc]
+        assert each.errors[leaky]["code"] == "not_visible"
+
+
+async def test_a_rule_may_name_the_organization_and_end_users_need_not_log_in(site: Start, shop: Database) -> None:
+    here = await site(guarded())
+    await add_seat(shop, UUID(int=70), uuid4())
+    await add_seat(shop, UUID(int=71), uuid4())
+    buyer = await Client.open(here.address, None)
+    id = await buyer.subscribe("order", order=str(UUID(int=7)))
+    await holds(buyer, id, 1)
+    other = await buyer.subscribe("order", order=str(UUID(int=8)))
+    await buyer.until(lambda: other in buyer.errors)
+    await buyer.close()
+
+
+async def test_an_administrator_of_the_instance_sees_all_organizations(
+    site: Start, client: Open, shop: Database
+) -> None:
+    here = await site(guarded())
+    for _ in range(2):
+        await add_seat(shop, uuid4(), uuid4())
+    admin = await client(here, None, "root", "admin")
+    id = await admin.subscribe("instance")
+    await holds(admin, id, 2)
+
+
+async def test_permission_that_was_taken_away_ends_the_subscription(site: Start, shop: Database) -> None:
+    here = await site(guarded(), recheck_s=0.2)
+    order = uuid4()
+    ORDERS[order] = UUID(int=70)
+    buyer = await Client.open(here.address, None)
+    id = await buyer.subscribe("order", order=str(order))
+    await buyer.until(lambda: id in buyer.results)
+    del ORDERS[order]
+    await buyer.until(lambda: buyer.errors.get(id, {}).get("code") == "refused")
+    assert not any(group.subscribers for group in here.node.hub.groups.values())
+    await buyer.close()
+
+
+# -- the door ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_page_of_another_site_cannot_connect(site: Start) -> None:
+    here = await site(guarded(), origins=("https://shop.example",))
+    with pytest.raises(InvalidStatus) as refused:
+        await connect(here.address, origin="https://evil.example")
+    assert refused.value.response.status_code == 403
+    for origin in (f"http://127.0.0.1:{here.web.port}", "https://shop.example"):
+        async with connect(here.address, origin=origin):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "verdict"),
+    [
+        (None, "a.example", True),
+        ("https://a.example", "a.example", True),
+        ("https://a.example", "a.example:443", True),
+        ("https://a.example:8443", "a.example", False),
+        ("https://b.example", "a.example", False),
+        ("https://a.example.evil.example", "a.example", False),
+        ("null", "a.example", False),
+        ("https://c.example", "a.example", True),
+    ],
+)
+def test_origins_are_compared_whole(origin: str | None, host: str, verdict: bool) -> None:
+    assert allowed(origin, host, others=["https://c.example/"]) is verdict
+
+
+@pytest.mark.parametrize(
+    ("first", "code"),
+    [
+        ('{"type":"hello","token":"wrong"}', 4401),
+        ('{"type":"subscribe","id":1,"query":"staff"}', 4400),
+        ("not json", 4400),
+        ('{"type":"hello","organization":"x"}', 4400),
+        ("[]", 4400),
+    ],
+)
+async def test_who_does_not_begin_with_a_good_hello_is_shown_out(site: Start, first: str, code: int) -> None:
+    here = await site(guarded())
+    async with connect(here.address) as socket:
+        await socket.send(first)
+        await socket.wait_closed()
+        assert socket.close_code == code
+
+
+async def test_who_says_nothing_is_shown_out(site: Start) -> None:
+    here = await site(guarded(), hello_s=0.1)
+    async with connect(here.address) as socket:
+        await socket.wait_closed()
+        assert socket.close_code == 4408
+
+
+async def test_connections_subscriptions_and_groups_have_limits(site: Start, client: Open, organization: UUID) -> None:
+    here = await site(
+        guarded(), max_connections_per_organization=2, max_subscriptions_per_connection=2, max_groups_per_organization=1
+    )
+    ada, bob = await client(here, organization), await client(here, organization)
+    await ada.until(lambda: ada.welcome is not None)
+    await bob.until(lambda: bob.welcome is not None)
+    third = await client(here, organization)
+    await third.until(lambda: third.closed_with == 4429)
+    elsewhere = await client(here, uuid4())
+    await elsewhere.until(lambda: elsewhere.welcome is not None)
+    await ada.subscribe("staff")
+    second = await ada.subscribe("mine")
+    await ada.until(lambda: second in ada.errors)
+    assert ada.errors[second]["code"] == "too_much"
+    await ada.subscribe("staff")
+    more = await ada.subscribe("staff")
+    await ada.until(lambda: more in ada.errors)
+
+
+async def test_who_talks_too_fast_is_cut_off(site: Start, client: Open, organization: UUID) -> None:
+    here = await site(guarded(), max_messages_per_s=2)
+    ada = await client(here, organization)
+    for _ in range(12):
+        await ada.say("pong")
+    await ada.until(lambda: ada.closed_with == 4429)
+
+
+async def test_a_bad_message_is_answered_by_closing_and_harms_nobody_else(
+    site: Start, client: Open, organization: UUID
+) -> None:
+    here = await site(guarded())
+    ada, bob = await client(here, organization), await client(here, organization)
+    await ada.socket.send('{"type":"subscribe","id":"x"}')
+    await ada.until(lambda: ada.closed_with == 4400)
+    id = await bob.subscribe("staff")
+    await bob.until(lambda: id in bob.results)
+    wrong = await bob.subscribe("order", order="not a uuid")
+    await bob.until(lambda: bob.errors.get(wrong, {}).get("code") == "bad_arguments")
+    unknown = await bob.subscribe("nope")
+    await bob.until(lambda: bob.errors.get(unknown, {}).get("code") == "unknown_query")
+
+
+async def test_a_slow_client_gets_the_newest_result_and_costs_constant_memory(
+    site: Start, client: Open, shop: Database, organization: UUID
+) -> None:
+    app = Onceward("slow")
+
+    @app.query
+    async def big(q: Query) -> Any:
+        q.watch("shop.seats")
+        count = await q.fetchval("select count(*) from shop.seats")
+        return {"count": count, "padding": "x" * 300_000}
+
+    here = await site(app)
+    socket = await connect(here.address, compression=None, max_size=None, max_queue=1)
+    await socket.send(json.dumps({"type": "hello", "token": f"{organization}/ada/viewer"}))
+    await socket.send('{"type":"subscribe","id":1,"query":"big"}')
+    for _ in range(40):
+        await add_seat(shop, organization, uuid4())
+        await asyncio.sleep(0.01)
+    [group] = here.node.hub.groups.values()
+    async with asyncio.timeout(10):
+        while '"count":40' not in (group.text or ""):
+            await asyncio.sleep(0.02)
+    [connection] = here.node.hub.connections
+    assert len(connection._dirty) <= 1  # pyright: ignore[reportPrivateUsage]
+    frames = 0
+    async with asyncio.timeout(10):
+        async for text in socket:
+            frames += '"frame"' in str(text)[:20]
+            if '"count":40' in text[:500]:
+                break
+    assert frames < 40
+    await socket.close()
