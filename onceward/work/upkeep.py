@@ -24,6 +24,15 @@ update onceward.work w
 returning w.id
 """
 
+RELEASE_ORPHANS = """
+update onceward.work w
+   set lease = null, claimed_at = null, slot = null, parent_slot = null
+ where w.lease is not null and w.queue <> 'external' and w.claimed_at < clock_timestamp() - make_interval(secs => $1)
+   and not exists (select from onceward.claims c where c.lease = w.lease)
+   and pg_try_advisory_xact_lock(727274)
+returning w.id
+"""
+
 UNCLAIMED = """
 with known as (
     select array_agg(distinct t) as tasks from onceward.workers w, unnest(w.tasks) t
@@ -90,6 +99,18 @@ async def release_unknown(conn: Connection, worker: int, known: Sequence[int]) -
     rows = await conn.fetch(RELEASE_UNKNOWN, worker, known)
     if rows:
         log.warning("lost_claims_released", worker=worker, count=len(rows))
+    return len(rows)
+
+
+async def release_orphans(conn: Connection, *, older_than_s: float = 60.0) -> int:
+    """Hand back rows whose lease belongs to no claim.
+
+    That cannot happen while PostgreSQL keeps what it has committed. After a failover to a standby that lagged behind,
+    or a crash with synchronous_commit off, it does: the success is forgotten, the claim was forgotten before it.
+    """
+    rows = await conn.fetch(RELEASE_ORPHANS, older_than_s)
+    if rows:
+        log.warning("orphaned_leases_released", count=len(rows), hint="did the database lose its last commits?")
     return len(rows)
 
 

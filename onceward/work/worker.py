@@ -21,7 +21,7 @@ from onceward.work.rescue import Rescued, Rescuer
 from onceward.work.runner import QueueRunner, SuspectTurn
 from onceward.work.settle import Acknowledger
 from onceward.work.task import Registry, Task, open_transaction
-from onceward.work.upkeep import forget_finished, prune, release_unknown, set_aside_unclaimed
+from onceward.work.upkeep import forget_finished, prune, release_orphans, release_unknown, set_aside_unclaimed
 from onceward.work.wake import Waker
 
 log = structlog.get_logger(__name__)
@@ -105,6 +105,7 @@ class Worker:
             Loop("rescue", self.rescue, every_s=self._options.observe_s),
             Loop("claims", self._tidy_claims, every_s=1.0),
             Loop("unclaimed", self._set_aside_unclaimed, every_s=10.0),
+            Loop("orphans", self._release_orphans, every_s=30.0),
             Loop("prune", self._prune, every_s=30.0),
         ]
         self._heartbeat: Heartbeat | None = None
@@ -181,6 +182,10 @@ class Worker:
     async def _set_aside_unclaimed(self) -> None:
         async with self._db.acquire() as conn:
             await set_aside_unclaimed(conn)
+
+    async def _release_orphans(self) -> None:
+        async with self._db.acquire() as conn:
+            await release_orphans(conn)
 
     async def _prune(self) -> None:
         async with self._db.acquire() as conn:

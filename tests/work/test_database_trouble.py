@@ -30,7 +30,7 @@ class Server:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.embedded = EmbeddedPostgres(directory, fsync=False)
+        self.embedded = EmbeddedPostgres(directory)
         self.url = self.embedded.start()
 
     def crash(self) -> None:
@@ -40,7 +40,7 @@ class Server:
 
     def start(self) -> None:
         self.embedded.stop()
-        self.embedded = EmbeddedPostgres(self.directory, fsync=False)
+        self.embedded = EmbeddedPostgres(self.directory)
         self.url = self.embedded.start()
 
 
@@ -133,3 +133,18 @@ async def test_a_pool_smaller_than_the_handlers_is_a_queue_not_a_deadlock(db: Da
     await worker.stop()
     await engine.stop()
     await small.close()
+
+
+async def test_a_lease_without_a_claim_is_handed_back(db: Database) -> None:
+    """What a failover to a lagging standby leaves behind."""
+    from onceward.work.upkeep import release_orphans
+
+    engine = Engine(db, app.registry)
+    one = await engine.enqueue(record, n=1)
+    await engine.enqueue(record, n=2)
+    await db.execute("update onceward.work set lease = 5, claimed_at = now() - interval '5 minutes'")
+    await db.execute("insert into onceward.claims (lease, worker, ids) values (6, 1, array[$1::bigint])", one.id)
+    await db.execute("update onceward.work set lease = 6 where id = $1", one.id)
+    async with db.acquire() as conn:
+        assert await release_orphans(conn) == 1
+        assert await conn.fetchval("select array_agg(id) from onceward.work where lease is not null") == [one.id]
