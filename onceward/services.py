@@ -16,9 +16,27 @@ from obstore.store import LocalStore, MemoryStore, S3Store
 from pydantic import SecretStr
 
 from onceward.http import ServiceClient
+from onceward.providers.outgoing.money import to_decimal, to_minor
+from onceward.providers.outgoing.outcome import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
 from onceward.providers.outgoing.paypal import PayPal
 from onceward.providers.outgoing.stripe import Stripe
 from onceward.settings import Settings, load_settings
+
+__all__ = [
+    "Accepted",
+    "Files",
+    "NotSet",
+    "Outcome",
+    "PayPal",
+    "Refused",
+    "Services",
+    "Stripe",
+    "Throttled",
+    "Unknown",
+    "Unreachable",
+    "to_decimal",
+    "to_minor",
+]
 
 Store = LocalStore | S3Store | MemoryStore
 
@@ -41,8 +59,10 @@ class Files:
         parts = urlsplit(url)
         match parts.scheme:
             case "s3":
-                plain_http = {"allow_http": True}  # a store on this machine or network has no certificate
-                return cls(S3Store(parts.netloc, prefix=parts.path.strip("/") or None, client_options=plain_http))
+                # A store on this machine or network has no certificate.
+                return cls(
+                    S3Store(parts.netloc, prefix=parts.path.strip("/") or None, client_options={"allow_http": True})
+                )
             case "file":
                 return cls(LocalStore(parts.path, mkdir=True))
             case _:

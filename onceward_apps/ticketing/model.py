@@ -1,12 +1,12 @@
 """The rules of selling tickets, as pure functions: prices, shares, ledger entries, and what a payment is worth.
 
-    checkout  started ──pay──▶ completed ──refund all──▶ refunded
-                 │ ├─time──▶ expired    (a late payment still sells what is free)
-                 │ ├─buyer─▶ abandoned  (a late payment is given back)
-                 │ └─card──▶ failed     (another try may pay it)
-    seat      available ──hold──▶ held ──sell──▶ sold ──refund──▶ available; blocked is the organizer's
-    hold      active ──▶ converted | expired | cancelled
-    ticket    active ──scan──▶ scanned;  active, scanned ──▶ void
+checkout  started ──pay──▶ completed ──refund all──▶ refunded
+             │ ├─time──▶ expired    (a late payment still sells what is free)
+             │ ├─buyer─▶ abandoned  (a late payment is given back)
+             │ └─card──▶ failed     (another try may pay it)
+seat      available ──hold──▶ held ──sell──▶ sold ──refund──▶ available; blocked is the organizer's
+hold      active ──▶ converted | expired | cancelled
+ticket    active ──scan──▶ scanned;  active, scanned ──▶ void
 """
 
 from __future__ import annotations

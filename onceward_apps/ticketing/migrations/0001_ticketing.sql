@@ -155,6 +155,7 @@ create table ticketing.checkouts (
     completed_at timestamptz,
     ended_at timestamptz,
     result jsonb,
+    payment_closed_at timestamptz,
     unique (id, organization_id),
     foreign key (event_id, organization_id) references ticketing.events (id, organization_id),
     foreign key (coupon_id, organization_id) references ticketing.coupons (id, organization_id)

@@ -101,6 +101,7 @@ HOLDS_OF = """
 select h.id, h.claim_id from ticketing.checkout_items i join ticketing.seat_holds h on h.id = i.seat_hold_id
  where i.checkout_id = $1 and h.status = 'active' order by h.claim_id
 """
+PAYMENT_CLOSED = "update ticketing.checkouts set payment_closed_at = onceward.now() where id = $1"
 CLOCK = "select onceward.clock()"
 EXPIRE_HOLDS = """
 with due as (
@@ -164,8 +165,23 @@ async def checkout(tx: Tx, checkout_id: UUID, *, lock: bool = False) -> Any:
     return await tx.fetchrow(LOCK_CHECKOUT if lock else CHECKOUT, checkout_id)
 
 
+async def find(tx: Tx, checkout_id: UUID) -> Any:
+    """A checkout from a transaction that acts for nobody yet; from here on it acts for its organization."""
+    organization = await tx.fetchval("select ticketing.organization_of('checkout', $1)", checkout_id)
+    if organization is None:
+        return None
+    if tx.organization is None:
+        await tx.act_for(organization)
+    return await checkout(tx, checkout_id)
+
+
 async def set_payment(tx: Tx, checkout_id: UUID, provider: str, session: str | None, url: str | None) -> None:
     await tx.execute(SET_PAYMENT, checkout_id, provider, session, url)
+
+
+async def payment_closed(tx: Tx, checkout_id: UUID) -> None:
+    """The payment service says that this can no longer be paid: it need not be asked again."""
+    await tx.execute(PAYMENT_CLOSED, checkout_id)
 
 
 async def end_checkout(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> Any:

@@ -66,7 +66,9 @@ update ticketing.seats
    set status = 'blocked', seat_hold_id = null, held_until = null, locked_at = null, version = version + 1
  where id = any($1) and status in ('available', 'held')
 """
-UNBLOCK = "update ticketing.seats set status = 'available', version = version + 1 where id = any($1) and status = 'blocked'"
+UNBLOCK = (
+    "update ticketing.seats set status = 'available', version = version + 1 where id = any($1) and status = 'blocked'"
+)
 
 
 async def organization_of(tx: Tx, kind: str, id: UUID) -> UUID | None:
