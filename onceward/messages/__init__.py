@@ -5,7 +5,9 @@ from onceward.messages.errors import MissingVariable, NotConfigured, UnknownTemp
 from onceward.messages.hours import Quiet, Window
 from onceward.messages.kind import Message, MessageKind
 from onceward.messages.limits import Limit
-from onceward.messages.notices import Audience, notify_admins
+from onceward.messages.notices import notify_admins
+from onceward.messages.notifications import InvalidNotification, Notification, Notified, SlackChannels, notify
+from onceward.messages.notifier import Audiences, Notifier
 from onceward.messages.preferences import heard_from, opt_in, opt_out, save_recipient, unsubscribe_by_token
 from onceward.messages.queueing import Queued, Sending, cancel, queue
 from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
@@ -15,10 +17,11 @@ from onceward.messages.templates import BadTemplate, Template, Templates
 
 __all__ = [
     "CHANNELS",
-    "Audience",
+    "Audiences",
     "BadTemplate",
     "Channel",
     "ChannelName",
+    "InvalidNotification",
     "Letter",
     "Limit",
     "Manners",
@@ -26,18 +29,23 @@ __all__ = [
     "MessageKind",
     "MissingVariable",
     "NotConfigured",
+    "Notification",
+    "Notified",
+    "Notifier",
     "Queued",
     "Quiet",
     "Recipient",
     "Rendered",
     "Sender",
     "Sending",
+    "SlackChannels",
     "Template",
     "Templates",
     "UnknownTemplate",
     "Window",
     "cancel",
     "heard_from",
+    "notify",
     "notify_admins",
     "opt_in",
     "opt_out",

@@ -19,6 +19,7 @@ from onceward.db import Database
 from onceward.messages.errors import NotYet
 
 VALID_S = 0.1
+LONGEST_VALID_S = 2.0
 JITTER_S = 0.05
 """How much later than another a send may arrive at the service over a network that is not our own."""
 MOST_MISSED = 20
@@ -41,8 +42,13 @@ class Limit:
             raise ValueError(f"a limit needs count >= 1 and per_s > 0, not {self.count} per {self.per_s} s")
 
     @property
+    def valid_s(self) -> float:
+        """How late a send may be: 100 ms, and more where the interval is long and missing a slot would cost much."""
+        return min(LONGEST_VALID_S, max(VALID_S, self.per_s / self.count * 0.05))
+
+    @property
     def every_s(self) -> float:
-        return (self.per_s + VALID_S + JITTER_S) / self.count
+        return (self.per_s + self.valid_s + JITTER_S) / self.count
 
     def key(self, channel: str, sender: str, recipient: str) -> str:
         period = f"{self.count}/{self.per_s:g}s"
@@ -61,10 +67,11 @@ class Slot:
     """The moment at which a send may begin, on this process' own clock."""
 
     at: float
+    valid_s: float = VALID_S
 
     @property
     def late(self) -> bool:
-        return time.monotonic() - self.at > VALID_S
+        return time.monotonic() - self.at > self.valid_s
 
 
 class Limits:
@@ -92,7 +99,7 @@ class Limits:
             raise NotYet(wait_s + random.uniform(0, 1), "the recipient's limit is used up for now")
         # The database read its clock somewhere between question and answer: begin not before the later, count from the earlier.
         await asyncio.sleep(wait_s)
-        return Slot(asked + wait_s)
+        return Slot(asked + wait_s, min(each.valid_s for each in limits))
 
 
 async def forget_old_slots(db: Database) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, get_args
 
 ChannelName = Literal["email", "slack", "sms", "whatsapp", "push", "dashboard"]
@@ -66,7 +67,7 @@ def as_recipient(to: Any, channel: ChannelName) -> Recipient:
             given: Mapping[str, Any] = to  # pyright: ignore[reportUnknownVariableType]
             return _from_fields(given.get)
         case _:
-            return _from_fields(lambda name: getattr(to, name, None))
+            return _from_fields(partial(_attribute, to))
 
 
 def _from_text(text: str, channel: ChannelName) -> Recipient:
@@ -81,7 +82,11 @@ def _from_text(text: str, channel: ChannelName) -> Recipient:
     return Recipient(ref=text)
 
 
-def _from_fields(read: Any) -> Recipient:
+def _attribute(person: object, name: str) -> Any:
+    return getattr(person, name, None)
+
+
+def _from_fields(read: Callable[[str], Any]) -> Recipient:
     ref = read("ref") or read("id") or read("user_id")
     known = {name: read(name) for name in ("email", "phone", "whatsapp", "slack", "push", "locale", "timezone")}
     if ref is None and not any(known[name] for name in ("email", "phone", "whatsapp", "slack", "push")):

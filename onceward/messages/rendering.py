@@ -14,8 +14,9 @@ from zoneinfo import ZoneInfo
 from babel import Locale, UnknownLocaleError
 from babel.dates import format_date, format_datetime, format_time
 from babel.numbers import format_currency, format_decimal, get_currency_precision
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError, pass_context
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup
 
 from onceward.messages.errors import MissingVariable
@@ -125,8 +126,7 @@ def _environment(html: bool) -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(
         undefined=StrictUndefined, autoescape=html, trim_blocks=True, lstrip_blocks=True
     )
-    from jinja2 import pass_context
-
+    filters: dict[str, Any] = environment.filters  # pyright: ignore[reportUnknownMemberType]
     for name, function in (
         ("money", _money),
         ("number", _number),
@@ -134,8 +134,8 @@ def _environment(html: bool) -> ImmutableSandboxedEnvironment:
         ("time", _time),
         ("datetime", _datetime),
     ):
-        environment.filters[name] = pass_context(function)
-    environment.filters["cut"] = cut
+        filters[name] = pass_context(function)
+    filters["cut"] = cut
     return environment
 
 

@@ -32,6 +32,8 @@ from onceward.work.gate import gate
 
 log = structlog.get_logger(__name__)
 
+UNBEGIN = "update onceward.messages set sending = null, status = 'pending' where id = $1 and sending = $2"
+
 LOOK_AFTER_S = 30.0
 """A service may need a moment until a message that it took can be found."""
 
@@ -189,7 +191,9 @@ class Sender:
                 case "go" if slot is None or not slot.late:
                     return None
                 case "go":
-                    continue  # the moment has passed: reserve another
+                    # The moment has passed: reserve another. Nothing of this attempt is under way meanwhile.
+                    if not again:
+                        await self._db.execute(UNBEGIN, work.id, work.lease)
                 case "unsure":
                     found = await self._look_up(message, channel, letter)
                     if found is not None:
@@ -232,11 +236,10 @@ class Sender:
                 if "destination" in detail:
                     result["destination"] = detail["destination"]
                 return result
-            case Refused(reason, True):
+            case Refused(reason, permanent, retry_after_s):
                 await parking.works()
-                raise Rejected(reason)
-            case Refused(reason, False, retry_after_s):
-                await parking.works()
+                if permanent:
+                    raise Rejected(reason)
                 raise Declined(reason, after=max(policy.wait_s(work.attempts + 1), retry_after_s or 0.0))
             case Throttled(retry_after_s):
                 wait_s = await parking.park("the service asks for a pause", for_s=retry_after_s)

@@ -1,0 +1,165 @@
+"""Turn notices into notifications. The first of a group goes out within seconds; a storm after it becomes one message.
+
+Any node may run it: a group is taken under an advisory lock, and what was told is marked in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncpg
+import structlog
+
+from onceward.db import Database, Transaction
+from onceward.messages.notifications import Notification, SlackChannels, notify
+from onceward.messages.recipient import ChannelName, Recipient
+from onceward.messages.templates import Templates
+from onceward.work import Loop, Waker
+
+log = structlog.get_logger(__name__)
+
+DUE = """
+select group_key from onceward.notices n
+ where told_at is null
+ group by group_key
+having min(created_at) <= onceward.now() - make_interval(secs => $1)
+   and not exists (select from onceward.notices t where t.group_key = n.group_key
+                      and t.told_at > onceward.now() - make_interval(secs => $2))
+"""
+
+TELL = """
+update onceward.notices set told_at = onceward.now(), told_in = $2 where group_key = $1 and told_at is null
+"""
+
+WORST = """
+select *, count(*) over () as total, min(created_at) over () as first_at
+  from onceward.notices where group_key = $1 and told_in = $2
+ order by array_position(array['fatal', 'error', 'warn', 'info'], severity), id limit 1
+"""
+
+LINES = """
+select title, details ->> 'reason' as reason, count(*) as number
+  from onceward.notices where group_key = $1 and told_in = $2
+ group by 1, 2 order by 3 desc, 1 limit $3
+"""
+
+HINTS = {"DEAD_LETTER": "onceward dead-letters ls", "CRON_FAILURE": "onceward cron ls"}
+MOST_LINES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audiences:
+    """Who is told. An audience without addresses of its own falls back to the administrators."""
+
+    admin: Sequence[str] = field(default=(), repr=False)
+    fraud: Sequence[str] = field(default=(), repr=False)
+    accounting: Sequence[str] = field(default=(), repr=False)
+    security: Sequence[str] = field(default=(), repr=False)
+
+    def of(self, name: str) -> Sequence[str]:
+        return getattr(self, name) or self.admin
+
+
+class Notifier:
+    """`step` tells what is due once; the loop calls it every few seconds."""
+
+    def __init__(
+        self,
+        db: Database,
+        templates: Templates,
+        *,
+        audiences: Audiences,
+        slack: SlackChannels,
+        waker: Waker | None = None,
+        gather_s: float = 5.0,
+        quiet_s: float = 900.0,
+        every_s: float = 5.0,
+    ) -> None:
+        self._db = db
+        self._templates = templates
+        self._audiences = audiences
+        self._slack = slack
+        self._waker = waker
+        self._gather_s = gather_s
+        self._quiet_s = quiet_s
+        self._loop = Loop("notices", self.step, every_s=every_s)
+
+    async def start(self) -> None:
+        await self._loop.start()
+
+    async def stop(self) -> None:
+        await self._loop.stop()
+
+    async def step(self) -> int:
+        """Tell every group that is due; returns how many notifications were made."""
+        rows = await self._db.fetch(DUE, self._gather_s, self._quiet_s)
+        told = 0
+        for row in rows:
+            async with self._db.transaction(role="engine") as tx:
+                told += await self._tell(tx, row["group_key"])
+        return told
+
+    async def _tell(self, tx: Transaction, group: str) -> int:
+        if not await tx.fetchval(
+            "select pg_try_advisory_xact_lock(hashtextextended('onceward notices ' || $1, 0))", group
+        ):
+            return 0
+        id: int = await tx.fetchval("select nextval('onceward.ids')")
+        await tx.execute(TELL, group, id)
+        worst = await tx.fetchrow(WORST, group, id)
+        if worst is None:
+            return 0
+        said = summary(worst, await tx.fetch(LINES, group, id, MOST_LINES))
+        for channel, recipients in self._ways(worst):
+            each = Notification(
+                type=worst["type"],
+                severity=worst["severity"],
+                title=worst["title"],
+                template="admin-notice",
+                metadata=said,
+                recipients=recipients,
+                channels=[channel],
+                key=f"notice:{id}:{channel}",
+            )
+            await notify(tx, self._templates, each, slack=self._slack, waker=self._waker)
+        log.info("notices_told", group=group, notices=worst["total"])
+        return 1
+
+    def _ways(self, notice: asyncpg.Record) -> list[tuple[ChannelName, list[str | Recipient]]]:
+        """Mail, Slack and dashboard unless told otherwise; what has no address is left out."""
+        wanted: list[ChannelName] = notice["channels"] or ["email", "slack", "dashboard"]
+        people = list(self._audiences.of(notice["audience"]))
+        ways: list[tuple[ChannelName, list[str | Recipient]]] = []
+        for channel in wanted:
+            match channel:
+                case "email":
+                    if people:
+                        ways.append((channel, list(people)))
+                case "slack":
+                    if self._slack.of(notice["type"]) is not None:
+                        ways.append((channel, []))
+                case _:
+                    ways.append((channel, [Recipient(ref="admins")]))
+        return ways
+
+
+def summary(worst: asyncpg.Record, lines: Sequence[asyncpg.Record]) -> dict[str, Any]:
+    """What the message says: a single notice in full, a storm by title and reason with numbers."""
+    total: int = worst["total"]
+    if total == 1:
+        told = [f"{name}: {value}" for name, value in worst["details"].items() if value is not None] or [worst["title"]]
+    else:
+        told = [f"{_line(row)}: {row['number']}" for row in lines]
+    return {
+        "count": total,
+        "first_at": worst["first_at"].isoformat(),
+        "lines": told,
+        "left_out": max(0, total - sum(row["number"] for row in lines)),
+        "hint": HINTS.get(worst["type"]),
+    }
+
+
+def _line(row: asyncpg.Record) -> str:
+    return f"{row['title']} ({row['reason']})" if row["reason"] else str(row["title"])

@@ -1,0 +1,222 @@
+"""The promises under stress: duplicated triggers and killed workers; limits measured where they count."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+import time
+from bisect import bisect_left
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from onceward import Engine, Onceward
+from onceward.db import Database
+from onceward.messages import Limit, Sender, Sending
+from onceward.messages.channels import SmtpChannel
+from onceward.providers.outgoing.smtp import Relay, Smtp
+from onceward.simulators import SmtpSimulator
+from onceward.work import Worker, WorkerOptions
+
+COUNT = 1000
+KILLS = 5
+CONCURRENCY = 8
+
+
+async def start_process(url: str, smtp: int, brevo: str, slack: str) -> asyncio.subprocess.Process:
+    script = str(Path(__file__).parent / "sending_process.py")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        script,
+        url,
+        str(smtp),
+        brevo,
+        slack,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert process.stdout is not None
+    async with asyncio.timeout(30):
+        while b"ready" not in (line := await process.stdout.readline()):
+            assert line, "the worker process did not start"
+    # Somebody must read what it says, or it would stop when the pipe is full.
+    drains.append(asyncio.create_task(process.stdout.read()))
+    return process
+
+
+drains: list[asyncio.Task[bytes]] = []
+
+
+@pytest.mark.timeout(180)
+async def test_with_workers_killed_at_random_nothing_is_lost_and_nothing_goes_out_twice(
+    database_url: str, db: Database, sims
+) -> None:
+    app = Onceward("t")
+    app.templates(Path(__file__).parent / "templates")
+    engine = Engine(db, app.registry)
+    half = [Sending(to="#ops", key=f"slack-{n}", data={"name": f"s{n}"}) for n in range(COUNT)]
+    keyed = [Sending(to=f"u{n}@example.org", key=f"mail-{n}", data={"name": f"m{n}"}) for n in range(COUNT)]
+    # Every trigger fires three times, side by side.
+    for _ in range(3):
+        async with engine.transaction() as tx:
+            await tx.send_many("hello", half, channel="slack")
+            await tx.send_many("hello", keyed, channel="email")
+    assert await db.fetchval("select count(*) from onceward.messages") == 2 * COUNT
+
+    where = (database_url, 0, sims.brevo.url, sims.slack.webhook_url)
+    running = [await start_process(*where) for _ in range(2)]
+    dice = random.Random(7)
+    killed = 0
+    async with asyncio.timeout(150):
+        while left := await db.fetchval("select count(*) from onceward.work where dead_reason is null"):
+            if killed < KILLS and left > 100:
+                await asyncio.sleep(dice.uniform(0.3, 0.8))
+                victim = running.pop(dice.randrange(2))
+                victim.kill()
+                await victim.wait()
+                killed += 1
+                running.append(await start_process(*where))
+            await asyncio.sleep(0.05)
+    for process in running:
+        process.kill()
+        await process.wait()
+
+    states = Counter(
+        {
+            (row[0], row[1]): row[2]
+            for row in await db.fetch("select channel, status, count(*) from onceward.messages group by 1, 2")
+        }
+    )
+    assert killed > 0
+    # With keys: all sent, each once.
+    assert states["email", "success"] == COUNT
+    mails = Counter(mail["to"][0]["email"] for mail in sims.brevo.mails)
+    assert set(mails.values()) == {1}
+    assert len(mails) == COUNT
+    # Without: sent once or unknown, and no more unknown than were in flight when workers were killed.
+    posted = Counter(message["text"] for message in sims.slack.messages)
+    assert max(posted.values()) == 1
+    assert states["slack", "success"] + states["slack", "unknown"] == COUNT
+    assert states["slack", "unknown"] <= killed * CONCURRENCY
+    assert len(posted) >= states["slack", "success"]
+
+
+class TimedRelay(SmtpSimulator):
+    """Notes when each mail arrived."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times: list[float] = []
+
+    async def take(self, server, envelope) -> str:
+        self.times.append(time.monotonic())
+        return await super().take(server, envelope)
+
+
+def most_within(times: list[float], window_s: float) -> int:
+    """The largest number of arrivals in any window of this length."""
+    ordered = sorted(times)
+    return max(bisect_left(ordered, at + window_s) - n for n, at in enumerate(ordered))
+
+
+async def send_all(db: Database, relay: TimedRelay, count: int, limits: dict[str, list[Limit]], workers: int) -> float:
+    app = Onceward("t")
+    app.templates(Path(__file__).parent / "templates")
+    engine = Engine(db, app.registry)
+    async with engine.transaction() as tx:
+        sendings = [Sending(to=f"u{n}@example.org", key=f"{n}", data={"name": "x"}) for n in range(count)]
+        await tx.send_many("hello", sendings)
+    channels: list[SmtpChannel] = []
+    started: list[Worker] = []
+    began = time.monotonic()
+    for _ in range(workers):
+        each = Onceward("t")
+        each.templates(Path(__file__).parent / "templates")
+        channel = SmtpChannel(Smtp(Relay("127.0.0.1", relay.port, encryption="none")), sender="t@example.org")
+        Sender(db, [channel], engine.templates, limits=limits).install(each.registry)
+        options = WorkerOptions(concurrency=6, poll_s=0.1, settle_s=0.0, only_queues=["message.email"])
+        worker = Worker(db, each.registry, engine.waker, options=options, open_tx=engine.open_tx)
+        await worker.start()
+        channels.append(channel)
+        started.append(worker)
+    async with asyncio.timeout(60):
+        while len(relay.mails) < count:
+            await asyncio.sleep(0.05)
+    took = time.monotonic() - began
+    for worker in started:
+        await worker.stop()
+    for channel in channels:
+        await channel.aclose()
+    return took
+
+
+async def test_a_limit_is_never_exceeded_in_any_window_with_four_workers(db: Database) -> None:
+    async with TimedRelay() as relay:
+        took = await send_all(db, relay, 60, {"email": [Limit(count=15, per_s=1.0)]}, workers=4)
+        assert len(relay.mails) == 60
+        assert most_within(relay.times, 1.0) <= 15
+        # And not much slower than the limit allows.
+        assert took < 60 / 15 * 2.5
+
+
+async def test_without_a_limit_the_same_measure_exceeds_it(db: Database) -> None:
+    async with TimedRelay() as relay:
+        await send_all(db, relay, 60, {}, workers=4)
+        assert most_within(relay.times, 1.0) > 15
+
+
+async def test_the_interval_between_two_sends_of_one_sender_is_kept(db: Database) -> None:
+    async with TimedRelay() as relay:
+        await send_all(db, relay, 8, {"email": [Limit(count=1, per_s=0.3)]}, workers=4)
+        gaps = [b - a for a, b in zip(relay.times, relay.times[1:], strict=False)]
+        assert min(gaps) >= 0.3
+
+
+async def test_a_recipients_own_limit_makes_room_for_others(office) -> None:
+    here = await office(limits={"email": [Limit(count=1, per_s=60, scope="recipient")]})
+    ids = [await here.send(key=f"k{n}") for n in range(3)]
+    other = await here.send(key="other", to="b@example.org")
+    await here.start_worker(concurrency=1)
+    assert (await here.until(other))["status"] == "success"
+    assert (await here.until(ids[0]))["status"] == "success"
+    async with asyncio.timeout(10):
+        while await here.db.fetchval("select count(*) from onceward.attempts where outcome = 'snoozed'") < 2:
+            await asyncio.sleep(0.02)
+    assert len(here.sims.smtp.mails) == 2
+    due = await here.db.fetch("select sort_at - onceward.now() as due, attempts from onceward.work")
+    assert all(row["due"].total_seconds() > 30 and row["attempts"] == 0 for row in due)
+
+
+async def test_claiming_uses_the_index_however_many_messages_wait(db: Database) -> None:
+    app = Onceward("t")
+    app.templates(Path(__file__).parent / "templates")
+    engine = Engine(db, app.registry)
+    async with engine.transaction() as tx:
+        await tx.send_many("hello", [Sending(to="a@b.c", key=f"{n}", data={"name": "x"}) for n in range(5000)])
+    await db.execute("analyze onceward.work")
+    claim = (Path(engine_file()).parent / "work" / "sql" / "claim.sql").read_text()
+    from onceward.work.statements import CLAIM
+
+    assert claim.strip() == CLAIM.strip()
+    async with db.transaction(role="engine") as tx:
+        rows = await tx.fetch(
+            "explain (analyze, buffers, format text) "
+            + CLAIM.replace("$1", "'message.email'")
+            .replace("$2", "'-infinity'")
+            .replace("$3", "'{message:email}'")
+            .replace("$4", "10")
+            .replace("$5", "1")
+            .replace("$6", "1")
+        )
+    plan = "\n".join(row[0] for row in rows)
+    assert "work_ready" in plan, plan
+
+
+def engine_file() -> str:
+    import onceward
+
+    assert onceward.__file__ is not None
+    return onceward.__file__

@@ -1,0 +1,142 @@
+"""Words: every template in two languages, strict about what is missing, safe about what is given."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import onceward_apps
+from onceward.messages import BadTemplate, MissingVariable, Quiet, Template, Templates, Window, render
+from onceward.messages.hours import next_allowed, zone_or_default
+from onceward.messages.rendering import check
+from onceward.messages.templates import fallbacks, read_folder
+from onceward.work import PayloadInvalid
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+APPS = Path(onceward_apps.__file__).parent
+FOLDERS = [TEMPLATES, *(path for path in APPS.glob("*/templates") if path.is_dir())]
+ALL = [template for template in Templates(FOLDERS) if template.sample or template.name == "office-hours"]
+UTC_ZONE = ZoneInfo("UTC")
+
+
+@pytest.mark.parametrize("template", ALL, ids=lambda template: template.name)
+def test_every_template_renders_in_two_languages(template: Template) -> None:
+    assert len(template.locales) >= 2, f"{template.name} exists in {list(template.locales)} only"
+    check(template)
+    for locale in template.locales:
+        for channel in ("email", "sms", "slack", "whatsapp"):
+            rendered = render(template, template.sample, locale=locale, channel=channel)
+            assert rendered.locale == locale
+            assert rendered.subject
+            assert rendered.text
+
+
+def test_languages_fall_back_from_region_to_language_to_default() -> None:
+    assert fallbacks("pt-BR", "en-GB") == ["pt-BR", "pt", "en-GB", "en"]
+    hello = read_folder(TEMPLATES / "hello")
+    assert render(hello, {"name": "A"}, locale="pt-BR").subject == "Olá A"
+    assert render(hello, {"name": "A"}, locale="fr").subject == "Hello A"
+
+
+def test_money_and_dates_are_written_as_people_write_them() -> None:
+    order = read_folder(TEMPLATES / "patient")
+    english = render(order, order.sample, locale="en", zone=ZoneInfo("Asia/Tokyo"))
+    brazilian = render(order, order.sample, locale="pt-BR", zone=ZoneInfo("America/Sao_Paulo"))
+    assert english.text == "Total R$1,990.90 on May 2, 2026."
+    assert brazilian.text == "Total R$\xa01.990,90 em 1 de maio de 2026."
+    yen = {**order.sample, "currency": "JPY", "total": 500}
+    assert "¥500 " in render(order, yen, locale="en").text
+
+
+def test_values_are_escaped_in_html_and_left_alone_in_text() -> None:
+    rendered = render(read_folder(TEMPLATES / "hello"), {"name": "<b>&"}, locale="en")
+    assert "Dear <b>&," in rendered.text
+    assert "Dear &lt;b&gt;&amp;," in rendered.html
+    assert "<b>" not in rendered.html
+
+
+def test_a_missing_variable_is_named_with_its_template() -> None:
+    with pytest.raises(MissingVariable, match=r"'hello' \(en\): 'name' is undefined"):
+        render(read_folder(TEMPLATES / "hello"), {}, locale="en")
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["{{ ''.__class__.__mro__ }}", "{{ name.__init__.__globals__ }}", "{% for a in range(10**9) %}{% endfor %}"],
+)
+def test_a_template_cannot_leave_its_sandbox(source: str) -> None:
+    with pytest.raises(PayloadInvalid):
+        render(Template("bad", {"en": {"subject": "x", "text": source}}), {"name": "x"}, locale="en")
+
+
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        ({"en.txt": "no subject"}, "Subject"),
+        ({"en.html": "<p>"}, "en.txt"),
+        ({"en.txt": "Subject: a\n\nb", "en.fax.txt": "c"}, "fax"),
+        ({"en.txt": "Subject: a\n\nb", "template.toml": 'policy = "eager"'}, "eager"),
+        ({"en.txt": "Subject: a\n\nb", "template.toml": 'window = { from = "9" }'}, "window"),
+    ],
+)
+def test_a_bad_folder_is_refused_by_name(tmp_path: Path, files: dict[str, str], named: str) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(BadTemplate, match=named):
+        read_folder(tmp_path)
+
+
+def test_the_version_changes_with_the_words_and_only_with_them(tmp_path: Path) -> None:
+    (tmp_path / "en.txt").write_text("Subject: a\n\nb")
+    first = read_folder(tmp_path).version
+    (tmp_path / "sample.json").write_text("{}")
+    assert read_folder(tmp_path).version == first
+    (tmp_path / "en.txt").write_text("Subject: a\n\nc")
+    assert read_folder(tmp_path).version != first
+
+
+# -- hours ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_or_unknown_zone_is_the_default_zone() -> None:
+    assert zone_or_default(None, "Europe/Berlin").key == "Europe/Berlin"
+    assert zone_or_default("Nowhere/Land", "Europe/Berlin").key == "Europe/Berlin"
+
+
+def test_a_window_opens_on_the_next_working_day() -> None:
+    window = Window.parse({"from": "09:00", "to": "17:00", "days": ["mon", "tue", "wed", "thu", "fri"]})
+    friday_evening = datetime(2026, 5, 1, 16, 0, tzinfo=UTC)
+    opened = next_allowed(friday_evening, ZoneInfo("Europe/Berlin"), quiet=None, window=window)
+    assert opened == datetime(2026, 5, 4, 7, 0, tzinfo=UTC)
+
+
+ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"]
+
+
+@given(
+    st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)),
+    st.sampled_from(ZONES),
+    st.times(),
+    st.times(),
+    st.booleans(),
+)
+def test_the_time_found_is_allowed_and_not_in_the_past(now, zone, start, end, with_window) -> None:
+    where = ZoneInfo(zone)
+    moment = now.replace(tzinfo=UTC)
+    quiet = Quiet(start.replace(second=0, microsecond=0), end.replace(second=0, microsecond=0))
+    window = Window(time(6), time(23)) if with_window else None
+    try:
+        found = next_allowed(moment, where, quiet=quiet, window=window)
+    except ValueError:
+        assert with_window  # a window that lies within the quiet hours leaves no time at all
+        return
+    local = (found or moment).astimezone(where)
+    assert not quiet.covers(local.time())
+    assert window is None or window.allows(local)
+    assert found is None or found > moment
