@@ -26,7 +26,7 @@ on conflict (slot) do update
 """
 
 ALERT = "select onceward.notify('WEBHOOK_FORGED', 'warn', $1, $2, null, 'security')"
-FORGED = frozenset({"bad_signature", "missing_signature"})
+FORGED = frozenset({"bad_signature", "bad_certificate", "missing_header", "unsigned"})
 """On an endpoint for payments these are told to whoever watches over security; many share a message."""
 
 MOST_WAITING = 200

@@ -262,7 +262,7 @@ create table ticketing.refunds (
     checkout_id uuid,
     ticket_ids uuid[] not null default '{}',
     amount_cents bigint not null check (amount_cents > 0),
-    parts jsonb not null,
+    parts jsonb,                                -- which entries to reverse, and how much of each; null: all that is left
     currency text not null,
     reason text not null,
     status text not null default 'pending' check (status in ('pending', 'done', 'failed')),
