@@ -146,12 +146,14 @@ async def add_section(tx: Tx, event_id: UUID, section: Section) -> None:
         await setup.add_pool(tx, pool.id, event_id, row["id"], key, None)
         await setup.grow(tx, event_id, section.places)
         return
+    before = 0
     for name, seats in (section.rows or {}).items():
         key = f"ticketing:{event_id}:{row['id']}:{name}"
         labels = [f"{section.name} {name}{number}" for number in range(1, seats + 1)]
         pool = await open_pool(tx, key, units=labels)
         await setup.add_pool(tx, pool.id, event_id, row["id"], key, name)
-        await setup.add_seats(tx, event_id, row["id"], name, labels, key)
+        await setup.add_seats(tx, event_id, row["id"], name, labels, key, before)
+        before += seats
         await setup.grow(tx, event_id, seats)
 
 

@@ -42,7 +42,7 @@ async def give_back(tx: Tx, checkout: Any, payment: Payment, verdict: GiveBack) 
             changes={"amount_cents": payment.amount_cents, "currency": payment.currency, "reason": verdict.reason},
             metadata={"payment_processor": payment.provider, "webhook_event_id": payment.reference},
         )
-    if verdict.reason == "second_payment":
+    if verdict.reason == "second_payment" and checkout is not None:
         return {**checkout["result"], "second_payment": "refunded"}
     told = {"error": verdict.reason, "message": "The payment cannot be used and is refunded"}
     if checkout is None:

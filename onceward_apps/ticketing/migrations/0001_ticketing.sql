@@ -87,6 +87,7 @@ create table ticketing.seats (
     section_id uuid not null,
     row_name text not null,
     number int not null,
+    ordinal int not null,                       -- its place in the section's list of seats
     label text not null,
     pool_key text not null,
     status text not null default 'available' check (status in ('available', 'held', 'sold', 'blocked')),

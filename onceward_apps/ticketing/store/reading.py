@@ -46,6 +46,10 @@ select i.*, coalesce(s.label, x.name) as place
   left join ticketing.seats s on s.id = i.seat_id
  where i.checkout_id = $1 order by i.position
 """
+MAILS = """
+select count(*) from onceward.messages
+ where coalesce(organization_id, '00000000-0000-0000-0000-000000000000') = $1 and key >= $2 and key < $2 || '~'
+"""
 CHECKOUTS = """
 select c.id, c.status, c.email, c.name, c.total_cents, c.refunded_cents, c.currency, c.provider, c.provider_payment_id,
        c.payment_reference, c.started_at, c.completed_at,
@@ -90,6 +94,11 @@ async def order(tx: Tx, checkout_id: UUID) -> Any:
 async def tickets(tx: Tx, checkout_id: UUID) -> list[Any]:
     """Those of an order, void ones included; of one that was transferred only the new one."""
     return await tx.fetch(TICKETS, checkout_id)
+
+
+async def mails_sent(tx: Tx, checkout_id: UUID) -> int:
+    """How often the order's mail was queued."""
+    return await tx.fetchval(MAILS, tx.organization, f"checkout:{checkout_id}:confirmation")
 
 
 async def items(tx: Tx, checkout_id: UUID) -> list[Any]:

@@ -46,8 +46,12 @@ returning *
 SECTIONS = "select * from ticketing.sections where event_id = $1 order by position"
 ADD_POOL = "insert into ticketing.pools (pool_id, event_id, section_id, key, row_name) values ($1, $2, $3, $4, $5)"
 ADD_SEATS = """
-insert into ticketing.seats (event_id, section_id, row_name, number, label, pool_key)
-select $1, $2, $3, n, l, $6 from unnest($4::int[], $5::text[]) as s (n, l)
+insert into ticketing.seats (event_id, section_id, row_name, number, ordinal, label, pool_key)
+select $1, $2, $3, n, n + $7, l, $6 from unnest($4::int[], $5::text[]) as s (n, l)
+"""
+SEAT_ROWS = """
+select section_id, row_name, array_agg(id order by ordinal) as ids, array_agg(number order by ordinal) as numbers
+  from ticketing.seats where event_id = $1 group by section_id, row_name order by section_id, min(ordinal)
 """
 GROW = "update ticketing.events set capacity = capacity + $2 where id = $1"
 ADD_COUPON = """
@@ -119,11 +123,16 @@ async def add_pool(tx: Tx, pool_id: int, event_id: UUID, section_id: UUID, key: 
 
 
 async def add_seats(
-    tx: Tx, event_id: UUID, section_id: UUID, row_name: str, labels: Sequence[str], pool_key: str
+    tx: Tx, event_id: UUID, section_id: UUID, row_name: str, labels: Sequence[str], pool_key: str, before: int
 ) -> None:
-    """A row of seats, numbered from 1."""
+    """A row of seats, numbered from 1, after so many others of its section."""
     numbers = list(range(1, len(labels) + 1))
-    await tx.execute(ADD_SEATS, event_id, section_id, row_name, numbers, list(labels), pool_key)
+    await tx.execute(ADD_SEATS, event_id, section_id, row_name, numbers, list(labels), pool_key, before)
+
+
+async def seat_rows(tx: Tx, event_id: UUID) -> list[Any]:
+    """Every seat of an event in order, as the seat map lists them."""
+    return await tx.fetch(SEAT_ROWS, event_id)
 
 
 async def grow(tx: Tx, event_id: UUID, places: int) -> None:
