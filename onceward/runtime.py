@@ -227,7 +227,7 @@ class Runtime:
 
     def _components(self, roles: frozenset[RoleName]) -> Sequence[tuple[str, Component]]:
         """What these roles consist of, in the order of starting. The web comes last: it answers when all else works."""
-        self.engine = Engine(self.database, self.app.registry)
+        self.engine = Engine(self.database, self.app.registry, event_types=self.app.event_types)
         self.engine.wakes_live = bool(self.app.live)
         components: list[tuple[str, Component]] = [
             ("engine", self.engine),

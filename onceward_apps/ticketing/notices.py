@@ -30,9 +30,9 @@ TITLES: dict[Reason, str] = {
 
 
 def order_url(checkout: Any) -> str:
-    """Where the buyer sees the order; whoever has the link is the buyer."""
+    """Where the buyer sees the order; whoever has the link is the buyer. (PayPal adds a `token` of its own to it.)"""
     token = order_token(bytes(checkout["signing_key"]), checkout["id"])
-    return f"{app.services.settings.url}/orders/{checkout['id']}?token={token}"
+    return f"{app.services.settings.url}/orders/{checkout['id']}?access={token}"
 
 
 async def confirm(tx: Tx, checkout: Any, places: list[tuple[str, str]], *, again: str | None = None) -> None:

@@ -138,7 +138,7 @@ async def start_checkout(engine: EngineHere, new: CheckoutIn, request: Request) 
     return {
         **{name: checkout[name] for name in (*names, "total_cents", "tax_included", "fee_paid_by", "expires_at")},
         "token": token,
-        "order_url": f"/orders/{checkout['id']}?token={token}",
+        "order_url": f"/orders/{checkout['id']}?access={token}",
     }
 
 

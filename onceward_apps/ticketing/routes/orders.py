@@ -39,10 +39,10 @@ async def tickets(
 
 
 @router.get("/orders/{checkout_id}/tickets/{ticket_id}/qr.png")
-async def qr_code(engine: EngineHere, checkout_id: UUID, ticket_id: UUID, token: str) -> Response:
+async def qr_code(engine: EngineHere, checkout_id: UUID, ticket_id: UUID, access: str) -> Response:
     """The stored image; drawn at once where it is not stored yet."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
-        await order_for(tx, checkout_id, token)
+        await order_for(tx, checkout_id, access)
         ticket = await reading.ticket(tx, ticket_id)
         if ticket is None or ticket["checkout_id"] != checkout_id or ticket["status"] == "void":
             raise NotFound("there is no such ticket in this order")
@@ -51,16 +51,16 @@ async def qr_code(engine: EngineHere, checkout_id: UUID, ticket_id: UUID, token:
 
 
 @router.get("/orders/{checkout_id}/calendar.ics")
-async def calendar(engine: EngineHere, checkout_id: UUID, token: str) -> Response:
+async def calendar(engine: EngineHere, checkout_id: UUID, access: str) -> Response:
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
-        order = await order_for(tx, checkout_id, token)
+        order = await order_for(tx, checkout_id, access)
     return _private(documents.calendar(order, url=notices.order_url(order)), "text/calendar", "event.ics")
 
 
 @router.get("/orders/{checkout_id}/receipt.pdf")
-async def receipt(engine: EngineHere, checkout_id: UUID, token: str) -> Response:
+async def receipt(engine: EngineHere, checkout_id: UUID, access: str) -> Response:
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
-        order = await order_for(tx, checkout_id, token)
+        order = await order_for(tx, checkout_id, access)
         if order["status"] not in ("completed", "refunded"):
             raise CheckoutClosed("there is no receipt: this order is not paid")
         items = await reading.items(tx, checkout_id)

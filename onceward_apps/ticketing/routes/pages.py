@@ -62,11 +62,11 @@ async def seat_map(engine: EngineHere, event_id: UUID) -> Response:
 
 
 @router.get("/orders/{checkout_id}")
-async def order(engine: EngineHere, checkout_id: UUID, request: Request, token: str = "") -> Response:
+async def order(engine: EngineHere, checkout_id: UUID, request: Request, access: str = "") -> Response:
     """The order's page. Coming back from paying, we ask the payment service rather than wait for its webhook."""
     try:
         async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
-            found = await order_for(tx, checkout_id, token)
+            found = await order_for(tx, checkout_id, access)
             items = await reading.items(tx, checkout_id)
             if "paid" in request.query_params and found["status"] in ("started", "failed", "expired"):
                 await tx.enqueue(reconcile.once(f"reconcile:{checkout_id}"), checkout_id=checkout_id)
@@ -74,7 +74,7 @@ async def order(engine: EngineHere, checkout_id: UUID, request: Request, token: 
         if getattr(error, "status_code", None) != 404:
             raise
         return page("missing.html", status=404, what="order")
-    return page("order.html", order=found, items=items, token=token)
+    return page("order.html", order=found, items=items, token=access)
 
 
 @router.get("/scan/{event_id}")
