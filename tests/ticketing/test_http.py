@@ -26,7 +26,14 @@ from onceward_apps.ticketing import app as ticketing
 from tests.ticketing.office import SECRET
 
 PUBLIC = "/api/v1/ticketing/public"
-BROWSER = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+BROWSER = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+]
 
 
 class Shop:
