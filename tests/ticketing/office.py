@@ -83,6 +83,7 @@ class Office:
     def __init__(self, db: Database, app: Onceward) -> None:
         self.db = db
         self.app = app
+        self.slug = "shop"
         self.engine = Engine(db, app.registry, event_types=app.event_types)
         self.stripe = StripeSimulator(retry_delays_s=())
         self.paypal = PayPalSimulator(retry_delays_s=())
@@ -131,12 +132,12 @@ class Office:
         *,
         sections: Sequence[Section] = DEFAULT_SECTIONS,
         policy: Policy = Policy(),
-        slug: str = "shop",
+        slug: str | None = None,
         currency: str = "ZAR",
         **more: Any,
     ) -> Show:
         """An event on sale, a month from now."""
-        organization = await self.organization(slug)
+        organization = await self.organization(slug or self.slug)
         async with self.engine.transaction(organization=organization) as tx:
             now = await tx.fetchval("select onceward.now()")
             venue = await organizing.add_venue(tx, "Hall", address="1 Quay", actor="test")
