@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onceward import inject
+from onceward import inject, workflows
 from onceward.db import Line
 from onceward.inbox.event import Event, EventKind
 from onceward.inbox.handler import Declared, Handler, Ordering, follower, handler, only_followers, task_name
@@ -68,6 +68,12 @@ class Onceward:
     def routes(self, router: APIRouter) -> None:
         """Serve these routes, beside the engine's own."""
         self.routers.append(router)
+
+    # -- outbound webhooks -----------------------------------------------------------------------------------------
+
+    def event_type(self, name: str, model: Any = None, *, sample: Any = None, description: str = "") -> EventType:
+        """Declare what this app publishes: endpoints subscribe to it, and `tx.publish` checks data against the model."""
+        return self.event_types.declare(name, model, sample=sample, description=description, declared_by=self.name)
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -218,6 +224,24 @@ class Onceward:
             job = JobTask(function, task, injected=frozenset(signature.injected))
             self.registry.add(task)
             return job
+
+        return register if function is None else register(function)
+
+    # -- workflows -------------------------------------------------------------------------------------------------
+
+    def workflow(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        version: str | None = None,
+        max_steps: int = 1000,
+    ) -> Any:
+        """Register a function as a workflow. `version` names its code in errors; not given: a fingerprint of it."""
+
+        def register(function: Callable[..., Any]) -> workflows.WorkflowTask:
+            return workflows.register(self.registry, function, name=name, version=version, max_steps=max_steps)
 
         return register if function is None else register(function)
 

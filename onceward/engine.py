@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
+from onceward import limits, workflows
 from onceward.db import Cause, Connection, Database
 from onceward.messages import Templates
 from onceward.outbox import Catalogue
@@ -52,6 +53,12 @@ class Engine:
         self.wakes_live = False
         """Whether commits wake those who serve live queries; without it they look by themselves ten times a second."""
         self._commits: GroupCommit[Item, Enqueued] = GroupCommit(self._flush)
+        self.tiers = limits.Tiers()
+        """How many at once each tier allows; the runtime sets it from the settings."""
+        self.early: limits.EarlyRefusal | None = None
+        """Redis or Valkey, where there is one."""
+        self._notes: set[asyncio.Task[None]] = set()
+        self._starts: GroupCommit[workflows.Wanted, workflows.Started] = GroupCommit(self._flush_starts)
         self._templates: Templates | None = None
 
     async def start(self) -> None:
@@ -59,6 +66,9 @@ class Engine:
 
     async def stop(self) -> None:
         await self._commits.close()
+        await self._starts.close()
+        if self._notes:
+            await asyncio.wait(self._notes, timeout=5)
         await self.waker.stop()
 
     @property
@@ -106,6 +116,37 @@ class Engine:
         for n, result in zip(order, done, strict=True):
             placed[n] = result
         return placed
+
+    async def start_workflow(
+        self,
+        what: workflows.WorkflowTask | workflows.Start,
+        /,
+        *,
+        organization: UUID | None = None,
+        **arguments: Any,
+    ) -> workflows.Started:
+        """A workflow by itself. Callers at the same time share a commit; each returns after it."""
+        return await self._starts.submit(workflows.wanted(what, arguments, organization=organization))
+
+    async def _flush_starts(self, wanted: Sequence[workflows.Wanted]) -> Sequence[workflows.Started]:
+        order = sorted(range(len(wanted)), key=lambda n: wanted[n].key or "")
+        async with self.db.acquire() as conn, conn.transaction():
+            done = await workflows.insert(conn, [wanted[n] for n in order])
+        self.waker.wake(workflows.QUEUE)
+        placed = [workflows.Started(0)] * len(wanted)
+        for n, result in zip(order, done, strict=True):
+            placed[n] = result
+        return placed
+
+    def note_refusal(self, refused: limits.LimitReached, metadata: dict[str, Any]) -> None:
+        """Write `concurrency_limit_hit`, later: the transaction that was refused still holds its connection."""
+        self.later(limits.note_refusal(self.db, refused, metadata=metadata))
+
+    def later(self, what: Coroutine[Any, Any, None]) -> None:
+        """Do this beside the caller; it is waited for at the end. Only for what may be lost."""
+        note = asyncio.create_task(what)
+        self._notes.add(note)
+        note.add_done_callback(self._notes.discard)
 
     # -- transactions -----------------------------------------------------------------------------------------------
 

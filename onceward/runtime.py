@@ -21,7 +21,12 @@ from onceward.db.embedded import EmbeddedPostgres
 from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
+from onceward.limits import AdaptiveLimit, Bounds, EarlyRefusal, Tiers, reconcile
 from onceward.live import LiveNode, LiveOptions, authenticator
+from onceward.messages.office import PostOffice
+from onceward.schedules import Scheduler
+from onceward.outbox import Outbox, OutboxOptions
+from onceward.outbox.owners import TEMPLATE, Notice
 from onceward.schema import LINES
 from onceward.settings import Settings
 from onceward.telemetry import configure_logging, configure_tracing, get_logger
@@ -32,10 +37,16 @@ from onceward.web import Dispatcher, Health, WebServer, create_api
 from onceward.web.access import access_router
 from onceward.web.auth import verifier_from
 from onceward.web.evidence import evidence_router
+from onceward.web.limits import limits_router
 from onceward.web.login import login_router
+from onceward.web.messages import messages_router
+from onceward.web.outbound import outbound_router
+from onceward.web.portal import portal_router
+from onceward.web.workflows import workflows_router
 from onceward.work import Worker, WorkerOptions
 from onceward.work.loop import Loop
-from onceward.work.metrics import count
+from onceward.work.metrics import count, observe_queues
+from onceward.workflows.operate import prune as prune_workflows
 
 log = get_logger("onceward.runtime")
 
@@ -228,28 +239,48 @@ class Runtime:
     def _components(self, roles: frozenset[RoleName]) -> Sequence[tuple[str, Component]]:
         """What these roles consist of, in the order of starting. The web comes last: it answers when all else works."""
         self.engine = Engine(self.database, self.app.registry, event_types=self.app.event_types)
+        outbox = make_outbox(self.database, self.app, self.settings, engine=self.engine, upkeep="worker" in roles)
+        outbox.install(self.app.registry)
         self.engine.wakes_live = bool(self.app.live)
+        self.engine.tiers = Tiers.parse(self.settings.limit_tiers)
+        early = self._early_refusal()
+        self.engine.early = early
         components: list[tuple[str, Component]] = [
             ("engine", self.engine),
             ("audit sealer", Sealer(self.database)),
             ("old logins", Loop("old logins", self._forget_logins, every_s=3600)),
+            ("queue gauges", Loop("queue gauges", partial(observe_queues, self.database), every_s=15)),
+            ("outbox", outbox),
         ]
+        if "scheduler" in roles:
+            schedules = Scheduler(self.database, self.app.schedules.values(), waker=self.engine.waker)
+            components.append(("scheduler", schedules))
+        if early is not None:
+            components.append(("early refusal", early))
         if "worker" in roles:
+            registry = self.app.registry
+            office = PostOffice(self.database, self.settings, self.engine.templates, registry, waker=self.engine.waker)
+            components.append(("post office", office))
             components.append(("worker", self._worker(self.engine)))
+            components.append(("worker", self._worker(self.engine, outbox)))
             components.append(("checkpoints", Loop("checkpoints", partial(checkpoint, self.database), every_s=60)))
             components.append(("expired holds", Loop("expired holds", partial(reap, self.database), every_s=30)))
+            components += self._limits()
+            components.append(("old workflows", Loop("old workflows", self._prune_workflows, every_s=60)))
         inbox = self._inbox(self.engine)
         components.append(("inbox", inbox))
         if "web" in roles:
             live = self._live(self.engine)
             self.web = self._web(self.engine, inbox, live)
+            self.web = self._web(self.engine, inbox, live, outbox)
             components += [("live", live), ("web", self.web)]
         return components
 
-    def _worker(self, engine: Engine) -> Worker:
+    def _worker(self, engine: Engine, outbox: Outbox) -> Worker:
         settings = self.settings
         options = WorkerOptions(
             concurrency=settings.worker_concurrency,
+            queue_concurrency=outbox.queue_concurrency,
             only_queues=settings.queues or None,
             poll_s=settings.poll_interval_ms / 1000,
             grace_s=settings.shutdown_grace_s,
@@ -259,6 +290,22 @@ class Runtime:
         return Worker(
             self.database, self.app.registry, engine.waker, options=options, open_tx=engine.open_tx, count=count
         )
+
+    def _early_refusal(self) -> EarlyRefusal | None:
+        url = self.settings.redis_url
+        return None if url is None else EarlyRefusal(url.get_secret_value(), self.database)
+
+    def _limits(self) -> list[tuple[str, Component]]:
+        bounds = Bounds(self.settings.limit_global_min, self.settings.limit_global_max)
+        components: list[tuple[str, Component]] = [
+            ("adaptive limit", AdaptiveLimit(self.database, bounds=bounds)),
+            ("limits", Loop("limits", partial(reconcile, self.database), every_s=300)),
+        ]
+        return components
+
+    async def _prune_workflows(self) -> None:
+        async with self.database.acquire() as conn:
+            await prune_workflows(conn, keep=timedelta(days=self.settings.retention_days))
 
     async def _forget_logins(self) -> None:
         async with self.database.acquire() as conn:
@@ -289,12 +336,20 @@ class Runtime:
             self.database,
             self.app.live,
             waker=engine.waker,
-            options=LiveOptions(origins=settings.cors_origins),
+            options=LiveOptions(
+                max_connections=settings.live_max_connections,
+                max_connections_per_organization=settings.live_max_connections_per_organization,
+                retention_s=settings.live_retention_s,
+                query_timeout_s=settings.live_query_timeout_s,
+                runners=settings.live_runners,
+                origins=settings.cors_origins,
+            ),
             authenticate=authenticator(self.database, verifier_from(settings)),
             hosts=() if settings.public_url is None else (settings.public_url,),
         )
 
     def _web(self, engine: Engine, inbox: Inbox, live: LiveNode) -> WebServer:
+    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode, outbox: Outbox) -> WebServer:
         """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
         api = create_api(
             settings=self.settings,
@@ -302,7 +357,17 @@ class Runtime:
             engine=engine,
             health=self.health,
             version=__version__,
-            routers=(login_router(), access_router(), evidence_router(), *self.app.routers),
+            routers=(login_router(), access_router(), evidence_router(), messages_router(), *self.app.routers),
+            routers=(
+                login_router(),
+                access_router(),
+                evidence_router(),
+                outbound_router(outbox),
+                portal_router(outbox),
+                workflows_router(),
+                limits_router(),
+                *self.app.routers,
+            ),
         )
         dispatcher = Dispatcher(api)
         dispatcher.mount("/webhooks", inbox)
@@ -313,6 +378,36 @@ class Runtime:
 def secret_box(settings: Settings) -> SecretBox:
     """The keys that stored secrets are sealed with: as set, else one made in the data directory."""
     return SecretBox(settings.secret_keys) if settings.secret_keys else SecretBox.from_directory(settings.data_dir)
+
+
+def make_outbox(
+    database: Database, app: Onceward, settings: Settings, *, engine: Engine | None = None, upkeep: bool = False
+) -> Outbox:
+    """The outbox of a process, from its settings. Whoever made it stops it."""
+    options = OutboxOptions(
+        concurrency=settings.delivery_concurrency,
+        retry_concurrency=max(1, settings.delivery_concurrency // 4),
+        timeout_s=settings.delivery_timeout_s,
+        allow_loopback_http=settings.allow_loopback_endpoints,
+        user_agent=f"Onceward-Webhooks/{__version__}",
+        keep=timedelta(days=settings.retention_days),
+        keep_keys=timedelta(days=settings.dedupe_days),
+    )
+    return Outbox(
+        database,
+        box=secret_box(settings),
+        catalogue=app.event_types,
+        options=options,
+        waker=None if engine is None else engine.waker,
+        upkeep=upkeep,
+        tell=None if engine is None else partial(_tell_owner, engine),
+    )
+
+
+async def _tell_owner(engine: Engine, notice: Notice) -> None:
+    """A mail to the owner of an endpoint; the key makes it one, however often this is tried."""
+    async with engine.transaction(organization=notice.organization_id) as tx:
+        await tx.send(TEMPLATE, to=notice.owner, key=notice.key, data=notice.data, channel="email")
 
 
 def configure_process(settings: Settings) -> None:

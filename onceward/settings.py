@@ -106,6 +106,14 @@ class Settings(BaseSettings):
         description="Seconds after which an event claimed through the SQL interface is free again.",
     )
 
+    # -- Limits ------------------------------------------------------------------------------------
+    limit_tiers: str = Field(
+        "FREE=1,BASIC=2,STANDARD=3,PREMIUM=5",
+        description="Admission slots of a user by tier; a tier that is not listed counts as the smallest.",
+    )
+    limit_global_min: int = Field(3, ge=1, le=1000, description="The global limit never falls below this.")
+    limit_global_max: int = Field(10, ge=1, le=1000, description="The global limit never rises above this.")
+
     # -- Retention ---------------------------------------------------------------------------------
     retention_days: int = Field(
         30, ge=1, description="Days that bodies and attempts of finished work are kept; dead letters stay."
@@ -128,11 +136,36 @@ class Settings(BaseSettings):
     jwt_audience: str | None = Field(None, description="Audience that a token must carry.")
     jwt_issuer: str | None = Field(None, description="Issuer that a token must carry.")
 
+    # -- Live --------------------------------------------------------------------------------------
+    live_max_connections: int = Field(20_000, ge=1, description="Live connections that one process holds open.")
+    live_max_connections_per_organization: int = Field(
+        10_000, ge=1, description="Of these, how many may belong to one organization."
+    )
+    live_retention_s: float = Field(
+        300.0, ge=10, description="Seconds that changes are kept for nodes that were away; longer away, all is read anew."
+    )
+    live_query_timeout_s: float = Field(10.0, gt=0, description="Seconds that a live query may take.")
+    live_runners: int = Field(4, ge=1, description="Live queries that one process runs at once, a connection each.")
+
     # -- Alerts ------------------------------------------------------------------------------------
     admin_emails: Words = Field((), description="Who is told of dead letters, broken runs and other trouble.")
     fraud_emails: Words = Field((), description="Who is told of wrong amounts or currencies; admins if empty.")
     accounting_emails: Words = Field((), description="Who is told of ledger trouble; admins if empty.")
     security_emails: Words = Field((), description="Who is told of bad signatures; admins if empty.")
+
+    # -- Messages ----------------------------------------------------------------------------------
+    brand: str = Field("Onceward", description="Name above and below mails.")
+    default_locale: str = Field("en", description="Language of messages to recipients who have none.")
+    default_timezone: str = Field("UTC", description="Time zone of recipients who have none.")
+    quiet_hours: str | None = Field(
+        None, description="When nothing but transactional messages go out, in the recipient's zone: `21:00-08:00`."
+    )
+    email_per_s: float = Field(0, ge=0, description="Mails per second over all workers; 0: no limit.")
+    sms_per_s: float = Field(0, ge=0, description="Text messages per second over all workers; 0: no limit.")
+    slack_per_s: float = Field(1, ge=0, description="Slack messages per second over all workers; 0: no limit.")
+    whatsapp_interval_ms: int = Field(
+        500, ge=0, description="Least time between two WhatsApp messages of one sender, over all workers."
+    )
 
     # -- Mail --------------------------------------------------------------------------------------
     mail_from: str = Field("Onceward <no-reply@localhost>", description="Sender of mails.")
@@ -183,6 +216,14 @@ class Settings(BaseSettings):
     # -- Outside -----------------------------------------------------------------------------------
     allow_loopback_endpoints: bool = Field(
         False, description="Outbound webhooks may go to `http://127.0.0.1` (development only)."
+    )
+    delivery_concurrency: int = Field(
+        256,
+        ge=4,
+        description="Outbound webhooks that one worker process sends at once; later tries have a quarter more.",
+    )
+    delivery_timeout_s: float = Field(
+        10.0, gt=0, le=60, description="Seconds that an endpoint has to answer an outbound webhook."
     )
     redis_url: SecretStr | None = Field(
         None,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import UUID
 
+from onceward import ledger, limits, live, messages, outbox, trust, work, workflows
+from onceward import ledger, live, messages, outbox, trust, work, workflows
 from onceward import ledger, live, messages, outbox, trust, work
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
@@ -51,6 +53,93 @@ class Tx(Transaction):
         """Enqueue all members; `then` runs when every one of them is finished, whichever way it ended."""
         items = [self._item(what, each) for what, each in members]
         return await work.bundle(self, items, self._item(then, arguments), waker=self.engine.waker)
+
+    async def start_workflow(
+        self, what: workflows.WorkflowTask | workflows.Start, /, **arguments: Any
+    ) -> workflows.Started:
+        """A workflow, in this commit. `refund_cohort.once("key")` carries options."""
+        caused_by = None if self.cause is None else self.cause.id
+        wanted = workflows.wanted(what, arguments, organization=self.organization, caused_by=caused_by)
+        return await workflows.start(self, wanted, wake=self.engine.waker.wake)
+
+    async def signal_workflow(self, id: int, name: str, payload: Any = None, /) -> str:
+        """Answer a workflow's `wait_for`, or keep the signal for it: `delivered`, `kept`, or `gone`."""
+        return await workflows.signal(self, id, name, payload, wake=self.engine.waker.wake)
+
+    async def announce(self, name: str, payload: Any, /) -> list[int]:
+        """Answer every workflow of this organization whose `wait_for(name, match=...)` fits; returns their ids."""
+        return await workflows.announce(self, name, payload, wake=self.engine.waker.wake)
+
+    async def send(
+        self,
+        template: str,
+        *,
+        to: Any,
+        key: str,
+        data: Mapping[str, Any] | None = None,
+        channel: ChannelName | Literal["preferred"] | None = None,
+        locale: str | None = None,
+        not_before: datetime | None = None,
+    ) -> Queued:
+        """A message, in this commit. The same key twice is one message, ever; `to` is an address, a ref or a person.
+
+        Without a `channel` the template's; "preferred" is the one that the recipient (a ref) has chosen, if any.
+        """
+        if channel == "preferred":
+            channel = cast("ChannelName | None", await messages.preferred_channel(self, str(to)))
+        sending = Sending(to=to, key=key, data=data or {}, locale=locale, not_before=not_before)
+        [done] = await self.send_many(template, [sending], channel=channel)
+        return done
+
+    async def send_many(
+        self, template: str, sendings: Sequence[Sending], /, *, channel: ChannelName | None = None
+    ) -> list[Queued]:
+        """The same template to many, in few statements."""
+        found = self.engine.templates.get(template)
+        return await messages.queue(self, found, sendings, channel=channel, waker=self.engine.waker)
+
+    async def cancel_message(self, key: str, *, reason: str = "cancelled") -> bool:
+        """Keep a queued message from being sent. False: too late, or there is none."""
+        return await messages.cancel(self, key, reason=reason)
+
+    async def notify_admins(
+        self,
+        type: str,
+        severity: str,
+        title: str,
+        details: Mapping[str, Any] | None = None,
+        channels: Sequence[ChannelName] | None = None,
+    ) -> int:
+        """Tell the administrators, in this commit. Many of one type shortly after each other become one message."""
+        return await messages.notify_admins(self, type, severity, title, details, channels)
+
+    async def reserve(
+        self,
+        job: Enqueued | int,
+        /,
+        *,
+        key: str,
+        tier: str | None = None,
+        at_most: int | None = None,
+        everywhere: bool = True,
+    ) -> None:
+        """An admission slot for a job of this commit, held until the job ends; raises `LimitReached` (429) if none.
+
+        `at_most` slots under the key, or as many as the tier allows; with `everywhere` one of the global limit too.
+        """
+        id = job if isinstance(job, int) else job.id
+        number = at_most if at_most is not None else self.engine.tiers.of(tier)
+        wanted = [limits.Limit(key, number), *([limits.Limit(limits.GLOBAL)] if everywhere else [])]
+        early = self.engine.early
+        try:
+            if early is not None:
+                await early.check(wanted)
+            await limits.reserve(self, id, wanted)
+        except limits.LimitReached as refused:
+            self.engine.note_refusal(refused, {"tier": tier, "user_limit": number, "requested_by": key})
+            raise
+        if early is not None:
+            self.after_commit(lambda: self.engine.later(early.note(wanted, id)))
 
     # -- outbound webhooks -----------------------------------------------------------------------------------------
 

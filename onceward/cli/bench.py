@@ -55,7 +55,7 @@ async def _measure(name: str, case: str | None, quick: bool) -> list[Any]:
 
     module = import_module(f"onceward.bench.{name}")
     with tempfile.TemporaryDirectory(prefix="onceward-bench-", ignore_cleanup_errors=True) as directory:
-        async with fresh(Path(directory)) as url:
+        async with fresh(Path(directory) / "data") as url:
             if case is None:
                 return await module.run(quick, url)
             if hasattr(module, "CASES"):

@@ -37,6 +37,7 @@ class CommandFailed(Exception):
 def code_for(error: BaseException) -> Exit | None:
     """The code for a failure that we can name; None for a bug, which shows its traceback."""
     from onceward.db import DatabaseError, MigrationError
+    from onceward.outbox.errors import OutboxError
     from onceward.settings import SettingsError
     from onceward.telemetry.tracing import TracingUnavailable
     from onceward.trust.errors import TrustError
@@ -51,7 +52,7 @@ def code_for(error: BaseException) -> Exit | None:
             return Exit.MIGRATION
         case DatabaseError():
             return Exit.DATABASE
-        case CannotListen() | TrustError():
+        case CannotListen() | TrustError() | OutboxError():
             return Exit.FAILED
         case KeyboardInterrupt():
             return Exit.INTERRUPTED

@@ -16,6 +16,39 @@ import typer
 TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
 WORK = ("cron", "work", "dead_letters")
 NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "ledger", *WORK, "bench")
+NOUNS = (
+    "running",
+    "migrate",
+    "doctor",
+    "db",
+    "settings",
+    "version",
+    "organizations",
+    "keys",
+    "secrets",
+    "audit",
+    "trace",
+    "erase",
+    "verify",
+    "ledger",
+    "work",
+    "dead_letters",
+    "cron",
+    "messages",
+    "templates",
+    "sources",
+    "events",
+    "trigger",
+    "workflows",
+    "limits",
+    "ledger",
+    "live",
+    "bench",
+)
+TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
+WORK = ("sources", "events", "trigger", "cron", "work", "dead_letters", "live", "ledger", "bench")
+OUTBOX = ("endpoints", "deliveries", "listen")
+NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, *WORK, *OUTBOX)
 
 
 def build() -> typer.Typer:

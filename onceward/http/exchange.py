@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from .errors import AddressRefused, Ambiguous, Unreachable, UrlRefused
+from .errors import Ambiguous, Unreachable, UrlRefused
 
 MAX_HEADER_BYTES = 8190
 MAX_HEADERS = 64
@@ -45,10 +45,7 @@ class Response:
 class Attempt:
     """How far one request has come; the session's hooks find it in `current_attempt`."""
 
-    only_loopback: bool = False
-    dialled: bool = False
     connected: bool = False
-    refused: AddressRefused | None = None
 
 
 current_attempt: ContextVar[Attempt | None] = ContextVar("onceward_http_attempt", default=None)
@@ -94,14 +91,13 @@ async def exchange(
     body: bytes | None,
     timeout_s: float,
     max_response_bytes: int,
-    only_loopback: bool = False,
 ) -> Response:
     """Send one request and read at most `max_response_bytes` of the answer within `timeout_s`.
 
     Once the status is known the call has an outcome: a body that is too long, too slow or broken off is
     returned as far as it came, with `truncated` set.
     """
-    attempt = Attempt(only_loopback=only_loopback)
+    attempt = Attempt()
     token = current_attempt.set(attempt)
     started = time.monotonic()
     try:
@@ -175,13 +171,11 @@ def _timed_out(attempt: Attempt, url: URL, timeout_s: float) -> Unreachable | Am
     return Unreachable(f"{where}: no connection within {timeout_s:g} s")
 
 
-def _failed(attempt: Attempt, url: URL, error: Exception) -> AddressRefused | Unreachable | Ambiguous:
+def _failed(attempt: Attempt, url: URL, error: Exception) -> Unreachable | Ambiguous:
     where = f"{url.raw_host}:{url.port}"
     if attempt.connected:
         # A line or header over our bounds ends here too: something answered, but nothing we can judge.
         return Ambiguous(f"{where}: the connection broke before an answer ({error.__class__.__name__})")
-    if attempt.refused is not None and not attempt.dialled:
-        return AddressRefused(f"{url.raw_host}: {attempt.refused.reason}")
     return Unreachable(f"{where}: {_cause(error)}")
 
 

@@ -1,32 +1,49 @@
 """The one client for every URL that came from data: a customer's endpoint, a browser's push address.
 
-Addresses are vetted where the socket is made, the last moment before dialling. A check at any earlier point
-can be undone by a name server that gives a second answer, and an IP literal is never looked up at all.
+Names are resolved here, each address is vetted, and exactly the address that was vetted is dialled. A name server that
+gives another answer a moment later changes nothing, and an IP literal is vetted like any other.
 """
 
-import socket
-from collections.abc import Mapping, Sequence
-from ssl import SSLContext
-from typing import Any, Self
+from __future__ import annotations
 
-import aiohttp
+import asyncio
+import os
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import ip_address
+from ssl import SSLContext
+from typing import Self
 
 from .addresses import IPNetwork, is_loopback, vet
-from .errors import AddressRefused
-from .exchange import Response, current_attempt, exchange, open_session
-from .resolving import ConnectorResolver, Resolver, ThreadResolver
+from .errors import AddressRefused, Ambiguous, Unreachable
+from .exchange import Response
+from .resolving import Resolver, ThreadResolver
 from .urls import CheckedUrl, check_url, parse_url
+from .wire import Broken, Key, Pool, Wire
+
+NAMES_KEPT_S = 10.0
+MOST_NAMES_KEPT = 10_000
+METHODS = frozenset({"DELETE", "GET", "PATCH", "POST", "PUT"})
 
 
-class _NotDialled(OSError):
-    """Makes the connector try the name's next address; the reason is kept in the attempt."""
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A URL that has been checked, and what every request to it begins with."""
+
+    key: Key
+    where: str
+    path: str
+    host: str
 
 
 class GuardedClient:
     """Calls URLs nobody vouches for: public addresses only, https only, bounded in bytes and time.
 
     Follows no redirects, keeps no cookies, unpacks nothing and ignores proxy settings of the environment.
-    `allow_loopback_http` is for development: it opens loopback addresses, and plain http to them.
+    `allow_loopback_http` is for development: it opens loopback addresses, and plain http to them. `per_host=0` leaves the
+    number of connections to one host unbounded.
     """
 
     def __init__(
@@ -51,13 +68,14 @@ class GuardedClient:
         self._allow_networks = tuple(allow_networks)
         self._timeout_s = timeout_s
         self._max_response_bytes = max_response_bytes
-        self._concurrency = concurrency
-        self._per_host = per_host
-        self._keepalive_s = keepalive_s
-        self._user_agent = user_agent
+        self._pool = Pool(most=concurrency, per_host=per_host, keepalive_s=keepalive_s)
+        self._defaults = {"User-Agent": user_agent, "Accept": "*/*", "Accept-Encoding": "identity"}
         self._resolver = resolver or ThreadResolver()
+        self._names: dict[Key, tuple[float, list[str]]] = {}
         self._ssl_context = ssl_context
-        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+        # Checking a URL takes as long as sending to it; the same few are sent to again and again.
+        self._prepared = lru_cache(maxsize=4096)(self._prepare)
 
     async def request(
         self,
@@ -69,16 +87,41 @@ class GuardedClient:
         timeout_s: float | None = None,
     ) -> Response:
         """Send once, never twice. Raises UrlRefused, AddressRefused, Unreachable or Ambiguous."""
-        checked = parse_url(url, allow_loopback_http=self._allow_loopback_http)
-        return await exchange(
-            self._opened(),
-            method,
-            checked.url,
-            headers=headers or {},
-            body=body,
-            timeout_s=self._timeout_s if timeout_s is None else timeout_s,
-            max_response_bytes=self._max_response_bytes,
-            only_loopback=checked.url.scheme == "http",
+        if self._closed:
+            raise RuntimeError("the client has been closed")
+        to = self._prepared(url)
+        request = self._head(method, to, headers or {}, body) + (body or b"")
+        timeout = self._timeout_s if timeout_s is None else timeout_s
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        deadline = began + timeout
+        await (self._pool.enter(to.key) if self._pool.has_room(to.key) else self._enter(to, timeout, deadline))
+        try:
+            wire = self._pool.take(to.key, began)
+            if wire is None:
+                wire = await self._connect(to, timeout, deadline)
+            timer = loop.call_at(deadline, wire.expire)
+            try:
+                answer = await wire.send(request, limit=self._max_response_bytes)
+            except TimeoutError:
+                raise Ambiguous(f"{to.where}: no answer within {timeout:g} s") from None
+            except Broken as error:
+                raise Ambiguous(f"{to.where}: the connection broke before an answer ({error})") from None
+            except asyncio.CancelledError:
+                wire.close()
+                raise
+            finally:
+                timer.cancel()
+            ended = loop.time()
+            self._pool.give_back(to.key, wire, ended)
+        finally:
+            self._pool.leave(to.key)
+        return Response(
+            status=answer.status,
+            headers=answer.headers,
+            body=bytes(answer.body),
+            elapsed_ms=round((ended - began) * 1000),
+            truncated=answer.truncated,
         )
 
     async def check_url(self, url: str, *, timeout_s: float = 5.0) -> CheckedUrl:
@@ -92,9 +135,8 @@ class GuardedClient:
         )
 
     async def aclose(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        self._closed = True
+        self._pool.close()
         self._resolver.close()
 
     async def __aenter__(self) -> Self:
@@ -103,35 +145,130 @@ class GuardedClient:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            connector = aiohttp.TCPConnector(
-                limit=self._concurrency,
-                limit_per_host=self._per_host,
-                keepalive_timeout=self._keepalive_s,
-                resolver=ConnectorResolver(self._resolver),
-                socket_factory=self._socket_for,
-                ssl=self._ssl_context or True,
-            )
-            self._session = open_session(connector, user_agent=self._user_agent)
-        return self._session
+    # -- the request ---------------------------------------------------------------------------------------------------
 
-    def _socket_for(self, address_info: tuple[Any, ...]) -> socket.socket:
-        """Make the socket for one address of the name, or refuse it."""
-        family, kind, protocol, _, socket_address = address_info
-        attempt = current_attempt.get()
-        if attempt is None:
-            raise _NotDialled("a connection that belongs to no request is not dialled")
+    def _prepare(self, url: str) -> _Prepared:
+        checked = parse_url(url, allow_loopback_http=self._allow_loopback_http)
+        host = checked.host if ":" not in checked.host else f"[{checked.host}]"
+        explicit = "" if checked.url.is_default_port() else f":{checked.port}"
+        return _Prepared(
+            key=(checked.url.scheme, checked.host, checked.port),
+            where=f"{checked.host}:{checked.port}",
+            path=checked.url.raw_path_qs or "/",
+            host=host + explicit,
+        )
+
+    def _head(self, method: str, to: _Prepared, headers: Mapping[str, str], body: bytes | None) -> bytes:
+        if method not in METHODS:
+            raise ValueError(f"method {method!r} is not sent; use one of {', '.join(sorted(METHODS))}")
+        given = {name.lower() for name in headers}
+        lines = [f"{method} {to.path} HTTP/1.1", f"Host: {to.host}"]
+        lines += [f"{name}: {value}" for name, value in self._defaults.items() if name.lower() not in given]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        if body is not None or method != "GET":
+            lines.append(f"Content-Length: {len(body or b'')}")
+        head = "\r\n".join(lines) + "\r\n\r\n"
+        if head.count("\n") != len(lines) + 1 or head.count("\r") != len(lines) + 1 or "\0" in head:
+            raise ValueError("a header holds a line break or NUL")
+        if given & {"host", "content-length", "transfer-encoding", "connection"}:
+            raise ValueError("Host, Content-Length, Transfer-Encoding and Connection are set by the client")
+        return head.encode("latin-1")
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    async def _enter(self, to: _Prepared, timeout: float, deadline: float) -> None:
         try:
-            ip = vet(
-                str(socket_address[0]),
-                allow_loopback=self._allow_loopback_http,
-                allow_networks=self._allow_networks,
-            )
-            if attempt.only_loopback and not is_loopback(ip):
-                raise AddressRefused(f"address {ip} is not called over plain http: it is not loopback")
-        except AddressRefused as error:
-            attempt.refused = error
-            raise _NotDialled(error.reason) from None
-        attempt.dialled = True
-        return socket.socket(family=family, type=kind, proto=protocol)
+            async with asyncio.timeout_at(deadline):
+                await self._pool.enter(to.key)
+        except TimeoutError:
+            raise Unreachable(f"{to.where}: no connection within {timeout:g} s") from None
+
+    async def _connect(self, to: _Prepared, timeout: float, deadline: float) -> Wire:
+        """Dial the addresses of the host in turn, those that may be dialled."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                addresses = await self._addresses(to)
+                allowed, refused = self._vetted(to, addresses)
+                if not allowed:
+                    raise AddressRefused(f"{to.key[1]}: {refused}")
+                return await self._dial(to, allowed, deadline)
+        except TimeoutError:
+            raise Unreachable(f"{to.where}: no connection within {timeout:g} s") from None
+
+    async def _addresses(self, to: _Prepared) -> list[str]:
+        _, host, port = to.key
+        try:
+            return [str(ip_address(host))]
+        except ValueError:
+            pass
+        now = asyncio.get_running_loop().time()
+        kept = self._names.get(to.key)
+        if kept is not None and kept[0] > now:
+            return kept[1]
+        try:
+            found = await self._resolver.addresses(host, port)
+        except (OSError, UnicodeError):
+            found = []
+        if not found:
+            raise Unreachable(f"{to.where}: the name does not resolve")
+        if len(self._names) >= MOST_NAMES_KEPT:
+            self._names.clear()
+        self._names[to.key] = (now + NAMES_KEPT_S, found)
+        return found
+
+    def _vetted(self, to: _Prepared, addresses: Sequence[str]) -> tuple[list[str], str]:
+        """The addresses that may be dialled, in their canonical form, and why the last of the others may not."""
+        allowed: list[str] = []
+        refused = ""
+        for address in addresses:
+            try:
+                ip = vet(address, allow_loopback=self._allow_loopback_http, allow_networks=self._allow_networks)
+                if to.key[0] == "http" and not is_loopback(ip):
+                    raise AddressRefused(f"address {ip} is not called over plain http: it is not loopback")
+            except AddressRefused as error:
+                refused = error.reason
+            else:
+                allowed.append(str(ip))
+        return allowed, refused
+
+    async def _dial(self, to: _Prepared, allowed: Sequence[str], deadline: float) -> Wire:
+        loop = asyncio.get_running_loop()
+        secure = to.key[0] == "https"
+        reason = ""
+        for number, address in enumerate(allowed):
+            # An address that swallows packets must not use up the time of the others.
+            share = (deadline - loop.time()) / (len(allowed) - number)
+            try:
+                async with asyncio.timeout(share):
+                    _, wire = await loop.create_connection(
+                        Wire,
+                        address,
+                        to.key[2],
+                        ssl=self._tls() if secure else None,
+                        server_hostname=to.key[1] if secure else None,
+                    )
+                return wire
+            except TimeoutError:
+                if number == len(allowed) - 1:
+                    raise
+                reason = "no connection in time"
+            except (OSError, RuntimeError) as error:
+                reason = _cause(error)  # uvloop words some failures to connect as RuntimeError
+        raise Unreachable(f"{to.where}: {reason}") from None
+
+    def _tls(self) -> SSLContext:
+        if self._ssl_context is None:
+            self._ssl_context = ssl.create_default_context()
+        return self._ssl_context
+
+
+def _cause(error: Exception) -> str:
+    match error:
+        case ssl.CertificateError():
+            return "its certificate is not valid for this host"
+        case ssl.SSLError():
+            return "no TLS connection came about"
+        case OSError(errno=int(number)):
+            return os.strerror(number)
+        case _:
+            return error.__class__.__name__

@@ -28,6 +28,7 @@ from onceward.inbox.store import Batch, Placer, Store, Stored, batch
 from onceward.providers.inbound import Fetch, ReceivedItem, Rejected, Request
 from onceward.providers.payload import body_key
 from onceward.work import GroupCommit, Overloaded
+from onceward.work.gate import gate
 
 log = structlog.get_logger(__name__)
 
@@ -249,6 +250,7 @@ class Receiver:
         return await self._store_all(source, batch(self._placer, source, items, request.body, signature, headers))
 
     async def _store_all(self, source: Source, events: Batch) -> Answer:
+        gate("ack-verified")
         try:
             stored = await self.commits.submit(events)
         except Overloaded:
@@ -265,6 +267,7 @@ class Receiver:
             log.error("event_not_stored", source=source.name, error=type(error).__name__, sqlstate=error.sqlstate)
             metrics.UNAVAILABLE.labels("refused").inc()
             return answers.unavailable("not stored", 30)
+        gate("ack-committed")
         self._count(source, stored)
         return answers.accepted(stored, source.provider.name)
 

@@ -19,7 +19,8 @@ DEFAULT_LIMIT = 100
 
 FIND = """
 select e.seq, e.id, e.webhook_id, coalesce(s.name, 'sql') as source, e.event_id, e.provider, e.type, e.status, e.attempts,
-       e.error, e.received_at, e.processed_at, e.organization_id, w.lease is not null as running
+       e.error, e.received_at, e.processed_at, e.organization_id, w.lease is not null as running,
+       e.payload is null and e.raw is null as pruned
   from onceward.webhook_events e
   left join onceward.sources s on s.webhook_id = e.webhook_id
   left join onceward.work w on w.id = e.seq
@@ -98,6 +99,7 @@ class Found:
     received_at: datetime
     processed_at: datetime | None
     organization_id: UUID | None
+    pruned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,8 @@ async def replay(
 
 
 def _why_not(event: Found, wanted: Filter, *, as_new: bool) -> str | None:
+    if event.pruned:
+        return "its body has been pruned: ask the sender to send it again"
     if as_new:
         return None if event.status == "success" else f"it is {event.status}: replay it without --as-new"
     if event.status in ("dead_letter", "failed") or (event.status == "success" and wanted.unhandled):

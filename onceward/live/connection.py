@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from types import coroutine
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 import orjson
 
-from onceward.live import metrics
 from onceward.live.access import Viewer
 from onceward.live.errors import LiveError, QueryFault
 from onceward.live.group import Group
@@ -24,10 +24,28 @@ from onceward.trust import Identity
 if TYPE_CHECKING:
     from onceward.live.hub import Hub
 
-Send = Callable[[str], Awaitable[None]]
+Send = Callable[[str], Coroutine[Any, Any, None]]
+
+GONE = (OSError, RuntimeError)
+"""What sending to a client that has gone raises, depending on the server underneath."""
 
 MOST_REPLIES = 1000
 """Answers that a client may leave unread before it is cut off."""
+
+
+@coroutine
+def _resumed(begun: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+    """The rest of a coroutine whose first step has been taken already, and which waits for something."""
+    try:
+        while True:
+            try:
+                sent = yield waits_for
+            except BaseException as error:
+                waits_for = begun.throw(error)
+            else:
+                waits_for = begun.send(sent)
+    except StopIteration:
+        return
 
 
 class Subscription:
@@ -95,6 +113,7 @@ class Connection:
         self._pump: asyncio.Task[None] | None = None
         self._closed = False
         hub.connections.add(self)
+        hub.connected[self.organization] += 1
 
     @property
     def organization(self) -> UUID | None:
@@ -149,6 +168,7 @@ class Connection:
         for id in list(self.things):
             self.drop(id)
         self.hub.connections.discard(self)
+        self.hub.connected[self.organization] -= 1
         self.hub.waiting.discard(self)
         if self._pump is not None:
             self._pump.cancel()
@@ -171,23 +191,33 @@ class Connection:
 
     def flush(self) -> None:
         """See to it that everything marked is sent, now or after what is being sent."""
-        if self._pump is None and not self._closed:
-            self._pump = asyncio.get_running_loop().create_task(self._send_all())
+        while self._pump is None and not self._closed:
+            text = self._next()
+            if text is None:
+                return
+            self.last_sent = time.monotonic()
+            self.hub.frames_sent += 1
+            # Almost always the network takes a frame at once. Only one that must wait is worth a task of its own.
+            sending = self._send(text)
+            try:
+                waits_for = sending.send(None)
+            except StopIteration:
+                continue
+            except GONE:
+                self.close()
+                return
+            self._pump = asyncio.get_running_loop().create_task(self._finish(_resumed(sending, waits_for)))
 
-    async def _send_all(self) -> None:
+    async def _finish(self, sending: Awaitable[None]) -> None:
         try:
-            while not self._closed:
-                text = self._next()
-                if text is None:
-                    return
-                self.last_sent = time.monotonic()
-                metrics.FRAMES.inc()
-                await self._send(text)
-        except (OSError, RuntimeError):
+            await sending
+        except GONE:
             self._pump = None
-            self.close()  # the client has gone; the endpoint sees the same
+            self.close()
+            return
         finally:
             self._pump = None
+        self.flush()
 
     def _next(self) -> str | None:
         if self._replies:
@@ -199,6 +229,8 @@ class Connection:
 
     def _frame(self) -> str | None:
         """How things stand now, of all that has changed since the last frame; None if nothing has."""
+        if not self._dirty and not self.waits:
+            return None
         dirty, self._dirty = self._dirty, {}
         results: list[str] = []
         topics: list[str] = []
@@ -212,15 +244,12 @@ class Connection:
             return None
         version = self.version()
         before, self.sent_version = self.sent_version, version
-        parts = [f'{{"type":"frame","from":"{before}","to":"{version}"']
-        if results:
-            parts.append(f',"results":[{",".join(results)}]')
+        parts = f',"results":[{",".join(results)}]' if results else ""
         if topics:
-            parts.append(f',"topics":[{",".join(topics)}]')
+            parts += f',"topics":[{",".join(topics)}]'
         if reached:
-            parts.append(f',"reached":[{reached}]')
-        parts.append("}")
-        return "".join(parts)
+            parts += f',"reached":[{reached}]'
+        return f'{{"type":"frame","from":"{before}","to":"{version}"{parts}}}'
 
     def _add_result(self, subscription: Subscription, results: list[str]) -> None:
         group = subscription.group
@@ -261,11 +290,22 @@ class Connection:
 
     def version(self) -> str:
         """What all that this client holds is at least at."""
-        return self.hub.reached(self._groups())[1]
+        return self.hub.reached(self._behind())[1]
 
     def settled(self) -> bool:
         """Whether no result of this client is about to change; one that keeps failing is not waited for."""
-        return all(group.behind is None or group.failures for group in self._groups())
+        for thing in self.things.values():
+            if isinstance(thing, Subscription) and thing.group.behind is not None and not thing.group.failures:
+                return False
+        return True
+
+    def _behind(self) -> int | None:
+        """The first advance that some result of this client may lack."""
+        behind: int | None = None
+        for thing in self.things.values():
+            if isinstance(thing, Subscription) and (own := thing.group.behind) is not None:
+                behind = own if behind is None else min(own, behind)
+        return behind
 
     def _groups(self) -> list[Group]:
         return [thing.group for thing in self.things.values() if isinstance(thing, Subscription)]
@@ -273,9 +313,8 @@ class Connection:
     def _reached(self) -> str:
         """The waits that are over, taken off the list."""
         waits = self.waits or {}
-        groups = self._groups()
-        version, _ = self.hub.reached(groups)
-        if version is None or any(group.text is None and group.error is None for group in groups):
+        version, _ = self.hub.reached(self._behind())
+        if version is None or any(group.text is None and group.error is None for group in self._groups()):
             return ""
         over = [id for id, xid in waits.items() if version.snapshot.sees(xid)]
         for id in over:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -31,6 +32,14 @@ BAD, UNKNOWN, FORBIDDEN, SILENT, BUSY, AWAY = 4400, 4401, 4403, 4408, 4429, 1012
 """Codes that a connection is closed with."""
 
 
+End = Callable[[int, str], Awaitable[None]]
+PREFLIGHT = [
+    (b"access-control-allow-methods", b"GET, POST"),
+    (b"access-control-allow-headers", b"authorization, content-type"),
+    (b"access-control-max-age", b"600"),
+]
+
+
 class Throttle:
     """How fast a client may talk: a burst, then so many messages a second."""
 
@@ -50,15 +59,15 @@ class Throttle:
 
 
 class Open:
-    """An open connection as the endpoint knows it."""
+    """An open connection as the endpoint knows it. `end(code, reason)` has the transport closed."""
 
-    __slots__ = ("connection", "credentials", "ending", "recheck_at")
+    __slots__ = ("connection", "credentials", "end", "recheck_at")
 
-    def __init__(self, connection: Connection, credentials: Credentials, recheck_at: float) -> None:
+    def __init__(self, connection: Connection, credentials: Credentials, recheck_at: float, end: End) -> None:
         self.connection = connection
         self.credentials = credentials
         self.recheck_at = recheck_at
-        self.ending: asyncio.Future[int] | None = None
+        self.end = end
 
 
 class LiveEndpoint:
@@ -71,7 +80,7 @@ class LiveEndpoint:
         self.options = options
         self._authenticate = authenticate
         self._origins = (*options.origins, *hosts)
-        self._open: dict[Connection, tuple[Open, Any]] = {}
+        self._open: dict[Connection, Open] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"].rstrip("/")
@@ -119,7 +128,11 @@ class LiveEndpoint:
         await self._serve(connection, credentials, receive, send)
 
     async def _serve(self, connection: Connection, credentials: Credentials, receive: Receive, send: Send) -> None:
-        self._open[connection] = (Open(connection, credentials, self._next_recheck()), send)
+
+        async def end(code: int, reason: str) -> None:
+            await send({"type": "websocket.close", "code": code, "reason": reason})
+
+        self._open[connection] = Open(connection, credentials, self._next_recheck(), end)
         throttle = Throttle(self.options.max_messages_per_s)
         try:
             while True:
@@ -151,6 +164,10 @@ class LiveEndpoint:
             await _respond(send, 403, "origin not allowed")
             return
         cross = _cross_site(headers, self._origins)
+        if scope["method"] == "OPTIONS":  # a page of an allowed origin asks whether it may
+            await send({"type": "http.response.start", "status": 204, "headers": [*cross, *PREFLIGHT] if cross else []})
+            await send({"type": "http.response.body", "body": b""})
+            return
         try:
             hello, messages = await self._asked(scope, receive, headers)
             credentials = _with_hello(_credentials(headers), hello)
@@ -185,7 +202,18 @@ class LiveEndpoint:
         except TooMuch as error:
             await _respond(send, 429, str(error), cross)
             return
-        self._open[connection] = (Open(connection, credentials, self._next_recheck()), None)
+        gone = asyncio.Event()
+
+        async def end(code: int, reason: str) -> None:
+            gone.set()
+
+        async def watch_for_the_end() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            gone.set()
+
+        self._open[connection] = Open(connection, credentials, self._next_recheck(), end)
+        watching = asyncio.create_task(watch_for_the_end())
         try:
             await send(
                 {
@@ -202,11 +230,9 @@ class LiveEndpoint:
             started.set()
             for message in messages:
                 await self.service.answer(connection, message)
-            while not connection.closed:
-                event = await receive()
-                if event["type"] == "http.disconnect":
-                    break
+            await gone.wait()
         finally:
+            watching.cancel()
             self._open.pop(connection, None)
             self.service.farewell(connection)
             with contextlib.suppress(OSError, RuntimeError):
@@ -245,7 +271,7 @@ class LiveEndpoint:
     async def recheck_due(self) -> None:
         """Look again at those whose time has come; who is no longer let in is closed."""
         now = time.monotonic()
-        for entry, send in [each for each in self._open.values() if each[0].recheck_at <= now]:
+        for entry in [each for each in self._open.values() if each.recheck_at <= now]:
             entry.recheck_at = self._next_recheck()
             try:
                 identity = await self._authenticate(entry.credentials)
@@ -253,18 +279,17 @@ class LiveEndpoint:
             except TrustError:
                 stays = False
             if not stays:
-                await self._end(entry.connection, send, UNKNOWN, "not authenticated")
+                await self._end(entry, UNKNOWN, "not authenticated")
 
     async def close_all(self) -> None:
         """The process ends: clients shall connect anew, elsewhere."""
-        for entry, send in list(self._open.values()):
-            await self._end(entry.connection, send, AWAY, "restarting")
+        for entry in list(self._open.values()):
+            await self._end(entry, AWAY, "restarting")
 
-    async def _end(self, connection: Connection, send: Any, code: int, reason: str) -> None:
-        connection.close()
-        if send is not None:
-            with contextlib.suppress(OSError, RuntimeError):
-                await send({"type": "websocket.close", "code": code, "reason": reason})
+    async def _end(self, entry: Open, code: int, reason: str) -> None:
+        entry.connection.close()
+        with contextlib.suppress(OSError, RuntimeError):
+            await entry.end(code, reason)
 
 
 def _headers(scope: Scope) -> dict[str, str]:

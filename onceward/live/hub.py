@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +38,7 @@ REMEMBERED = 4096
 HOLD_S = 0.1
 """How long a client's finished results wait for its others of the same advance, to share a frame."""
 LONGEST_RETRY_S = 5.0
+SLICE = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,10 @@ class Hub:
         self.groups: dict[Any, Group] = {}
         self.channels: dict[tuple[UUID | None, str], Channel] = {}
         self.connections: set[Connection] = set()
+        self.connected: Counter[UUID | None] = Counter()
+        """Connections by organization."""
         self.waiting: set[Connection] = set()
+        self.frames_sent = 0
         self.number = 0
         self.version: Version | None = None
         self.version_text = ""
@@ -333,18 +337,25 @@ class Hub:
 
     def _send_ready(self, connections: Iterable[Connection]) -> None:
         """Send to those that have news and wait for no other result; the others get theirs soon, come what may."""
-        for connection in connections:
-            if connection in self._dirty and connection.settled():
-                self._dirty.discard(connection)
-                connection.flush()
+        ready = [each for each in connections if each in self._dirty and each.settled()]
+        self._dirty.difference_update(ready)
+        self._send_some(ready)
         if self._dirty and self._flush_timer is None:
             self._flush_timer = asyncio.get_running_loop().call_later(HOLD_S, self._flush)
 
     def _flush(self) -> None:
         self._flush_timer = None
         dirty, self._dirty = self._dirty, set()
-        for connection in dirty:
+        self._send_some(list(dirty))
+
+    def _send_some(self, connections: list[Connection], start: int = 0) -> None:
+        """A slice at a time, so that ten thousand subscribers of one group do not hold up everything else."""
+        for connection in connections[start : start + SLICE]:
             connection.flush()
+        metrics.FRAMES.inc(self.frames_sent)
+        self.frames_sent = 0
+        if start + SLICE < len(connections):
+            asyncio.get_running_loop().call_soon(self._send_some, connections, start + SLICE)
 
     def version_before(self, number: int) -> Version | None:
         """The newest version that lacks nothing of the advances before `number`."""
@@ -352,9 +363,8 @@ class Hub:
             return self.version
         return self._log[max(0, number - self._log[0].number)].before
 
-    def reached(self, groups: Iterable[Group]) -> tuple[Version | None, str]:
-        """The version that results of all these groups are at least at."""
-        behind = min((group.behind for group in groups if group.behind is not None), default=None)
+    def reached(self, behind: int | None) -> tuple[Version | None, str]:
+        """The version that results are at least at, of which the first lack is in this advance."""
         if behind is None or behind > self.number:
             return self.version, self.version_text
         version = self.version_before(behind)

@@ -23,6 +23,7 @@ from onceward.live.query import Dependency, Query, QueryDefinition
 from onceward.live.relations import planned, scans
 from onceward.live.watched import Tables
 
+ROLLBACK_S = 5.0
 REMAINING = "select extract(epoch from $1::timestamptz - onceward.now())::float8"
 
 
@@ -55,8 +56,21 @@ async def run(
             async with asyncio.timeout(timeout_s):
                 return await _within(conn, tables, definition, arguments, viewer)
         finally:
-            if not conn.is_closed():
-                await asyncio.shield(conn.execute("rollback"))  # it has written nothing
+            await _end(conn)
+
+
+async def _end(conn: Connection) -> None:
+    """Roll back (nothing was written), also when cancelled: a pool must not be given a session that is still busy."""
+    if conn.is_closed():
+        return
+    rollback = asyncio.ensure_future(conn.execute("rollback", timeout=ROLLBACK_S))
+    try:
+        await asyncio.shield(rollback)
+    except asyncio.CancelledError:
+        await asyncio.wait({rollback})
+        raise
+    except (*BROKEN, TimeoutError):
+        conn.terminate()
 
 
 def _opening(viewer: Viewer, timeout_s: float) -> str:

@@ -46,8 +46,8 @@ class Service:
         organization = None if identity is None else identity.organization
         if len(self.hub.connections) >= self.options.max_connections:
             raise TooMuch("this node has as many live connections as it may")
-        same = sum(1 for each in self.hub.connections if each.organization == organization) if organization else 0
-        if same >= self.options.max_connections_per_organization:
+        same = self.hub.connected[organization]
+        if organization is not None and same >= self.options.max_connections_per_organization:
             raise TooMuch(f"the organization already has {same} live connections here")
         connection = Connection(self.hub, identity, send, transport=transport)
         metrics.CONNECTIONS.labels(transport).inc()

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 import structlog
 
 from onceward.db import Database
+from onceward.messages import metrics
 from onceward.messages.errors import Parked
 
 log = structlog.get_logger(__name__)
@@ -71,6 +72,7 @@ class Parking:
         wait_s = max(0.1, wait_s)
         self._until = max(self._until, time.monotonic() + wait_s)
         self._failures = await self._db.fetchval(PARK, self._queue, wait_s, reason[:200])
+        metrics.PARKED.labels(self._channel).inc()
         log.warning(
             "channel_parked", channel=self._channel, for_s=round(wait_s, 1), failures=self._failures, reason=reason
         )

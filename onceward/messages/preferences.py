@@ -67,6 +67,15 @@ async def save_recipient(
     )
 
 
+async def preferred_channel(tx: Transaction, ref: str) -> str | None:
+    """The channel a person has chosen, if they have."""
+    return await tx.fetchval(
+        "select preferred_channel from onceward.recipients where organization_id is not distinct from $1 and ref = $2",
+        tx.organization,
+        ref,
+    )
+
+
 async def opt_out(
     tx: Transaction, recipient: str, *, channel: str = "*", category: str = "*", source: str = "api"
 ) -> None:

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from babel import Locale, UnknownLocaleError
@@ -126,7 +126,7 @@ def _environment(html: bool) -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(
         undefined=StrictUndefined, autoescape=html, trim_blocks=True, lstrip_blocks=True
     )
-    filters: dict[str, Any] = environment.filters  # pyright: ignore[reportUnknownMemberType]
+    filters = cast("dict[str, Any]", environment.filters)  # pyright: ignore[reportUnknownMemberType]
     for name, function in (
         ("money", _money),
         ("number", _number),

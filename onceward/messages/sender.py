@@ -15,6 +15,7 @@ from typing import Any, assert_never
 import structlog
 
 from onceward.db import Database
+from onceward.messages import metrics
 from onceward.messages.channel import Channel, Letter
 from onceward.messages.errors import Declined, LookLater, NotConfigured, NotYet, Parked, Rejected, UnknownTemplate
 from onceward.messages.hours import Quiet, next_allowed, zone_or_default
@@ -33,6 +34,9 @@ from onceward.work.gate import gate
 log = structlog.get_logger(__name__)
 
 UNBEGIN = "update onceward.messages set sending = null, status = 'pending' where id = $1 and sending = $2"
+
+FORGET_PUSH = "update onceward.recipients set push = null where organization_id is not distinct from $1 and ref = $2"
+"""The browser has gone; asking it again would only be refused."""
 
 LOOK_AFTER_S = 30.0
 """A service may need a moment until a message that it took can be found."""
@@ -74,16 +78,15 @@ class Sender:
         """A kind, and a task and queue per channel: one slow channel does not hold up the others."""
         registry.add_kind(MessageKind())
         for name in CHANNELS:
-            registry.add(
-                Task(
-                    name=task_of(name),
-                    run=self.run,
-                    kind="message",
-                    queue=queue_of(name),
-                    retry=QUICK,
-                    timeout_s=None,  # it may wait long for its slot; the services' clients have time limits of their own
-                    outside=True,
-                )
+            # Put, not added: a second runtime on the same app sends through its own channels.
+            registry.tasks[task_of(name)] = Task(
+                name=task_of(name),
+                run=self.run,
+                kind="message",
+                queue=queue_of(name),
+                retry=QUICK,
+                timeout_s=None,  # it may wait long for its slot; the services' clients have time limits of their own
+                outside=True,
             )
 
     async def aclose(self) -> None:
@@ -108,6 +111,7 @@ class Sender:
             gate("before-send")
             outcome = await channel.send(letter)
             gate("after-send")
+            metrics.SENT.labels(message.channel, type(outcome).__name__.lower()).inc()
             return await self._judge(work, message, channel, outcome)
 
     # -- before ---------------------------------------------------------------------------------------------------------
@@ -236,8 +240,10 @@ class Sender:
                 if "destination" in detail:
                     result["destination"] = detail["destination"]
                 return result
-            case Refused(reason, permanent, retry_after_s):
+            case Refused(reason, permanent, retry_after_s, detail):
                 await parking.works()
+                if detail.get("gone"):
+                    await self._db.execute(FORGET_PUSH, message.organization_id, message.recipient)
                 if permanent:
                     raise Rejected(reason)
                 raise Declined(reason, after=max(policy.wait_s(work.attempts + 1), retry_after_s or 0.0))

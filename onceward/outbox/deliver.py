@@ -99,9 +99,10 @@ class Deliverer:
         )
 
     def install(self, registry: Registry, targets: Targets) -> None:
+        """In place of what an earlier runtime of the same app had installed."""
         registry.add_kind(DeliveryKind(targets))
         for task in self.tasks():
-            registry.add(task)
+            registry.tasks[task.name] = task
 
     async def run(self, work: Claimed, _tx: None) -> dict[str, Any]:
         """One attempt. Returns what is kept of a success; raises what is kept of a failure."""
@@ -121,12 +122,12 @@ class Deliverer:
             )
         except HttpError as error:
             ms = round((time.monotonic() - began) * 1000)
-            metrics.ATTEMPTS.labels("no_answer").inc()
+            metrics.count_attempt("no_answer")
             raise _failure(
                 work, target, error.reason, {"ms": ms, "cause": type(error).__name__, "trips": True}
             ) from None
         told = {"status": response.status, "ms": response.elapsed_ms, "response": _text(response)}
-        metrics.ATTEMPTS.labels(f"{response.status // 100}xx").inc()
+        metrics.count_attempt(f"{response.status // 100}xx")
         stop = response.headers.get("webhook-delivery", "").strip().lower() == "disable"
         if response.ok:
             if stop:

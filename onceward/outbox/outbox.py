@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from onceward.outbox.catalogue import Catalogue, save
 from onceward.outbox.deliver import Deliverer
 from onceward.outbox.endpoints import Actor, Endpoints
 from onceward.outbox.errors import Invalid
+from onceward.outbox.owners import TEMPLATES, Tell, tell_owners
 from onceward.outbox.publish import QUEUE, RETRY_QUEUE, Published, publish
 from onceward.outbox.targets import Targets
 from onceward.trust import SecretBox, audit
@@ -48,7 +50,7 @@ def guarded_client(options: OutboxOptions, **given: Any) -> GuardedClient:
 
 
 class Outbox:
-    """Made by the composition root. `install` lets workers deliver; `start` and `stop` run its loops."""
+    """Made by the composition root. `install` lets workers deliver; without `upkeep` the loops are another process's."""
 
     def __init__(
         self,
@@ -59,6 +61,8 @@ class Outbox:
         options: OutboxOptions | None = None,
         client: GuardedClient | None = None,
         waker: Waker | None = None,
+        upkeep: bool = True,
+        tell: Tell | None = None,
     ) -> None:
         self.db = db
         self.options = options or OutboxOptions()
@@ -74,10 +78,16 @@ class Outbox:
             Loop("resends", self.step_resends, every_s=0.5),
             Loop("old deliveries", self.prune, every_s=60.0),
         ]
+        if tell is not None:
+            self._loops.append(Loop("owners of endpoints", partial(tell_owners, db, tell), every_s=10.0))
+        if not upkeep:
+            self._loops.clear()
 
     def install(self, registry: Registry) -> None:
         """Let workers with this registry claim deliveries."""
         self._deliverer.install(registry, self._targets)
+        if TEMPLATES not in registry.template_folders:
+            registry.template_folders.append(TEMPLATES)
 
     @property
     def queue_concurrency(self) -> dict[str, int]:
@@ -89,6 +99,7 @@ class Outbox:
             await save(tx, self.catalogue)
 
     async def start(self) -> None:
+        await self.save_catalogue()
         for loop in self._loops:
             await loop.start()
 

@@ -76,9 +76,7 @@ class Targets:
     def _open(self, known: Any) -> Target:
         box = self._box
         secrets = [
-            LiveSecret.of(
-                box.open(sealed, table="onceward.endpoint_secrets", row=secret_id, column="secret"), expires_at
-            )
+            LiveSecret(box.open(sealed, table="onceward.endpoint_secrets", row=secret_id, column="secret"), expires_at)
             for secret_id, sealed, expires_at in zip(
                 known["secret_ids"], known["secrets"], known["expiries"], strict=True
             )

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 import structlog
 
 from onceward.db import BROKEN, Database, RawJson, Unavailable
+from onceward.schedules import metrics
 from onceward.schedules.run import Run
 from onceward.schedules.scheduler import report_failure
 from onceward.work import Claimed, RetryPolicy, Snooze, Task, waits
@@ -102,6 +103,7 @@ async def record(
 
 async def _succeeded(db: Database, run: Run, result: Any, duration_ms: int) -> None:
     c = run.counts
+    _count(run, "success", duration_ms)
     text = result_json(result)
     kept = None if text is None else RawJson(text)
     async with db.transaction(role="engine") as tx:
@@ -138,6 +140,7 @@ async def _failed(db: Database, run: Run, error: BaseException, duration_ms: int
     if not last:
         await db.execute(AGAIN, run.id, duration_ms, told)
         return
+    _count(run, "failed", duration_ms)
     async with db.transaction(role="engine") as tx:
         await tx.execute(
             CLOSE,
@@ -153,6 +156,17 @@ async def _failed(db: Database, run: Run, error: BaseException, duration_ms: int
             told,
         )
         await report_failure(tx, run.schedule, run.id, told)
+
+
+def _count(run: Run, outcome: str, duration_ms: int) -> None:
+    metrics.RUNS.labels(run.schedule, outcome).inc()
+    metrics.RUN_SECONDS.labels(run.schedule).observe(duration_ms / 1000)
+    for name, number in (
+        ("success", run.counts.succeeded),
+        ("failed", run.counts.failed),
+        ("skipped", run.counts.skipped),
+    ):
+        metrics.ITEMS.labels(run.schedule, name).inc(number)
 
 
 def _single(error: Exception) -> Exception:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import traceback
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from typing import Any, Literal, cast
 
 import orjson
@@ -24,6 +26,12 @@ SECRET_KEYS = re.compile(
     re.IGNORECASE,
 )
 """A key with one of these words in it never shows its value."""
+
+running: ContextVar[Any] = ContextVar("running", default=None)
+"""The piece of work this task is running: something with kind, id, task, attempt and organization.
+
+A context variable that is only looked at when a line is written costs a handler nothing that writes none.
+"""
 
 QUIET = ("asyncio", "aiohttp.access", "uvicorn", "botocore", "urllib3")
 """Libraries whose routine lines we write ourselves or have no use for."""
@@ -38,6 +46,35 @@ def bind(**context: object) -> AbstractContextManager[None]:
     """Put facts (`organization=`, `event=`, `job=`, `request=`) on every line written inside the block."""
     facts = {key: value for key, value in context.items() if value is not None}
     return cast(AbstractContextManager[None], structlog.contextvars.bound_contextvars(**facts))
+
+
+def name_work(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Say which work a line belongs to, unless the line says so itself."""
+    work = running.get()
+    if work is not None:
+        event.setdefault("kind", work.kind)
+        event.setdefault("id", work.id)
+        event.setdefault("task", work.task)
+        event.setdefault("attempt", work.attempt)
+        if work.organization is not None:
+            event.setdefault("organization", str(work.organization))
+    return event
+
+
+def tell_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """An exception as its type and frames. Its message may hold a customer's data and stays out of the log."""
+    given: Any = event.pop("exc_info", None)
+    if given is True:
+        given = sys.exc_info()
+    error: Any = cast(tuple[Any, ...], given)[1] if isinstance(given, tuple) else given
+    if isinstance(error, BaseException):
+        event["error"] = type(error).__name__
+        for name in ("sqlstate", "constraint_name"):
+            if getattr(error, name, None):
+                event[name] = getattr(error, name)
+        frames = traceback.extract_tb(error.__traceback__)[-12:]
+        event["frames"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+    return event
 
 
 def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -82,6 +119,7 @@ def configure_logging(
 
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
+        name_work,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),
@@ -113,8 +151,10 @@ def configure_logging(
 def _rendering(*, pretty: bool) -> list[structlog.typing.Processor]:
     strip = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     if pretty:
-        return [strip, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
-    return [strip, structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_json)]
+        # Plain: the richer formatter prints local variables, and with them secrets.
+        formatter = structlog.dev.plain_traceback
+        return [strip, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=formatter)]
+    return [strip, tell_exception, structlog.processors.JSONRenderer(_json)]
 
 
 def _json(value: Any, **_options: Any) -> str:

@@ -47,6 +47,7 @@ TRACED: tuple[Traced, ...] = (
     ),
     Traced("onceward.capacity_claims", "claim", label="r.holder", at="r.claimed_at", state="r.state"),
     Traced("onceward.notices", "notice", label="r.type", at="r.created_at"),
+    Traced("onceward.workflows", "workflow", label="r.name", at="r.created_at", state="r.state"),
     Traced("onceward.audit_log", "audit", label="r.action", at="r.at", state="'recorded'"),
 )
 

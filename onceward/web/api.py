@@ -15,8 +15,9 @@ from starlette.types import ASGIApp
 
 from onceward.db import Database
 from onceward.engine import Engine
+from onceward.limits import LimitReached
 from onceward.settings import Settings
-from onceward.web import auth, problems
+from onceward.web import auth, outbound_errors, problems
 from onceward.web.health import Health, health_router
 from onceward.web.requests import RequestContext
 
@@ -44,6 +45,8 @@ def create_api(
     api.state.settings = settings
     problems.install(api)
     auth.install(api)
+    outbound_errors.install(api)
+    api.add_exception_handler(LimitReached, problems.on_limit_reached)
     api.include_router(health_router(health))
     for router in routers:
         api.include_router(router)

@@ -1,8 +1,8 @@
 """Work: what is left to do, who does it, and what became of it."""
 
 from onceward.work.claimed import Claimed
-from onceward.work.enqueue import Enqueued, Item, bundle, enqueue, insert, item, items
-from onceward.work.executor import Executor, judge
+from onceward.work.enqueue import Enqueued, Item, bundle, enqueue, enqueue_sql, insert, item, items
+from onceward.work.executor import Executor, Host, judge
 from onceward.work.group_commit import GroupCommit, Overloaded
 from onceward.work.job import Job
 from onceward.work.loop import Loop
@@ -15,6 +15,7 @@ from onceward.work.outcomes import (
     Permanent,
     Reply,
     Retry,
+    Settled,
     Snooze,
     Superseded,
     TimedOut,
@@ -33,6 +34,7 @@ __all__ = [
     "Executor",
     "Finished",
     "GroupCommit",
+    "Host",
     "Indeterminate",
     "Item",
     "Job",
@@ -49,6 +51,7 @@ __all__ = [
     "Reply",
     "Retry",
     "RetryPolicy",
+    "Settled",
     "Snooze",
     "Superseded",
     "Task",
@@ -59,6 +62,7 @@ __all__ = [
     "as_policy",
     "bundle",
     "enqueue",
+    "enqueue_sql",
     "insert",
     "item",
     "items",

@@ -10,7 +10,7 @@ from typing import Any
 
 from onceward.db import Connection
 from onceward.work.claimed import Claimed
-from onceward.work.statements import CLAIM, CLAIM_SUSPECT, HELD, RELEASE
+from onceward.work.statements import CLAIM, CLAIM_LANES, CLAIM_SUSPECT, RELEASE
 
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -37,6 +37,8 @@ class LaneClaim:
     work: list[Claimed]
     cursor: str
     visited: int
+    resume_s: float | None = None
+    """When a lane that was passed over (not due, a rate, a breaker) may go on."""
 
 
 async def claim(
@@ -75,19 +77,10 @@ async def claim_lanes(
     suspect: bool,
 ) -> LaneClaim:
     """Due work of lanes after `cursor`, as many per lane as the lane allows."""
-    taken = await conn.fetchrow(
-        "select * from onceward.claim_lanes($1, $2, $3, $4, $5, $6, $7)",
-        queue,
-        tasks,
-        most,
-        lease,
-        worker,
-        cursor,
-        suspect,
-    )
-    assert taken is not None
-    rows = await conn.fetch(HELD, taken["ids"], lease) if taken["ids"] else []
-    return LaneClaim(lease, [_claimed(row, lease) for row in rows], taken["last_lane"] or "", taken["visited"])
+    rows = await conn.fetch(CLAIM_LANES, queue, tasks, most, lease, worker, cursor, suspect)
+    work = [_claimed(row, lease) for row in rows if row[0] is not None]
+    last_lane, visited, resume_s = rows[0][13], rows[0][14], rows[0][15]
+    return LaneClaim(lease, work, last_lane or "", visited, resume_s)
 
 
 async def release(conn: Connection, work: Sequence[Claimed]) -> None:

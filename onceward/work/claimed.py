@@ -20,6 +20,7 @@ class Claimed:
         "caused_by",
         "crashes",
         "db",
+        "host",
         "id",
         "kind",
         "lane",
@@ -63,6 +64,8 @@ class Claimed:
         self.lease = lease
         self.body: Any = None
         self.db: Any = None
+        self.host: Any = None
+        """The `Host` that runs it, for tasks that settle themselves."""
         self.open_tx: Any = None
         self.started_at: datetime | None = None
 
@@ -70,6 +73,11 @@ class Claimed:
     def attempt(self) -> int:
         """1 on the first try."""
         return self.attempts + 1
+
+    @property
+    def suspect(self) -> bool:
+        """Two workers died with it: it runs alone, so that the next one to die is its fault."""
+        return self.crashes > 1
 
     @property
     def cause(self) -> Cause:

@@ -54,6 +54,17 @@ def items(
     return [Item(job.name, job.dump(each), queue, options, organization, caused_by) for each in arguments]
 
 
+def enqueue_sql(
+    what: JobTask | Order, arguments: dict[str, Any], *, organization: UUID | None = None
+) -> tuple[str, list[Any]]:
+    """The same enqueue as text and parameters ($1, $2, ...), for a connection of your own: psycopg, SQLAlchemy, Django.
+
+    Run it in the transaction that should cause the job. Workers notice at their next poll.
+    """
+    one = item(what, arguments, organization=organization)
+    return ENQUEUE_ONE, [str(each) if isinstance(each, RawJson) else each for each in _parameters(one, None)]
+
+
 async def insert(conn: Connection, wanted: Sequence[Item], *, bundle: int | None = None) -> list[Enqueued]:
     """Insert all of them, in order, as part of whatever transaction the connection is in."""
     if bundle is None and all(_is_plain(options) for options in {each.options for each in wanted}):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ import asyncpg
 import structlog
 
 from onceward.db import BROKEN, Connection, Database, OutcomeUnknown, Transaction, Unavailable
+from onceward.trust.metrics_events import record_metric
 from onceward.work.claimed import Claimed
 from onceward.work.gate import gate
 from onceward.work.leases import Leases
@@ -24,6 +26,7 @@ from onceward.work.outcomes import (
     PayloadInvalid,
     Permanent,
     Retry,
+    Settled,
     Snooze,
     Stopped,
     Succeeded,
@@ -31,7 +34,7 @@ from onceward.work.outcomes import (
     TimedOut,
 )
 from onceward.work.settle import Acknowledger, describe, final_statement, settle
-from onceward.work.statements import FINISH, RELEASE
+from onceward.work.statements import RELEASE
 from onceward.work.task import Task
 
 log = structlog.get_logger(__name__)
@@ -60,24 +63,48 @@ class Unstoppable:
 UNSTOPPABLE = Unstoppable()
 
 
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Where work runs: what a task needs that opens transactions and settles by itself."""
+
+    db: Database
+    worker: int
+    open_tx: Opener
+    wake: Callable[[str], None]
+
+
 class Executor:
     """Runs claimed work with what the worker has: a pool, a way to open transactions, a batch of acks."""
 
-    def __init__(self, db: Database, *, worker: int, acks: Acknowledger, leases: Leases, open_tx: Opener) -> None:
+    def __init__(
+        self,
+        db: Database,
+        *,
+        worker: int,
+        acks: Acknowledger,
+        leases: Leases,
+        open_tx: Opener,
+        wake: Callable[[str], None] = lambda _queue: None,
+    ) -> None:
         self._db = db
         self._worker = worker
         self._acks = acks
         self._leases = leases
         self._open_tx = open_tx
+        self._host = Host(db, worker, open_tx, wake)
 
     async def run(self, task: Task, work: Claimed, stopper: Stopper = UNSTOPPABLE) -> str:
         """Run and settle; returns the outcome's name, for metrics."""
         work.started_at = datetime.now(UTC)
+        work.host = self._host
         work.open_tx = self._open_tx
         try:
             if task.transactional:
                 return await self._in_transaction(task, work, stopper)
             return await self._by_itself(task, work, stopper)
+        except Settled as settled:
+            self._leases.done(work)
+            return settled.outcome
         except Superseded:
             self._leases.done(work)
             log.info("superseded", kind=work.kind, id=work.id, task=work.task)
@@ -88,6 +115,8 @@ class Executor:
             result = await task.run(work, None)
         except asyncio.CancelledError as error:
             return await self._settle(task, work, judge(task, work, _reason(error, stopper)))
+        except (Settled, Superseded):
+            raise
         except Exception as error:
             return await self._settle(task, work, judge(task, work, error))
         gate("after-run")
@@ -138,12 +167,7 @@ class Executor:
                     await tx.open()
                     await task.run(works, tx)
                     gate("before-commit")
-                    await tx.conn.execute("reset role")
-                    ids = [work.id for work in works]
-                    rows = await tx.conn.fetch(FINISH, ids, list({work.lease for work in works}), self._worker, None)
-                    if len(rows) < len(ids):
-                        raise Superseded
-                    await tx.commit()
+                    await tx.commit(_batch_statement(works, self._worker))
                     for work in works:
                         self._leases.done(work)
                     return "success"
@@ -152,8 +176,10 @@ class Executor:
                     for work in works:
                         await self._release(work, error)
                     return "released"
-                except BaseException:
+                except BaseException as error:
                     await asyncio.shield(tx.rollback())
+                    if getattr(error, "sqlstate", None) == LOST_LEASE:
+                        raise Superseded from error
                     raise
         except Superseded:
             # One of them is somebody else's now; the others get their turn alone.
@@ -179,6 +205,9 @@ class Executor:
             try:
                 async with self._db.acquire() as conn:
                     kept = await settle(conn, work, self._worker, outcome, critical=task.critical)
+                    if _timed_out(outcome):
+                        told = {"task": work.task, "kind": work.kind, "timeout_s": task.timeout_s}
+                        await record_metric(conn, "worker_timeout", job_id=work.id, metadata=told)
                 self._leases.done(work)
                 gate("after-settle")
                 _tell(work, outcome)
@@ -201,6 +230,13 @@ class Executor:
             except (*BROKEN, Unavailable):
                 await asyncio.sleep(pause_s)
                 pause_s = min(5.0, pause_s * 2)
+
+
+def _batch_statement(works: list[Claimed], worker: int) -> str:
+    """The fenced ack of a whole batch as text, for the round trip that commits it."""
+    ids = ",".join(str(work.id) for work in works)
+    leases = ",".join(str(lease) for lease in {work.lease for work in works})
+    return f"select onceward.finish_or_fail('{{{ids}}}', '{{{leases}}}', {worker})"
 
 
 def _reason(error: asyncio.CancelledError, stopper: Stopper) -> BaseException:
@@ -244,6 +280,11 @@ def _is_transient(error: BaseException) -> bool:
     if isinstance(error, Unavailable):
         return True
     return isinstance(error, asyncpg.PostgresError) and getattr(error, "sqlstate", None) in TRANSIENT
+
+
+def _timed_out(outcome: Outcome) -> bool:
+    error: dict[str, Any] | None = getattr(outcome, "error", None)
+    return error is not None and error["type"] == TimedOut.__name__
 
 
 def _tell(work: Claimed, outcome: Outcome) -> None:

@@ -1,6 +1,8 @@
 """What the workers count."""
 
-from onceward.telemetry.metrics import counter, histogram
+from onceward.db import Database
+from onceward.telemetry.metrics import counter, gauge, histogram
+from onceward.work import controls
 from onceward.work.task import Task
 
 FINISHED = counter(
@@ -13,3 +15,17 @@ def count(queue: str, task: Task, outcome: str, seconds: float) -> None:
     """Count one finished attempt; names of tasks are those registered in code, so the labels are a closed set."""
     FINISHED.labels(queue, task.name, outcome).inc()
     SECONDS.labels(queue, task.name).observe(seconds)
+
+
+DEPTH = gauge("onceward_queue_depth", "Unfinished work, by what it is waiting for.", ["queue", "state"])
+OLDEST = gauge(
+    "onceward_queue_oldest_due_seconds", "How long the oldest due work of a queue has been waiting.", ["queue"]
+)
+
+
+async def observe_queues(db: Database) -> None:
+    """Set the gauges from the database; every node that serves metrics shows the same."""
+    for row in await controls.queues(db):
+        for state in ("due", "later", "running", "dead"):
+            DEPTH.labels(row["queue"], state).set(row[state])
+        OLDEST.labels(row["queue"]).set(row["oldest_due_s"] or 0.0)

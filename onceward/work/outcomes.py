@@ -69,6 +69,14 @@ class Superseded(Exception):
     """The lease was lost: somebody else has this work now, and nothing of this attempt was committed."""
 
 
+class Settled(Exception):
+    """The task has settled the work itself, fenced, in a commit of its own; `outcome` is for metrics."""
+
+    def __init__(self, outcome: str) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
+
+
 class TimedOut(Exception):
     """The handler ran into its deadline."""
 

@@ -17,6 +17,7 @@ import asyncpg
 import structlog
 
 from onceward.db import BROKEN, Connection, Database, Unavailable
+from onceward.telemetry.logs import running
 from onceward.work.claim import BEGINNING, Claim, claim, claim_lanes, claim_suspect, release
 from onceward.work.claimed import Claimed
 from onceward.work.executor import Executor
@@ -26,10 +27,14 @@ from onceward.work.task import Registry, Task
 
 log = structlog.get_logger(__name__)
 
-QUICK_S = 0.005
+QUICK_S = 0.05
+"""Handlers slower than this get no work fetched ahead: another worker may be free for it."""
 MOST_AHEAD = 1000
 AHEAD_FOR_S = 0.04
+"""How much is fetched ahead: what the slots need until the next claim has come back."""
 GRACE_S = 5.0
+COLLECT_S = 0.004
+"""How long a claim for work that calls the outside waits for more slots to become free."""
 MOST_LANES = 500
 """As in onceward.claim_lanes: a claim that visited so many and found nothing goes on from there at once."""
 
@@ -101,12 +106,16 @@ class QueueRunner:
         self._idle: deque[asyncio.Future[None]] = deque()
         self._busy = 0
         self._mean_s = 1.0 if any(task.outside for task in self._tasks.values()) else 0.05
+        self._per_slot = max((task.batch for task in self._tasks.values()), default=1)
         self._ahead_allowed = not any(task.outside for task in self._tasks.values())
         self._conn: Connection | None = None
         self._next_suspect = 0.0
         self._mark: datetime = BEGINNING
         self._cursor = ""
         self._has_lanes = True
+        self._has_plain = True
+        self._resume_s: float | None = None
+        self._enough = max(1, concurrency // 4) if not self._ahead_allowed else 1
         self._stopping = False
         self._loops: list[asyncio.Task[None]] = []
 
@@ -121,6 +130,7 @@ class QueueRunner:
         """Something was committed, or rescued: look from the start, not from the mark."""
         self._mark = BEGINNING
         self._has_lanes = True
+        self._has_plain = True
         self._next_suspect = 0.0 if rescued else self._next_suspect
         self._wanted.set()
 
@@ -160,10 +170,10 @@ class QueueRunner:
 
     def _room(self) -> int:
         """How many to claim: the free slots, and a little ahead when handlers are quick."""
-        free = len(self._slots) - self._busy - len(self._ready)
+        free = (len(self._slots) - self._busy) * self._per_slot - len(self._ready)
         if not self._ahead_allowed or self._mean_s > QUICK_S:
             return max(0, free)
-        ahead = min(MOST_AHEAD, int(AHEAD_FOR_S / self._mean_s) * 2)
+        ahead = min(MOST_AHEAD, int(AHEAD_FOR_S * len(self._slots) / self._mean_s))
         return max(0, free + ahead) if len(self._ready) < ahead // 2 else 0
 
     async def _feed(self) -> None:
@@ -175,17 +185,28 @@ class QueueRunner:
                     self._hungry.clear()
                     await self._hungry.wait()
                     continue
+                if self._busy and room < self._enough:
+                    # Most slots are busy: a moment later one claim brings more.
+                    await asyncio.sleep(COLLECT_S)
+                    room = self._room()
                 self._wanted.clear()
                 got = await self._claim(room)
                 pause_s = 0.1
                 if got == 0:
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._wanted.wait(), timeout=self._poll_s)
+                        await asyncio.wait_for(self._wanted.wait(), timeout=self._pause_s())
                     self._has_lanes = True
+                    self._has_plain = True
             except (*BROKEN, Unavailable, asyncpg.PostgresError, TimeoutError) as error:
                 log.warning("claim_failed", queue=self.queue, error=type(error).__name__, retry_in_s=pause_s)
                 await asyncio.sleep(pause_s)
                 pause_s = min(5.0, pause_s * 2)
+
+    def _pause_s(self) -> float:
+        """Until the next poll, or until a lane that was passed over may go on."""
+        if self._resume_s is None:
+            return self._poll_s
+        return min(self._poll_s, max(0.001, self._resume_s))
 
     async def _connection(self) -> Connection:
         """The queue's own: claims never wait for handlers to give a connection back.
@@ -199,11 +220,16 @@ class QueueRunner:
 
     async def _claim(self, room: int) -> int:
         conn = await self._connection()
-        taken = await self._claim_due(conn, room)
-        work = taken.work
-        # While claims come back full the next one starts where this one ended: what lies before is dead weight.
-        full = len(work) >= room
-        self._mark = taken.reached if full else BEGINNING
+        work: list[Claimed] = []
+        full = False
+        if self._has_plain:
+            taken = await self._claim_due(conn, room)
+            work = taken.work
+            # While claims come back full the next one starts where this one ended: what lies before is dead weight.
+            full = len(work) >= room
+            self._mark = taken.reached if full else BEGINNING
+            # A queue of lanes only is not asked for anything else until something wakes it.
+            self._has_plain = bool(work) or not self._has_lanes
         if not full and not self._suspects.taken and self._suspects_due():
             work += await self._claim_suspect(conn)
         if self._has_lanes and len(work) < room:
@@ -263,8 +289,10 @@ class QueueRunner:
             )
             self._leases.taken(lease, len(taken.work))
         self._cursor = taken.cursor
+        self._resume_s = taken.resume_s
         self._has_lanes = taken.visited > 0
-        self._suspects.taken = self._suspects.taken or any(each.crashes for each in taken.work)
+        self._has_plain = self._has_plain or not self._has_lanes
+        self._suspects.taken = self._suspects.taken or any(each.suspect for each in taken.work)
         if taken.visited >= MOST_LANES and not taken.work:
             self._wanted.set()
         return taken.work
@@ -301,6 +329,7 @@ class QueueRunner:
             finally:
                 self._busy -= 1
                 slot.work = None
+                running.set(None)
             if (self._ready or self._stopping) and len(self._ready) < len(self._slots) * 2:
                 self._hungry.set()
 
@@ -308,6 +337,7 @@ class QueueRunner:
         task = self._tasks[work.task]
         slot.work = work
         work.db = self._db
+        running.set(work)
         slot.stop_with = None
         started = time.monotonic()
         slot.deadline = None if task.timeout_s is None else started + task.timeout_s
@@ -320,7 +350,7 @@ class QueueRunner:
                 outcome = await self._executor.run(task, work, slot)
         finally:
             slot.deadline = None
-            if work.crashes:
+            if work.suspect:
                 self._suspects.taken = False
                 self._next_suspect = 0.0
                 self._wanted.set()

@@ -12,7 +12,7 @@ def read(name: str) -> str:
 
 CLAIM = read("claim")
 CLAIM_SUSPECT = read("claim_suspect")
-HELD = read("held")
+CLAIM_LANES = "select * from onceward.claim_lanes($1, $2, $3, $4, $5, $6, $7)"
 FINISH = read("finish")
 RELEASE = read("release")
 ENQUEUE_MANY = read("enqueue_many")

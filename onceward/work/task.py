@@ -11,7 +11,7 @@ from onceward.db import Connection, Transaction
 from onceward.work.claimed import Claimed
 from onceward.work.policy import JOBS, RetryPolicy
 
-KindName = Literal["event", "job", "message", "delivery"]
+KindName = Literal["event", "job", "message", "delivery", "workflow"]
 
 
 class Kind(Protocol):

@@ -13,6 +13,7 @@ from datetime import timedelta
 import structlog
 
 from onceward.db import Database
+from onceward.trust.metrics_events import record_metric
 from onceward.work.executor import Executor, Opener
 from onceward.work.heartbeat import Heartbeat, Identity
 from onceward.work.leases import Leases
@@ -63,16 +64,14 @@ class Worker:
         options: WorkerOptions | None = None,
         open_tx: Opener = open_transaction,
         count: Callable[[str, Task, str, float], None] = uncounted,
-        on_rescued: Callable[[list[Rescued]], None] | None = None,
     ) -> None:
         self._db = db
         self._options = options or WorkerOptions()
         self._waker = waker
-        self._on_rescued = on_rescued
         self.id = secrets.randbits(62) + 1
         self._leases = Leases()
         self._acks = Acknowledger(db, self.id, self._leases, kinds=registry.kinds)
-        executor = Executor(db, worker=self.id, acks=self._acks, leases=self._leases, open_tx=open_tx)
+        executor = Executor(db, worker=self.id, acks=self._acks, leases=self._leases, open_tx=open_tx, wake=waker.wake)
         suspects = SuspectTurn()
         queues = registry.queues()
         wanted = self._options.only_queues
@@ -164,11 +163,14 @@ class Worker:
         """Look once for silent workers and take back what they held."""
         async with self._db.acquire() as conn:
             rescued = await self._rescuer.step(conn, own=self.id)
+            for lost in {each.worker for each in rescued}:
+                held = [each.id for each in rescued if each.worker == lost]
+                await record_metric(
+                    conn, "orphaned_job_recovery", metadata={"worker": str(lost), "count": len(held), "ids": held[:100]}
+                )
         if rescued:
             for runner in self._runners:
                 runner.wake(rescued=True)
-            if self._on_rescued is not None:
-                self._on_rescued(rescued)
         return rescued
 
     async def _tidy_claims(self) -> None:

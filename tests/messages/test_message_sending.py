@@ -320,3 +320,63 @@ async def test_whatsapp_outside_its_window_uses_the_approved_template(office, wi
     inside = await here.send("hello", key="c", to=number, channel="whatsapp")
     assert (await here.until(inside))["status"] == "success"
     assert here.sims.whatsapp.messages[1]["type"] == "text"
+
+
+async def test_a_recipient_is_reached_on_the_channel_they_prefer(office, wires) -> None:
+    here = await office(wires.smtp, wires.sms)
+    async with here.engine.transaction() as tx:
+        person = Recipient(ref="u1", email="u1@example.org", phone="+4915112345678")
+        await save_recipient(tx, person, preferred_channel="sms")
+    await here.start_worker()
+    await here.until(await here.send(to="u1", channel="preferred"))
+    assert (len(here.sims.twilio.messages), len(here.sims.smtp.mails)) == (1, 0)
+
+
+async def test_a_report_of_the_service_settles_what_was_unknown(office, wires) -> None:
+    from onceward.messages import report_delivery
+
+    here = await office(wires.whatsapp)
+    here.sims.whatsapp.drop_after_send()
+    await here.start_worker()
+    id = await here.send("news", to="+4915112345678", channel="whatsapp")
+    assert (await here.until(id))["status"] == "unknown"
+    async with here.engine.transaction() as tx:
+        key = here.sims.whatsapp.messages[0]["biz_opaque_callback_data"]
+        assert await report_delivery(tx, key=key, status="delivered") == id
+    row = await here.message(id)
+    assert (row["status"], row["delivery"]) == ("success", "delivered")
+
+
+async def test_pruning_takes_the_words_and_keeps_the_key(office) -> None:
+    from datetime import timedelta
+
+    from onceward.messages.pruning import strip_old
+
+    here = await office()
+    await here.start_worker()
+    id = await here.send()
+    await here.until(id)
+    waiting = await here.send(key="later", channel="sms", to="+4915112345678")
+    assert await strip_old(here.db, keep=timedelta(days=1)) == 0
+    await here.db.execute("update onceward.messages set created_at = created_at - interval '2 days'")
+    assert await strip_old(here.db, keep=timedelta(days=1)) == 2
+    row = await here.message(id)
+    assert (row["data"], row["address"], row["key"]) == (None, None, "k1")
+    assert await here.send() == id
+    assert waiting != id
+
+
+async def test_erasing_a_person_blanks_messages_and_cancels_what_waits(office) -> None:
+    from onceward.messages.erasers import ERASERS
+    from onceward.trust.erase import erase
+
+    here = await office()
+    id = await here.send()
+    async with here.engine.transaction() as tx:
+        await save_recipient(tx, Recipient(ref="u1", email="ada@example.org"))
+    counts = await erase(here.db, "ada@example.org", ERASERS, actor="t")
+    assert counts == {"messages": 1, "recipients": 1}
+    row = await here.message(id)
+    assert (row["status"], row["reason"], row["data"]) == ("cancelled", "erased", None)
+    assert "ada" not in row["recipient"]
+    assert await here.db.fetchval("select count(*) from onceward.work") == 0

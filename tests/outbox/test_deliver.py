@@ -5,11 +5,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import time
+from datetime import timedelta
+from typing import ClassVar
 
 import pytest
 import standardwebhooks
 import svix
 
+from onceward.outbox import OutboxOptions, guarded_client
+from onceward.providers.inbound import Rejected, Request, SourceConfig
+from onceward.providers.registry import get_provider
 from onceward.simulators import CustomerEndpoint
 
 from .conftest import OutboxBench
@@ -57,3 +63,233 @@ async def test_what_rolled_back_is_never_sent(bench: OutboxBench, customer: Cust
     await bench.settled(sent.id)
     assert [one.json["data"] for one in customer.accepted] == [{"n": 2}]
     assert await bench.db.fetchval("select count(*) from onceward.published") == 1
+
+
+async def test_a_key_publishes_once_however_often_it_is_called(bench: OutboxBench, customer: CustomerEndpoint) -> None:
+    await bench.register(customer.hook_url)
+    first = await bench.publish(data={"n": 1}, key="order:1")
+    again = await bench.publish(data={"n": 1}, key="order:1")
+    other = await bench.publish(data={"n": 2}, key="order:1")
+    assert (again.id, again.duplicate, again.same) == (first.id, True, True)
+    assert (other.id, other.duplicate, other.same) == (first.id, True, False)
+    assert await bench.db.fetchval("select count(*) from onceward.deliveries") == 1
+
+
+async def test_events_go_to_matching_active_endpoints_of_their_organization_only(bench: OutboxBench) -> None:
+    ours, theirs = await bench.organization("ours"), await bench.organization("theirs")
+    url = "http://127.0.0.1:9999/"
+    wanted = {
+        (await bench.register(url, ours)).endpoint.endpoint_id,
+        (await bench.register(url, ours, events=["order.paid"])).endpoint.endpoint_id,
+        (await bench.register(url, ours, events=["user.registered", "order.*"])).endpoint.endpoint_id,
+        (await bench.register(url, ours, channels=["eu"])).endpoint.endpoint_id,
+    }
+    await bench.register(url, ours, events=["order.refunded"])
+    await bench.register(url, ours, channels=["us"])
+    await bench.register(url, theirs)
+    await bench.register(url)
+    off = (await bench.register(url, ours)).endpoint.endpoint_id
+    await bench.outbox.endpoints.disable(ours, off, actor="test")
+    sent = await bench.publish("order.paid", organization=ours, channels=["eu", "de"])
+    rows = await bench.db.fetch(
+        "select endpoint_id, organization_id from onceward.deliveries where caused_by = $1", sent.id
+    )
+    assert {row["endpoint_id"] for row in rows} == wanted
+    assert {row["organization_id"] for row in rows} == {ours}
+    async with bench.engine.transaction(organization=theirs) as tx:
+        assert await tx.fetchval("select count(*) from onceward.deliveries") == 0
+        assert await tx.fetchval("select count(*) from onceward.published") == 0
+        assert await tx.fetchval("select count(*) from onceward.endpoints") == 1
+
+
+async def test_a_failure_is_tried_again_with_the_same_id_and_body(
+    bench: OutboxBench, customer: CustomerEndpoint
+) -> None:
+    await bench.register(customer.hook_url)
+    customer.fail_next(status=500)
+    sent = await bench.publish()
+    await bench.start_worker()
+    row = await until(lambda: _attempted(bench, sent.id, 1))
+    assert (row["status"], row["response_status"], row["error"]) == ("pending", 500, "answered 500")
+    work = await bench.db.fetchrow("select queue, task, attempts, lane from onceward.work")
+    assert (work["queue"], work["task"], work["attempts"]) == ("deliveries-retry", "outbox.redeliver", 1)
+    await bench.make_due()
+    assert (await bench.settled(sent.id))["status"] == "success"
+    one, two = customer.received
+    assert one.body == two.body
+    assert one.headers["webhook-id"] == two.headers["webhook-id"] == sent.message_id
+    [attempt, _] = await bench.db.fetch("select outcome, error from onceward.attempts order by finished_at")
+    assert attempt["outcome"] == "retry"
+    assert attempt["error"]["status"] == 500
+    assert attempt["error"]["response"] == "simulated failure"
+
+
+async def _attempted(bench: OutboxBench, id: int, times: int) -> dict | None:
+    row = await bench.status(id)
+    return row if row["attempts"] >= times else None
+
+
+async def test_the_last_try_ends_as_failed_and_can_be_sent_again(
+    bench: OutboxBench, customer: CustomerEndpoint
+) -> None:
+    from onceward.outbox import resends
+
+    await bench.register(customer.hook_url, retry_waits_s=[1])
+    customer.always = 404
+    sent = await bench.publish()
+    await bench.start_worker()
+    await until(lambda: _attempted(bench, sent.id, 1))
+    await bench.make_due()
+    row = await bench.settled(sent.id)
+    assert (row["status"], row["attempts"]) == ("failed", 2)
+    assert row["error"] == "answered 404; all 2 tries are used up"
+    assert await bench.db.fetchval("select count(*) from onceward.work") == 0
+    customer.always = None
+    await resends.resend_one(bench.db, None, row["id"], actor="test")
+    bench.engine.waker.wake("deliveries-retry")
+    assert (await bench.settled(sent.id))["status"] == "success"
+    assert customer.received[-1].headers["webhook-id"] == sent.message_id
+    await resends.resend_one(bench.db, None, row["id"], actor="test")
+    bench.engine.waker.wake("deliveries-retry")
+    assert (await until(lambda: _attempted(bench, sent.id, 4)))["status"] == "success", "a success is sent again, too"
+
+
+async def test_redirects_are_not_followed(bench: OutboxBench, customer: CustomerEndpoint) -> None:
+    await bench.register(customer.hook_url)
+    customer.redirect_to = f"{customer.url}/hook/other"
+    sent = await bench.publish()
+    await bench.start_worker()
+    row = await until(lambda: _attempted(bench, sent.id, 1))
+    assert row["error"] == "answered 302: redirects are not followed"
+    assert [one.path for one in customer.received] == ["/hook"]
+
+
+async def test_410_disables_the_endpoint_and_tells_its_owner(bench: OutboxBench, customer: CustomerEndpoint) -> None:
+    from onceward.outbox.owners import tell_owners
+
+    made = await bench.register(customer.hook_url, owner="dev@example.org")
+    customer.gone()
+    sent = await bench.publish()
+    waiting = await bench.publish()
+    await bench.db.execute(
+        "update onceward.work set sort_at = sort_at + interval '1 hour' where id <> (select min(id) from onceward.work)"
+    )
+    await bench.start_worker()
+    assert (await bench.settled(sent.id))["error"] == "the endpoint is gone (410)"
+    endpoint = await bench.outbox.endpoints.get(None, made.endpoint.endpoint_id)
+    assert (endpoint.active, endpoint.disabled_reason) == (False, "gone")
+    assert await bench.outbox.sweep() == 1
+    assert (await bench.status(waiting.id))["status"] == "failed"
+    assert (await bench.publish()).deliveries == 0
+    told: list[str] = []
+
+    async def tell(notice) -> None:
+        told.append(f"{notice.owner} {notice.kind} {notice.data['reason']}")
+
+    assert await tell_owners(bench.db, tell) == 1
+    assert await tell_owners(bench.db, tell) == 0
+    assert told == ["dev@example.org disabled gone"]
+
+
+async def test_retry_after_parks_the_endpoint(bench: OutboxBench, customer: CustomerEndpoint) -> None:
+    await bench.register(customer.hook_url)
+    customer.rate_limit(retry_after_s=600)
+    sent = await bench.publish()
+    await bench.start_worker()
+    await until(lambda: _attempted(bench, sent.id, 1))
+    parked = await bench.db.fetch("select queue from onceward.lanes where open_until > now() + interval '590 seconds'")
+    assert {row["queue"] for row in parked} == {"deliveries", "deliveries-retry"}
+    due = await bench.db.fetchval("select sort_at - now() > interval '590 seconds' from onceward.work")
+    assert due
+    second = await bench.publish()
+    assert (await bench.status(second.id))["attempts"] == 0
+
+
+async def test_a_rotated_secret_signs_beside_the_old_one_until_the_overlap_ends(
+    bench: OutboxBench, customer: CustomerEndpoint
+) -> None:
+    made = await bench.register(customer.hook_url)
+    endpoint = made.endpoint.endpoint_id
+    await bench.start_worker()
+    fresh = await bench.outbox.endpoints.rotate_secret(None, endpoint, actor="test")
+    await bench.settled((await bench.publish()).id)
+    request = customer.received[-1]
+    for secret in (made.secret, fresh):
+        standardwebhooks.Webhook(secret).verify(request.body, dict(request.headers))
+    last = await bench.outbox.endpoints.rotate_secret(None, endpoint, actor="test", overlap=timedelta(0))
+    await bench.settled((await bench.publish()).id)
+    request = customer.received[-1]
+    standardwebhooks.Webhook(last).verify(request.body, dict(request.headers))
+    for secret in (made.secret, fresh):
+        with pytest.raises(standardwebhooks.webhooks.WebhookVerificationError):
+            standardwebhooks.Webhook(secret).verify(request.body, dict(request.headers))
+
+
+async def test_a_v1a_signature_is_verified_with_the_public_key_of_the_organization(
+    bench: OutboxBench, customer: CustomerEndpoint
+) -> None:
+    ours, theirs = await bench.organization("ours"), await bench.organization("theirs")
+    made = await bench.register(customer.hook_url, ours, ed25519=True)
+    await bench.register(customer.hook_url, theirs, ed25519=True, events=["user.registered"])
+    await bench.start_worker()
+    await bench.settled((await bench.publish(organization=ours)).id)
+    [request] = customer.received
+    [public] = await bench.outbox.endpoints.public_keys(ours)
+    [other] = await bench.outbox.endpoints.public_keys(theirs)
+    received = Request(method="POST", url_path="/", query="", headers=request.headers, body=request.body)
+    provider = get_provider("standard")
+    provider.verify(SourceConfig(provider="standard", secrets=(public,)), received, time.time())
+    with pytest.raises(Rejected):
+        provider.verify(SourceConfig(provider="standard", secrets=(other,)), received, time.time())
+    standardwebhooks.Webhook(made.secret).verify(request.body, dict(request.headers))
+
+
+async def test_headers_of_an_endpoint_are_sent_and_sealed_at_rest(
+    bench: OutboxBench, customer: CustomerEndpoint
+) -> None:
+    made = await bench.register(customer.hook_url, headers={"X-Api-Key": "s3cret"})
+    assert made.endpoint.header_names == ["X-Api-Key"]
+    assert b"s3cret" not in await bench.db.fetchval("select headers from onceward.endpoints")
+    await bench.start_worker()
+    await bench.settled((await bench.publish()).id)
+    assert customer.received[0].headers["x-api-key"] == "s3cret"
+
+
+async def test_a_name_that_moves_inside_after_registration_is_not_called(
+    make_bench, customer: CustomerEndpoint
+) -> None:
+    class Moving:
+        answers: ClassVar[list[str]] = ["93.184.216.34", "10.0.0.7"]
+
+        async def addresses(self, host: str, port: int) -> list[str]:
+            return [self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]]
+
+        def close(self) -> None: ...
+
+    options = OutboxOptions(allow_loopback_http=True)
+    bench = await make_bench(client=guarded_client(options, resolver=Moving()))
+    await bench.register("https://rebind.example/hook")
+    sent = await bench.publish()
+    await bench.start_worker()
+    row = await until(lambda: _attempted(bench, sent.id, 1))
+    assert row["error"] == "rebind.example: address 10.0.0.7 is not called: private"
+
+
+async def test_a_test_event_reaches_only_its_endpoint(bench: OutboxBench, customer: CustomerEndpoint) -> None:
+    made = await bench.register(customer.hook_url, events=["order.paid"])
+    await bench.register(f"{customer.hook_url}/other")
+    await bench.start_worker()
+    sent = await bench.outbox.send_test(None, made.endpoint.endpoint_id, actor="test")
+    assert (await bench.settled(sent.id))["status"] == "success"
+    assert [one.json["type"] for one in customer.received] == ["endpoint.test"]
+
+
+async def test_an_ordered_endpoint_gets_events_one_after_the_other_though_one_fails(
+    bench: OutboxBench, customer: CustomerEndpoint
+) -> None:
+    await bench.register(customer.hook_url, ordered=True, retry_waits_s=[1, 1])
+    customer.fail_next(status=503)
+    sent = [await bench.publish(data={"n": n}) for n in range(5)]
+    await bench.start_worker()
+    await bench.settled(sent[-1].id, timeout_s=15)
+    assert [one.json["data"]["n"] for one in customer.received] == [0, 0, 1, 2, 3, 4]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from onceward import Engine, Job, Onceward, Tx
 from onceward.db import Database
 from onceward.testing import crash_test
@@ -70,9 +72,5 @@ async def test_the_twin_with_effects_outside_the_transaction_does_not_survive_a_
     async def arrange() -> None:
         await engine.enqueue(outside, n=1)
 
-    try:
+    with pytest.raises(AssertionError, match="a crash at gate"):
         await crash_test(engine, arrange=arrange, observe=observe, reset=reset)
-    except AssertionError as error:
-        assert "a crash at gate" in str(error)
-    else:
-        raise AssertionError("the careless handler went unnoticed")

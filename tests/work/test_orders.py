@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from onceward import Engine, Job, Onceward, Tx
+from onceward import Engine, Job, Onceward, Tx, enqueue_sql
 from onceward.db import Database
 from onceward.testing import FrozenClock, assert_enqueued, drain, perform
 
@@ -234,6 +234,20 @@ async def test_sql_enqueues_in_the_callers_transaction_and_names_what_is_wrong(e
     ]:
         with pytest.raises(asyncpg.PostgresError, match=says):
             await engine.db.fetchval(f"select {call}")
+
+
+async def test_another_connection_enqueues_in_its_own_transaction(engine: Engine, database_url: str) -> None:
+    import psycopg
+
+    text, parameters = enqueue_sql(note.once("k").later(seconds=0), {"what": "from psycopg"})
+    async with await psycopg.AsyncConnection.connect(database_url) as conn:
+        cursor = psycopg.AsyncRawCursor(conn)
+        await cursor.execute(text, parameters)
+        assert await engine.db.fetchval("select count(*) from onceward.work") == 0, "not before its commit"
+        await conn.commit()
+    await assert_enqueued(engine, note, what="from psycopg")
+    await drain(engine)
+    assert ran == ["from psycopg"]
 
 
 async def test_an_unfit_argument_from_sql_is_a_dead_letter_at_once(engine: Engine) -> None:

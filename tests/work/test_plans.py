@@ -41,7 +41,9 @@ def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def scans_of(plan: dict[str, Any], table: str) -> list[str]:
-    return [node["Node Type"] for node in nodes(plan) if node.get("Relation Name") == table and "Scan" in node["Node Type"]]
+    return [
+        node["Node Type"] for node in nodes(plan) if node.get("Relation Name") == table and "Scan" in node["Node Type"]
+    ]
 
 
 def pages(plan: dict[str, Any]) -> int:
@@ -78,7 +80,9 @@ async def test_acks_and_releases_find_their_rows_by_key_also_when_statistics_are
 
 async def test_a_rescue_finds_a_workers_rows_through_its_claims(db: Database) -> None:
     await fill(db, finished=0, waiting=20_000)
-    await db.execute("insert into onceward.claims (lease, worker, ids, claimed_at) values (7, 1, '{5, 6}', now() - '1 h'::interval)")
+    await db.execute(
+        "insert into onceward.claims (lease, worker, ids, claimed_at) values (7, 1, '{5, 6}', now() - '1 h'::interval)"
+    )
     await db.execute("analyze onceward.claims")
     async with db.acquire() as conn:
         plan = await explain(conn, RELEASE_UNKNOWN, 1, [99])

@@ -155,7 +155,7 @@ begin
            sending = case when v_status = 'success' or p_error ->> 'type' in ('Declined', 'Rejected', 'Parked') then null
                           else m.sending end
      where m.id = p_id;
-    if v.notification is not null and v_status not in ('pending', 'processing') then
+    if v.notification is not null and v.status in ('pending', 'processing') and v_status not in ('pending', 'processing') then
         perform onceward.finish_notification(p_id, v.notification, v_status = 'success');
     end if;
 end

@@ -21,7 +21,7 @@ create table onceward.work (
     queue text not null,
     sort_at timestamptz not null,          -- due time, less the head start that priority gives
     attempts smallint not null default 0,  -- attempts that ended in failure
-    crashes smallint not null default 0,   -- workers that died with it: a suspect from 1 on
+    crashes smallint not null default 0,   -- workers that died with it: a suspect from 2 on, dead at 3
     max_attempts smallint,                 -- null: as its task says
     lease bigint,                          -- the fence: random, made by the claimer
     claimed_at timestamptz,                -- real time, with the lease
@@ -42,8 +42,12 @@ comment on table onceward.work is 'Unfinished work of all kinds, dead letters in
 
 create index work_ready on onceward.work (queue, sort_at)
     where lease is null and lane is null and dead_reason is null;
-create index work_lane on onceward.work (queue, lane, id)
-    where lane is not null and lease is null and dead_reason is null;
+-- A row in a lane is in exactly one of these two. Ordered lanes go by id; in the others, what is due later must not be in
+-- the way.
+create index work_lane_ordered on onceward.work (queue, lane, id)
+    where lane is not null and ordered and lease is null and dead_reason is null;
+create index work_lane_due on onceward.work (queue, lane, sort_at)
+    where lane is not null and ordered is not true and lease is null and dead_reason is null;
 create unique index work_slot on onceward.work (queue, lane, slot) where slot is not null;
 create unique index work_parent_slot on onceward.work (queue, parent, parent_slot) where parent_slot is not null;
 create unique index work_unique on onceward.work (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), unique_key)

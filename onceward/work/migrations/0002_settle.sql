@@ -79,16 +79,36 @@ begin
 end
 $$;
 
+create function onceward.finish_or_fail(p_ids bigint[], p_leases bigint[], p_worker bigint) returns void
+    language plpgsql as $$
+-- All of a batch as the last statement of its transaction: one lost lease prevents the commit.
+declare
+    v_count int;
+begin
+    with done as (
+        delete from onceward.work
+         where id = any(p_ids) and lease = any(p_leases)
+        returning id, organization_id, attempts, kind, task, claimed_at
+    )
+    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, worker, started_at)
+    select id, organization_id, attempts + 1, kind, task, 'success', p_worker, claimed_at from done;
+    get diagnostics v_count = row_count;
+    if v_count < cardinality(p_ids) then
+        raise exception 'a batch is no longer held under its lease' using errcode = 'OW001';
+    end if;
+end
+$$;
+
 create function onceward.rescue(p_worker bigint, p_beat bigint)
     returns table (id bigint, kind text, task text, organization_id uuid, crashes int, dead boolean)
     language plpgsql as $$
--- Give back what a dead worker held. Whatever was a suspect already is to blame; without a suspect, all become one.
+-- Give back what a dead worker held. A suspect (two workers died with it) ran alone and is to blame; without one, all
+-- count up. A first crash is nobody's fault yet: what many workers held must not have to run one after the other.
 declare
     v_claim record;
     v_row record;
     v_suspects boolean;
     v_counts boolean;
-    v_held bigint[] := '{}';
 begin
     -- Its own heart may have moved since it was observed: then it lives, and keeps what it has.
     perform from onceward.workers w where w.id = p_worker for update;
@@ -97,7 +117,8 @@ begin
     end if;
     delete from onceward.workers w where w.id = p_worker;
 
-    select coalesce(bool_or(w.crashes > 0), false) into v_suspects
+    -- A workflow runs among others once more before it runs alone: it has many steps, and most were not to blame.
+    select coalesce(bool_or(w.crashes > 1), false) into v_suspects
       from onceward.claims c
       join onceward.work w on w.id = any(c.ids) and w.lease = c.lease
      where c.worker = p_worker;
@@ -109,7 +130,7 @@ begin
              where w.id = any(v_claim.ids) and w.lease = v_claim.lease
              order by w.id for update
         loop
-            v_counts := v_row.crashes > 0 or not v_suspects;
+            v_counts := v_row.crashes > 1 or not v_suspects;
             update onceward.work w
                set lease = null, claimed_at = null, slot = null, parent_slot = null,
                    crashes = w.crashes + case when v_counts then 1 else 0 end,

@@ -4,8 +4,9 @@ with due as materialized (
       from onceward.work
      where queue = $1 and sort_at >= $2 and sort_at <= onceward.now()
        and lease is null and lane is null and dead_reason is null
-       and crashes = 0 and task = any($3::text[])
-       and not exists (select from onceward.queues q where q.name = $1 and (q.paused_at is not null or q.parked_until > clock_timestamp()))
+       and crashes < 2 and task = any($3::text[])
+       and not exists (select from onceward.queues q
+                        where q.name = $1 and (q.paused_at is not null or q.parked_until > clock_timestamp()))
      order by sort_at
      limit $4
        for update skip locked

@@ -1,11 +1,12 @@
--- Take one piece of work that a dead worker held. One at a time: if this worker dies too, it is to blame.
+-- Take one piece of work that two dead workers held. One at a time: if this worker dies too, it is to blame.
 with due as materialized (
     select ctid
       from onceward.work
      where queue = $1 and sort_at <= onceward.now()
        and lease is null and lane is null and dead_reason is null
-       and crashes > 0 and task = any($2::text[])
-       and not exists (select from onceward.queues q where q.name = $1 and (q.paused_at is not null or q.parked_until > clock_timestamp()))
+       and crashes > 1 and task = any($2::text[])
+       and not exists (select from onceward.queues q
+                        where q.name = $1 and (q.paused_at is not null or q.parked_until > clock_timestamp()))
      order by sort_at
      limit 1
        for update skip locked

@@ -1,0 +1,198 @@
+// One way of measuring for every Node peer: the same cases, protocol and clock as harness.py next to it.
+//
+// Times come from the monotonic clock, which the processes of a machine share. An adapter is an object of
+// {schema, unfinished, install(), open(connections), enqueue(), enqueueMany(count), work(handled), pg}: `schema` is
+// emptied by dropping it, `unfinished` is SQL that says whether work is left, `pg` the peer's own copy of that driver.
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { parseArgs } from "node:util";
+
+export const ARGUMENT = { a: "x".repeat(142) }; // 150 bytes as JSON
+const PER_CALL = 10_000;
+const DEADLINE_MS = 300_000;
+const REPORT_MS = 20;
+const POLL_MS = 5;
+const WARM_UP = 10;
+const PAUSE_MS = 10;
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const now = () => process.hrtime.bigint();
+const secondsSince = (began) => Number(now() - began) / 1e9;
+
+export async function main(Peer) {
+  const { values: given } = parseArgs({
+    options: {
+      url: { type: "string" },
+      case: { type: "string" },
+      count: { type: "string", default: "1000" },
+      processes: { type: "string", default: "1" },
+      callers: { type: "string", default: "32" },
+    },
+  });
+  const cases = { enqueue, bulk, drain, latency, worker };
+  const run = cases[given.case];
+  if (!given.url || !run) {
+    process.stderr.write(`--url and --case ${Object.keys(cases).slice(0, 4).join("|")} are needed\n`);
+    process.exit(2);
+  }
+  setTimeout(() => {
+    process.stderr.write(`not finished within ${DEADLINE_MS / 1000} s\n`);
+    process.exit(1);
+  }, DEADLINE_MS).unref();
+  const peer = new Peer(given.url);
+  if (given.case !== "worker") {
+    await asking(peer, given.url, (ask) => ask(`drop schema if exists ${peer.schema} cascade`));
+    await peer.install();
+  }
+  const line = await run(peer, {
+    url: given.url,
+    count: Number(given.count),
+    processes: Number(given.processes),
+    callers: Number(given.callers),
+  });
+  // At once: a worker's own farewell is not measured.
+  process.stdout.write(JSON.stringify(line) + "\n", () => process.exit(0));
+}
+
+async function enqueue(peer, { count, callers }) {
+  await peer.open(callers);
+  await inTurns(() => peer.enqueue(), callers * 2, callers);
+  const { seconds, took } = await inTurns(() => peer.enqueue(), count, callers);
+  return { value: count / seconds, unit: "jobs/s", p99: percentile(took, 99) };
+}
+
+async function inTurns(call, count, callers) {
+  let left = count;
+  const took = [];
+  const caller = async () => {
+    while (left > 0) {
+      left -= 1;
+      const began = now();
+      await call();
+      took.push(secondsSince(began) * 1000);
+    }
+  };
+  const began = now();
+  await Promise.all(Array.from({ length: callers }, caller));
+  return { seconds: secondsSince(began), took };
+}
+
+async function bulk(peer, { count }) {
+  await peer.open(2);
+  await peer.enqueueMany(10);
+  const began = now();
+  await fill(peer, count);
+  return { value: count / secondsSince(began), unit: "jobs/s", p99: null };
+}
+
+async function fill(peer, count) {
+  for (let left = count; left > 0; left -= PER_CALL) await peer.enqueueMany(Math.min(left, PER_CALL));
+}
+
+async function drain(peer, { url, count, processes }) {
+  await peer.open(2);
+  await fill(peer, count);
+  await vacuum(peer, url);
+  const workers = await Promise.all(Array.from({ length: processes }, () => startWorker(url)));
+  try {
+    for (const worker of workers) worker.child.stdin.write("go\n");
+    const first = await allHandled(workers, count);
+    await asking(peer, url, async (ask) => {
+      while (Object.values((await ask(peer.unfinished)).rows[0])[0]) await pause(POLL_MS);
+    });
+    return { value: count / secondsSince(first), unit: "jobs/s", p99: null };
+  } finally {
+    for (const worker of workers) worker.child.kill("SIGKILL");
+  }
+}
+
+// A worker process that has connected and waits for the word, so that starting up is not measured.
+async function startWorker(url) {
+  const child = spawn(process.execPath, [process.argv[1], "--case", "worker", "--url", url], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  if ((await lines.next()).value !== "ready") throw new Error("a worker process did not start; what it said is above");
+  return { child, lines };
+}
+
+// Resolves when the workers together have run every job, with the time the first of them began.
+async function allHandled(workers, count) {
+  const done = workers.map(() => 0);
+  const began = [];
+  await new Promise((resolve, reject) => {
+    workers.forEach(async ({ lines }, number) => {
+      for (let next = await lines.next(); !next.done; next = await lines.next()) {
+        const [first, handled] = next.value.split(" ");
+        if (!done[number]) began.push(BigInt(first));
+        done[number] = Number(handled);
+        if (done.reduce((a, b) => a + b) >= count) resolve();
+      }
+      reject(new Error("a worker process ended before the work did; what it said is above"));
+    });
+  });
+  return began.reduce((a, b) => (a < b ? a : b));
+}
+
+// The other side of startWorker: reports what it has handled, ends when its parent does.
+async function worker(peer) {
+  let first = 0n;
+  let done = 0;
+  let told = 0;
+  const handled = (jobs = 1) => {
+    if (!done) first = now();
+    done += jobs;
+  };
+  await peer.open(2);
+  const lines = createInterface({ input: process.stdin });
+  lines.on("close", () => process.exit(0));
+  const go = new Promise((resolve) => lines.once("line", resolve));
+  process.stdout.write("ready\n");
+  await go;
+  setInterval(() => {
+    if (done !== told) process.stdout.write(`${first} ${(told = done)}\n`);
+  }, REPORT_MS);
+  await peer.work(handled);
+  await new Promise(() => {});
+}
+
+// One job at a time to an idle worker of the same process; the first few warm up.
+async function latency(peer, { count }) {
+  let started;
+  await peer.open(4);
+  await peer.work(() => started(now()));
+  const took = [];
+  for (let number = 0; number < count + WARM_UP; number += 1) {
+    const arrived = new Promise((resolve) => (started = resolve));
+    const began = now();
+    await peer.enqueue();
+    took.push(Number((await arrived) - began) / 1e6);
+    await pause(PAUSE_MS);
+  }
+  took.splice(0, WARM_UP);
+  return { value: percentile(took, 50), unit: "ms", p99: percentile(took, 99) };
+}
+
+function percentile(values, percent) {
+  const ranked = [...values].sort((a, b) => a - b);
+  return ranked[Math.min(ranked.length - 1, Math.floor((ranked.length * percent) / 100))];
+}
+
+async function asking(peer, url, use) {
+  const client = new peer.pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return await use((statement, values) => client.query(statement, values));
+  } finally {
+    await client.end();
+  }
+}
+
+// As autovacuum leaves a table that has been there for a while: visibility map and statistics are there.
+async function vacuum(peer, url) {
+  await asking(peer, url, async (ask) => {
+    const tables = await ask("select relname from pg_stat_user_tables where schemaname = $1", [peer.schema]);
+    for (const { relname } of tables.rows) await ask(`vacuum analyze "${peer.schema}"."${relname}"`);
+  });
+}
+

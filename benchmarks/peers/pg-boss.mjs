@@ -1,0 +1,61 @@
+// pg-boss with batches that are fetched one after another while they come back full, and NOTIFY for the first job.
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+import { ARGUMENT, main } from "./measuring/harness.mjs";
+
+// The packages lie where the peer is installed, which is the directory this is started in.
+const require = createRequire(`${process.cwd()}/package.json`);
+const { PgBoss } = await import(pathToFileURL(require.resolve("pg-boss")));
+const pg = require("pg");
+
+const BATCH = 500;
+const WORKERS = 4;
+
+class Peer {
+  schema = "bench_pg_boss";
+  unfinished = "select exists (select from bench_pg_boss.job where state < 'completed')";
+  pg = pg;
+
+  constructor(url) {
+    this.url = url;
+  }
+
+  async #boss(options) {
+    const boss = new PgBoss({
+      connectionString: this.url,
+      schema: this.schema,
+      supervise: false,
+      schedule: false,
+      useListenNotify: true,
+      ...options,
+    });
+    boss.on("error", (error) => process.stderr.write(`${error}\n`));
+    await boss.start();
+    return boss;
+  }
+
+  async install() {
+    const boss = await this.#boss({ max: 1 });
+    await boss.createQueue("noop", { notify: true });
+    await boss.stop({ graceful: false });
+  }
+
+  async open(connections) {
+    this.boss = await this.#boss({ max: Math.max(connections, WORKERS + 2) });
+  }
+
+  async enqueue() {
+    await this.boss.send("noop", ARGUMENT);
+  }
+
+  async enqueueMany(count) {
+    await this.boss.insert("noop", Array.from({ length: count }, () => ({ data: ARGUMENT })));
+  }
+
+  async work(handled) {
+    const options = { batchSize: BATCH, localConcurrency: WORKERS, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 };
+    await this.boss.work("noop", options, async (jobs) => handled(jobs.length));
+  }
+}
+
+await main(Peer);

@@ -1,0 +1,65 @@
+"""PgQueuer: batches fetched by several consumers on a connection each, acknowledged in batches by its own buffer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+# This file is named as the package it imports, so its directory must not be searched.
+sys.path.pop(0)
+sys.path.insert(0, str(Path(__file__).parent / "measuring"))
+os.environ["PGQUEUER_SCHEMA"] = "bench_pgqueuer"
+
+import asyncpg
+from harness import ARGUMENT, main
+from pgqueuer import PgQueuer
+from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
+from pgqueuer.models import Job
+from pgqueuer.queries import Queries
+
+PAYLOAD = json.dumps(ARGUMENT, separators=(",", ":")).encode()
+CONSUMERS = 5
+BATCH = 500
+
+
+class Adapter:
+    schema = "bench_pgqueuer"
+    unfinished = "select exists (select from bench_pgqueuer.pgqueuer)"
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    async def install(self) -> None:
+        conn = await asyncpg.connect(self.url)
+        await Queries(AsyncpgDriver(conn)).install()
+        await conn.close()
+
+    async def open(self, connections: int) -> None:
+        pool = await asyncpg.create_pool(self.url, min_size=connections, max_size=connections)
+        self.queries = Queries(AsyncpgPoolDriver(pool))
+
+    async def enqueue(self) -> None:
+        await self.queries.enqueue("noop", PAYLOAD)
+
+    async def enqueue_many(self, count: int) -> None:
+        await self.queries.enqueue(["noop"] * count, [PAYLOAD] * count, [0] * count)
+
+    async def work(self, handled: Callable[[], None]) -> None:
+        async def consume() -> None:
+            consumer = PgQueuer(AsyncpgDriver(await asyncpg.connect(self.url)))
+
+            @consumer.entrypoint("noop")
+            async def noop(job: Job) -> None:
+                handled()
+
+            await consumer.run(batch_size=BATCH)
+
+        await asyncio.gather(*(consume() for _ in range(CONSUMERS)))
+
+
+if __name__ == "__main__":
+    main(Adapter)

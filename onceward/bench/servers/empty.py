@@ -1,0 +1,16 @@
+"""What any Python server pays at least: the body is read, a fixed answer given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+async def app(_scope: Any, receive: Any, send: Any) -> None:
+    await receive()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"15")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b'{"status":"ok"}'})
+
+
+async def make(_url: str) -> Any:
+    return app

@@ -1,0 +1,66 @@
+"""Genuine webhooks of our own: what a provider would send, signed as it signs. For trying things out and for tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from onceward.providers.inbound import ConfigError, SourceConfig
+from onceward.providers.registry import get_provider
+
+STALE_BY_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request to post."""
+
+    body: bytes = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    event_id: str = ""
+
+
+def compose(
+    config: SourceConfig,
+    type: str,
+    *,
+    fields: Mapping[str, Any] | None = None,
+    path: str = "",
+    stale: bool = False,
+    bad_signature: bool = False,
+) -> Outgoing:
+    """A webhook of that type with fresh ids. `stale` signs it in the past, `bad_signature` changes it afterwards."""
+    provider = get_provider(config.provider)
+    body = provider.encode(provider.sample(type, fields))
+    return sign(config, body, type=type, path=path, stale=stale, bad_signature=bad_signature)
+
+
+def sign(
+    config: SourceConfig,
+    body: bytes,
+    *,
+    type: str,
+    path: str = "",
+    event_id: str = "",
+    stale: bool = False,
+    bad_signature: bool = False,
+) -> Outgoing:
+    """These bytes, signed now (or too long ago)."""
+    provider = get_provider(config.provider)
+    if not config.keys and provider.name not in ("paypal", "none"):
+        raise ConfigError(f"the {provider.name} source has no secret here: give one with --secret")
+    now = time.time() - (config.tolerance_s + STALE_BY_S if stale else 0)
+    extra = {"path": path, "type": type} | ({"event_id": event_id} if event_id else {})
+    headers = dict(provider.sign(config, body, now, **extra))
+    if bad_signature:
+        if provider.name == "none":
+            headers = {
+                name: f"{value}-wrong" if name == config.settings.token_header else value
+                for name, value in headers.items()
+            }
+        else:
+            form = headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
+            body += b"&forged=1" if form else b" "
+    return Outgoing(body, headers, event_id)

@@ -1,0 +1,127 @@
+"""The global limit follows the load: CPU and memory lower it, a backlog on a calm machine raises it.
+
+above 80 %            ──▶ 3    lowest
+above 60 %            ──▶ at most 5
+below 40 % + backlog  ──▶ one level up: 3, 5, 10
+between               ──▶ stays: what raised it is not what lowers it, so it does not swing
+
+One change a minute, on all nodes together. A limit that falls admits nobody until enough have ended; it stops nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import psutil
+import structlog
+
+from onceward.db import Connection, Database
+from onceward.limits.admission import GLOBAL
+from onceward.work.loop import Loop
+
+log = structlog.get_logger(__name__)
+
+LEVELS = (3, 5, 10)
+EVERY_S = 10.0
+
+CHANGE = """
+update onceward.limits set at_most = $2, changed_at = clock_timestamp(), reason = $4
+ where name = $1 and at_most = $3 and changed_at < clock_timestamp() - interval '1 minute'
+returning at_most
+"""
+BACKLOG = """
+select count(*) from (
+    select from onceward.work w
+     where w.lease is null and w.dead_reason is null and w.sort_at <= onceward.now() limit 1000) due
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Between which the limit may move."""
+
+    least: int = 3
+    most: int = 10
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.least <= self.most <= 1000:
+            raise ValueError(f"bounds must satisfy 1 <= least <= most <= 1000, not {self.least} and {self.most}")
+
+    @property
+    def levels(self) -> list[int]:
+        """Where the limit may stand."""
+        return sorted({self.least, self.most, *(level for level in LEVELS if self.least <= level <= self.most)})
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Percent of CPU and memory in use on this machine, and how much work is due and not started."""
+
+    cpu: float
+    memory: float
+    backlog: int
+
+    @property
+    def highest(self) -> float:
+        return max(self.cpu, self.memory)
+
+
+def decide(current: int, load: Load, bounds: Bounds) -> int:
+    """Where the limit should stand. Pure, so that every threshold has a test."""
+    levels = bounds.levels
+    current = min(max(current, bounds.least), bounds.most)
+    if load.highest > 80:
+        return levels[0]
+    if load.highest > 60:
+        return min(current, max(LEVELS[1], bounds.least))
+    if load.highest < 40 and load.backlog > 0:
+        return next((level for level in levels if level > current), levels[-1])
+    return current
+
+
+class AdaptiveLimit:
+    """Measures every few seconds, smooths, and changes `onceward.limits` at most once a minute."""
+
+    def __init__(
+        self, db: Database, *, bounds: Bounds | None = None, measure: Callable[[], tuple[float, float]] | None = None
+    ) -> None:
+        self._db = db
+        self._bounds = bounds or Bounds()
+        self._measure = measure or measure_machine
+        self._cpu: float | None = None
+        self._loop = Loop("adaptive limit", self.step, every_s=EVERY_S)
+
+    async def start(self) -> None:
+        await self._loop.start()
+
+    async def stop(self) -> None:
+        await self._loop.stop()
+
+    async def step(self) -> int | None:
+        """Look once; returns the new limit if it changed."""
+        cpu, memory = await asyncio.to_thread(self._measure)
+        # Smoothed: a moment's peak is not a load.
+        self._cpu = cpu if self._cpu is None else self._cpu * 0.7 + cpu * 0.3
+        async with self._db.acquire() as conn:
+            load = Load(self._cpu, memory, await conn.fetchval(BACKLOG))
+            return await self._change(conn, load)
+
+    async def _change(self, conn: Connection, load: Load) -> int | None:
+        current: int | None = await conn.fetchval("select at_most from onceward.limits where name = $1", GLOBAL)
+        if current is None:
+            return None
+        wanted = decide(current, load, self._bounds)
+        if wanted == current:
+            return None
+        reason = f"cpu {load.cpu:.0f} %, memory {load.memory:.0f} %, {load.backlog} due"
+        changed: int | None = await conn.fetchval(CHANGE, GLOBAL, wanted, current, reason)
+        if changed is not None:
+            log.info("global_limit_changed", before=current, now=changed, reason=reason)
+        return changed
+
+
+def measure_machine() -> tuple[float, float]:
+    """Percent of CPU over half a second, and of memory."""
+    return psutil.cpu_percent(interval=0.5), psutil.virtual_memory().percent

@@ -1,0 +1,123 @@
+"""Admission: a slot from the request to the end of the job, refused at once when there is none.
+
+A slot belongs to a piece of work and is taken in the transaction that creates it. It is held exactly as long as that
+work is unfinished, so nothing has to be released and a crash cannot leak one. Execution limits, where the job waits
+instead, are lanes: `job.in_lane(key, at_once=3, parent=..., parent_at_once=...)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from onceward.db import Connection, Database, Transaction
+from onceward.trust import audit
+from onceward.trust.identity import Identity
+from onceward.trust.metrics_events import record_metric
+
+log = structlog.get_logger(__name__)
+
+GLOBAL = "global"
+RETRY_AFTER_S = 5
+
+HELD = """
+select s.key, count(*)::int as held, l.at_most, min(s.taken_at) as oldest
+  from onceward.limit_slots s
+  left join onceward.limits l on l.name = s.key
+ where exists (select from onceward.work w where w.id = s.work_id and w.dead_reason is null)
+ group by s.key, l.at_most order by held desc, s.key limit $1
+"""
+RECONCILE = """
+delete from onceward.limit_slots s
+ where (s.key, s.slot) in (
+     select f.key, f.slot from onceward.limit_slots f
+      where not exists (select from onceward.work w where w.id = f.work_id and w.dead_reason is null)
+        and f.taken_at < clock_timestamp() - interval '1 minute'
+        for update skip locked)
+returning s.key
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most so many unfinished at once under this key; None: as `onceward.limits` says at the moment."""
+
+    key: str
+    at_most: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.key or len(self.key) > 200:
+            raise ValueError(f"a limit's key must have 1 to 200 characters, not {self.key!r}")
+        if self.at_most is not None and not 1 <= self.at_most <= 10_000:
+            raise ValueError(f"limit {self.key}: at_most must lie between 1 and 10000, not {self.at_most}")
+
+
+class LimitReached(Exception):
+    """No slot is free: HTTP 429. Nothing was reserved."""
+
+    def __init__(self, key: str, at_most: int, held: int, *, retry_after_s: int = RETRY_AFTER_S) -> None:
+        super().__init__(f"limit {key} is reached: {held} of {at_most} slots are held")
+        self.key = key
+        self.at_most = at_most
+        self.held = held
+        self.retry_after_s = retry_after_s
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How much of a limit is in use."""
+
+    key: str
+    held: int
+    at_most: int | None
+    oldest: Any
+
+
+async def reserve(tx: Transaction, work_id: int, limits: Sequence[Limit]) -> None:
+    """A slot under each, owned by this work, or `LimitReached`. Part of the transaction that creates the work."""
+    # The global one last, the others sorted: all takers go the same way, so none waits for another in a circle.
+    ordered = sorted(limits, key=lambda limit: (limit.key == GLOBAL, limit.key))
+    row = await tx.fetchrow(
+        "select * from onceward.limit_reserve($1, $2, $3)",
+        work_id,
+        [limit.key for limit in ordered],
+        [limit.at_most for limit in ordered],
+    )
+    if row is not None and row["full_key"] is not None:
+        raise LimitReached(row["full_key"], row["at_most"], row["held"])
+
+
+async def note_refusal(db: Database, refused: LimitReached, *, metadata: dict[str, Any] | None = None) -> None:
+    """`concurrency_limit_hit` in system_metrics, on a connection of its own: the request's transaction is gone."""
+    told = {"key": refused.key, "limit": refused.at_most, "current_jobs": refused.held, **(metadata or {})}
+    await record_metric(db, "concurrency_limit_hit", metadata=told)
+
+
+async def held(conn: Database | Connection, *, most: int = 100) -> list[Held]:
+    """Keys with held slots, the fullest first."""
+    return [Held(**dict(row)) for row in await conn.fetch(HELD, most)]
+
+
+async def reconcile(conn: Database | Connection) -> int:
+    """Forget slots whose work has ended. They were free already; this keeps the table small."""
+    rows = await conn.fetch(RECONCILE)
+    if rows:
+        log.info("limits_reconciled", forgotten=len(rows))
+    return len(rows)
+
+
+async def set_global(db: Database, at_most: int, *, actor: str | Identity) -> None:
+    """The global limit from now on, until the load moves it again; audited."""
+    async with db.transaction(role="engine") as tx:
+        await tx.execute(
+            "insert into onceward.limits (name, at_most, reason) values ($1, $2, 'set by an operator')"
+            " on conflict (name) do update set at_most = $2, changed_at = clock_timestamp(), reason = excluded.reason",
+            GLOBAL,
+            at_most,
+        )
+        await audit.record(
+            tx, "limit.set", entity_type="limit", entity_id=GLOBAL, actor=actor, changes={"at_most": at_most}
+        )

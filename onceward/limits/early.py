@@ -1,0 +1,132 @@
+"""Refuse early: Redis or Valkey remembers who holds slots, and spares the database requests that it would refuse.
+
+It grants nothing. What it does not refuse goes to PostgreSQL, which decides; what it holds is a copy with a short
+life, rewritten from PostgreSQL every few seconds. Without it, or when it stops answering, nothing changes but the
+load on the database.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
+
+import structlog
+
+from onceward.db import Database
+from onceward.limits.admission import Limit, LimitReached
+from onceward.work.loop import Loop
+
+log = structlog.get_logger(__name__)
+
+PREFIX = "onceward:limit:"
+MEMBER_LIFE_S = 5.0
+EVERY_S = 2.0
+SILENT_FOR_S = 5.0
+
+FULL = """
+-- Which of KEYS holds as many members as ARGV allows? 0: none. Members that were not renewed do not count.
+local now = redis.call('TIME')
+now = tonumber(now[1]) + tonumber(now[2]) / 1000000
+for i, key in ipairs(KEYS) do
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
+  local most = tonumber(ARGV[i])
+  if most > 0 and redis.call('ZCARD', key) >= most then
+    return i
+  end
+end
+return 0
+"""
+
+HOLD = """
+-- ARGV[2..] hold a slot under KEYS[1] for the next ARGV[1] seconds; whoever is not among them when ARGV[2] is '*', does not.
+local now = redis.call('TIME')
+local till = tonumber(now[1]) + tonumber(now[2]) / 1000000 + tonumber(ARGV[1])
+local first = 2
+if ARGV[2] == '*' then
+  redis.call('DEL', KEYS[1])
+  first = 3
+end
+for i = first, #ARGV do
+  redis.call('ZADD', KEYS[1], till, ARGV[i])
+end
+redis.call('EXPIRE', KEYS[1], math.ceil(tonumber(ARGV[1])) + 1)
+return #ARGV - first + 1
+"""
+
+SLOTS = """
+select s.key, array_agg(s.work_id::text) as owners from onceward.limit_slots s
+ where exists (select from onceward.work w where w.id = s.work_id and w.dead_reason is null)
+ group by s.key
+"""
+
+
+class EarlyRefusal:
+    """`await early.check(limits)` before the transaction, `await early.note(limits, job)` after its commit."""
+
+    def __init__(self, url: str, db: Database | None = None, *, timeout_s: float = 0.25) -> None:
+        from redis.asyncio import Redis
+
+        connect = cast(Any, Redis)
+        self._redis: Any = connect.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+        self._full: Callable[..., Awaitable[Any]] = self._redis.register_script(FULL)
+        self._hold: Callable[..., Awaitable[Any]] = self._redis.register_script(HOLD)
+        self._db = db
+        self._silent_until = 0.0
+        self._known: set[str] = set()
+        self._loop = Loop("early refusal", self.sync, every_s=EVERY_S)
+
+    async def start(self) -> None:
+        await self._loop.start()
+
+    async def stop(self) -> None:
+        await self._loop.stop()
+        await self._redis.aclose()
+
+    async def check(self, limits: Sequence[Limit]) -> None:
+        """Raises `LimitReached` if one is full by what is remembered. Limits without a number are not looked at."""
+        numbered = [limit for limit in limits if limit.at_most is not None]
+        if not numbered:
+            return
+        found = await self._ask(
+            self._full, [PREFIX + limit.key for limit in numbered], [limit.at_most for limit in numbered]
+        )
+        if found:
+            limit = numbered[int(found) - 1]
+            at_most = cast(int, limit.at_most)
+            raise LimitReached(limit.key, at_most, at_most)
+
+    async def note(self, limits: Sequence[Limit], work_id: int) -> None:
+        """The commit has happened: this work holds a slot under each."""
+        for limit in limits:
+            self._known.add(limit.key)
+            await self._ask(self._hold, [PREFIX + limit.key], [MEMBER_LIFE_S, str(work_id)])
+
+    async def sync(self) -> None:
+        """Make the copy what PostgreSQL says: slots whose work has ended are gone from it."""
+        if self._db is None:
+            return
+        rows = await self._db.fetch(SLOTS)
+        held = {row["key"]: row["owners"] for row in rows}
+        for key in self._known - held.keys():
+            await self._ask(self._hold, [PREFIX + key], [MEMBER_LIFE_S, "*"])
+        for key, owners in held.items():
+            await self._ask(self._hold, [PREFIX + key], [MEMBER_LIFE_S, "*", *owners])
+        self._known = set(held)
+
+    async def _ask(self, script: Callable[..., Awaitable[Any]], keys: list[str], args: list[Any]) -> Any:
+        """None when it does not answer; then it is left alone for a few seconds."""
+        if time.monotonic() < self._silent_until:
+            return None
+        from redis.exceptions import RedisError
+
+        try:
+            return await script(keys=keys, args=args)
+        except (RedisError, OSError, TimeoutError) as error:
+            self._silent_until = time.monotonic() + SILENT_FOR_S
+            log.warning(
+                "early_refusal_unavailable",
+                error=type(error).__name__,
+                hint="PostgreSQL decides alone: no limit is exceeded, the database is spared nothing",
+            )
+            return None

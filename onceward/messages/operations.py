@@ -1,0 +1,90 @@
+"""What an operator does with messages: look, settle what is unknown, see what is parked."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from onceward.db import Connection, Database, Transaction
+from onceward.messages.parking import queue_of
+from onceward.messages.queueing import task_of
+from onceward.trust import record
+
+# Addresses and content stay out of lists: an id is enough to ask further.
+LIST = """
+select m.id, m.key, m.channel, m.template, o.shown as status, m.reason, m.attempts, m.scheduled_for, m.sent_at, m.created_at
+  from onceward.messages m join onceward.message_outcomes o on o.id = m.id
+ where ($1::text is null or o.shown = $1 or m.status = $1) and ($2::text is null or m.channel = $2)
+   and ($3::text is null or m.template = $3) and ($4::bigint is null or m.id < $4)
+ order by m.id desc limit $5
+"""
+
+SHOW = """
+select m.id, m.organization_id, m.key, m.channel, m.template, m.version, m.category, m.locale, m.policy, o.shown as status,
+       m.reason, m.attempts, m.reference, m.notification, m.scheduled_for, m.sending_since, m.sent_at, m.caused_by,
+       m.created_at, w.sort_at as due_at, m.data
+  from onceward.messages m
+  join onceward.message_outcomes o on o.id = m.id
+  left join onceward.work w on w.id = m.id
+ where m.id = $1
+"""
+
+ATTEMPTS = """
+select number, outcome, started_at, finished_at, error ->> 'type' as error, error ->> 'message' as message
+  from onceward.attempts where work_id = $1 order by finished_at
+"""
+
+SENT = """
+update onceward.messages set status = 'success', reason = null, sending = null, sent_at = coalesce(sending_since, onceward.now())
+ where id = $1 and status = 'unknown' returning id
+"""
+
+RESEND = """
+with again as (
+    update onceward.messages set status = 'pending', reason = null, sending = null
+     where id = $1 and status = 'unknown' returning id, organization_id
+)
+insert into onceward.work (id, organization_id, kind, task, queue, sort_at)
+select id, organization_id, 'message', $2, $3, onceward.now() from again
+returning id
+"""
+
+PARKED = "select name, parked_until, parked_for, failures from onceward.queues where parked_until > clock_timestamp()"
+
+
+async def list_messages(
+    db: Database | Connection | Transaction,
+    *,
+    status: str | None = None,
+    channel: str | None = None,
+    template: str | None = None,
+    before: int | None = None,
+    limit: int = 50,
+) -> list[dict[str, Any]]:
+    """Newest first; `status` by either name (`sent` or `success`)."""
+    return [dict(row) for row in await db.fetch(LIST, status, channel, template, before, limit)]
+
+
+async def show_message(db: Database | Connection | Transaction, id: int) -> dict[str, Any] | None:
+    """One message with every attempt. Its address is not part of it."""
+    row = await db.fetchrow(SHOW, id)
+    if row is None:
+        return None
+    return {**dict(row), "history": [dict(each) for each in await db.fetch(ATTEMPTS, id)]}
+
+
+async def resolve(tx: Transaction, id: int, verdict: Literal["sent", "resend"], *, by: str, reason: str) -> bool:
+    """An operator has looked what became of an unknown message. False: it is not unknown."""
+    if verdict == "sent":
+        done = await tx.fetchval(SENT, id)
+    else:
+        channel = await tx.fetchval("select channel from onceward.messages where id = $1", id)
+        done = await tx.fetchval(RESEND, id, task_of(channel), queue_of(channel)) if channel else None
+    if done is None:
+        return False
+    await record(tx, f"message.{verdict}", entity_type="message", entity_id=id, actor=by, reason=reason)
+    return True
+
+
+async def parked(db: Database | Connection) -> list[dict[str, Any]]:
+    """Channels that rest, and why."""
+    return [dict(row) for row in await db.fetch(PARKED)]

@@ -1,0 +1,93 @@
+"""Access for an organization's customers: a token that opens the consumer page, for a time and for some endpoints."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from onceward.db import Database
+from onceward.trust import Identity, NotAuthenticated, audit
+
+PREFIX = "owp_"
+Actor = str | Identity
+
+
+@dataclass(frozen=True, slots=True)
+class MadeToken:
+    """`token` is shown this once; the database knows its hash."""
+
+    token: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """A customer with a token: which endpoints they see, and whether they may resend and test."""
+
+    organization_id: UUID | None
+    endpoint_ids: list[UUID] | None
+    may_act: bool
+    csrf: str
+
+    @property
+    def actor(self) -> str:
+        return "portal:customer"
+
+    def sees(self, endpoint_id: UUID) -> bool:
+        return self.endpoint_ids is None or endpoint_id in self.endpoint_ids
+
+
+async def create(
+    db: Database,
+    organization: UUID | None,
+    *,
+    hours: float,
+    actor: Actor,
+    endpoint_ids: Sequence[UUID] | None = None,
+    may_act: bool = True,
+) -> MadeToken:
+    """A new token. Endpoints of another organization in the list are simply never found."""
+    token = PREFIX + secrets.token_urlsafe(32)
+    async with db.transaction(role="engine", organization=organization) as tx:
+        expires_at: datetime = await tx.fetchval(
+            "insert into onceward.portal_tokens (hash, organization_id, endpoint_ids, may_act, created_by, expires_at)"
+            " values ($1, $2, $3, $4, $5, onceward.now() + $6::interval) returning expires_at",
+            _hash(token),
+            organization,
+            None if endpoint_ids is None else list(endpoint_ids),
+            may_act,
+            actor.actor if isinstance(actor, Identity) else actor,
+            timedelta(hours=hours),
+        )
+        await audit.record(
+            tx,
+            "portal.opened",
+            entity_type="portal",
+            entity_id=None,
+            actor=actor,
+            metadata={"hours": hours, "may_act": may_act},
+        )
+    return MadeToken(token, expires_at)
+
+
+async def visitor(db: Database, token: str) -> Visitor:
+    """Whose token this is; raises `NotAuthenticated` for one that is unknown or over."""
+    if not token.startswith(PREFIX) or len(token) > 200:
+        raise NotAuthenticated("not a token of the consumer page")
+    row = await db.fetchrow(
+        "select organization_id, endpoint_ids, may_act from onceward.portal_tokens"
+        " where hash = $1 and expires_at > onceward.now()",
+        _hash(token),
+    )
+    if row is None:
+        raise NotAuthenticated("this token of the consumer page is unknown or has expired")
+    return Visitor(**dict(row), csrf=hmac.digest(token.encode(), b"csrf", "sha256").hex())
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

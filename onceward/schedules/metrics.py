@@ -1,0 +1,15 @@
+"""What schedules count."""
+
+from __future__ import annotations
+
+from onceward.telemetry.metrics import counter, histogram
+
+RUNS = counter(
+    "schedule_runs_total", "Runs that ended, by schedule and outcome (success, failed).", ("schedule", "outcome")
+)
+ITEMS = counter(
+    "schedule_items_total",
+    "Items of runs, by schedule and outcome (success, failed, skipped).",
+    ("schedule", "outcome"),
+)
+RUN_SECONDS = histogram("schedule_run_seconds", "How long runs took.", ("schedule",))

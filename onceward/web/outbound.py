@@ -1,0 +1,352 @@
+"""Routes over outbound webhooks: the catalogue, endpoints, deliveries, resends, and publishing without an app."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Header, Query, Request
+from pydantic import BaseModel, Field, JsonValue
+from starlette.responses import Response
+
+from onceward.db import Database
+from onceward.engine import Engine
+from onceward.outbox import (
+    Endpoint,
+    EndpointFields,
+    EventType,
+    Invalid,
+    KeyReused,
+    Outbox,
+    portal,
+    reading,
+    resends,
+)
+from onceward.outbox.catalogue import check_name, known, save
+from onceward.trust import Identity, audit
+from onceward.web.api import database_of, engine_of, settings_of
+from onceward.web.auth import require
+
+Db = Annotated[Database, Depends(database_of)]
+Eng = Annotated[Engine, Depends(engine_of)]
+Viewer = Annotated[Identity, Depends(require("viewer"))]
+Operator = Annotated[Identity, Depends(require("operator"))]
+Owner = Annotated[Identity, Depends(require("owner"))]
+Admin = Annotated[Identity, Depends(require("admin"))]
+Limit = Annotated[int, Query(ge=1, le=500)]
+
+
+class NewEndpoint(BaseModel):
+    """`secret` is 24 to 64 bytes: `whsec_` and base64, or plain text; made and shown once when it is left out."""
+
+    model_config = {"extra": "forbid"}
+
+    url: str
+    events: list[str]
+    secret: str | None = None
+    description: str = ""
+    channels: list[str] | None = None
+    headers: dict[str, str] = Field(default_factory=dict)
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    owner: str | None = None
+    max_in_flight: int | None = None
+    rate_per_s: float | None = None
+    ordered: bool = False
+    retry_waits_s: list[float] | None = None
+    ed25519: bool = False
+
+
+class ChangedEndpoint(BaseModel):
+    """Only what is given changes."""
+
+    model_config = {"extra": "forbid"}
+
+    url: str | None = None
+    events: list[str] | None = None
+    description: str | None = None
+    channels: list[str] | None = None
+    headers: dict[str, str] | None = None
+    metadata: dict[str, JsonValue] | None = None
+    owner: str | None = None
+    max_in_flight: int | None = None
+    rate_per_s: float | None = None
+    ordered: bool | None = None
+    retry_waits_s: list[float] | None = None
+    ed25519: bool | None = None
+
+
+class MadeEndpoint(BaseModel):
+    """`secret` is shown this once."""
+
+    endpoint: Endpoint
+    secret: str
+
+
+class Rotation(BaseModel):
+    secret: str | None = None
+    overlap_s: float = 86400
+
+
+class NewType(BaseModel):
+    description: str = Field("", max_length=1000)
+    schema_: dict[str, JsonValue] = Field(default_factory=dict, alias="schema")
+    sample: JsonValue = Field(default_factory=dict)
+
+
+class TypeOfEvent(BaseModel):
+    name: str
+    description: str
+    schema_: Any = Field(alias="schema")
+    sample: Any
+    declared_by: str
+
+
+class Recovery(BaseModel):
+    """Everything since a time that did not arrive, and what was published while the endpoint was off."""
+
+    since: datetime
+    until: datetime | None = None
+    rate_per_s: float = resends.DEFAULT_RATE_PER_S
+
+
+class Replay(BaseModel):
+    """Deliveries that fit, whether they arrived or not."""
+
+    since: datetime
+    until: datetime | None = None
+    endpoint_id: UUID | None = None
+    types: list[str] | None = None
+    statuses: list[str] | None = None
+    rate_per_s: float = resends.DEFAULT_RATE_PER_S
+
+
+class Test(BaseModel):
+    type: str = "endpoint.test"
+
+
+class NewEvent(BaseModel):
+    type: str
+    data: JsonValue
+    channels: list[str] = Field(default_factory=list[str], max_length=20)
+
+
+class MadeEvent(BaseModel):
+    id: int
+    message_id: str
+    deliveries: int
+    duplicate: bool
+
+
+class PortalAccess(BaseModel):
+    hours: float = Field(24, gt=0, le=24 * 30)
+    endpoint_ids: list[UUID] | None = None
+    may_act: bool = True
+
+
+def outbound_router(outbox: Outbox) -> APIRouter:
+    """`/api/v1/event-types`, `/endpoints`, `/deliveries`, `/resends`, `/publish`, and the public keys."""
+    router = APIRouter(prefix="/api/v1", tags=["outbound webhooks"])
+    _catalogue(router)
+    _endpoints(router, outbox)
+    _off_and_on(router, outbox)
+    _deliveries(router)
+    _resends(router)
+    _publish(router)
+    return router
+
+
+def _catalogue(router: APIRouter) -> None:
+    @router.get("/event-types")
+    async def types(db: Db, _identity: Viewer) -> list[TypeOfEvent]:  # pyright: ignore[reportUnusedFunction]
+        async with db.acquire() as conn:
+            return [
+                TypeOfEvent(
+                    name=each.name,
+                    description=each.description,
+                    schema=each.schema,
+                    sample=each.sample,
+                    declared_by=each.declared_by,
+                )
+                for each in await known(conn)
+            ]
+
+    @router.put("/event-types/{name}", status_code=204)
+    async def declare(db: Db, identity: Admin, name: str, new: NewType) -> None:  # pyright: ignore[reportUnusedFunction]
+        check_name(name)
+        async with db.transaction(role="engine") as tx:
+            wanted = EventType(name, description=new.description, schema=new.schema_, sample=new.sample)
+            await save(tx, [wanted])
+            await audit.record(tx, "event_type.declared", entity_type="event_type", entity_id=name, actor=identity)
+
+
+def _endpoints(router: APIRouter, outbox: Outbox) -> None:
+    endpoints = outbox.endpoints
+
+    @router.get("/endpoints")
+    async def listed(identity: Viewer) -> list[Endpoint]:  # pyright: ignore[reportUnusedFunction]
+        return await endpoints.list(identity.organization, all_organizations=_sees_all(identity))
+
+    @router.post("/endpoints", status_code=201)
+    async def register(identity: Owner, new: NewEndpoint) -> MadeEndpoint:  # pyright: ignore[reportUnusedFunction]
+        made = await endpoints.register(identity.organization, EndpointFields(**new.model_dump()), actor=identity)
+        return MadeEndpoint(endpoint=made.endpoint, secret=made.secret)
+
+    @router.get("/endpoints/{endpoint_id}")
+    async def one(identity: Viewer, endpoint_id: UUID) -> Endpoint:  # pyright: ignore[reportUnusedFunction]
+        return await endpoints.get(identity.organization, endpoint_id)
+
+    @router.patch("/endpoints/{endpoint_id}")
+    async def change(identity: Owner, endpoint_id: UUID, new: ChangedEndpoint) -> Endpoint:  # pyright: ignore[reportUnusedFunction]
+        changes = new.model_dump(exclude_unset=True)
+        for name in ("url", "events", "description", "headers", "metadata", "ordered", "ed25519"):
+            if name in changes and changes[name] is None:
+                raise Invalid(name, "must not be null; leave it out to keep it")
+        return await endpoints.change(identity.organization, endpoint_id, changes, actor=identity)
+
+    @router.delete("/endpoints/{endpoint_id}", status_code=204)
+    async def delete(identity: Owner, endpoint_id: UUID) -> None:  # pyright: ignore[reportUnusedFunction]
+        await endpoints.delete(identity.organization, endpoint_id, actor=identity)
+
+    @router.post("/endpoints/{endpoint_id}/secret")
+    async def rotate(identity: Owner, endpoint_id: UUID, wanted: Rotation) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
+        secret = await endpoints.rotate_secret(
+            identity.organization,
+            endpoint_id,
+            actor=identity,
+            secret=wanted.secret,
+            overlap=timedelta(seconds=wanted.overlap_s),
+        )
+        return {"secret": secret}
+
+    @router.get("/webhook-keys/{organization_id}")
+    async def public_keys(organization_id: UUID) -> dict[str, list[str]]:  # pyright: ignore[reportUnusedFunction]
+        """For anyone: the public keys that v1a signatures of this organization are verified with."""
+        return {"keys": await endpoints.public_keys(organization_id)}
+
+
+def _off_and_on(router: APIRouter, outbox: Outbox) -> None:
+    endpoints = outbox.endpoints
+
+    @router.post("/endpoints/{endpoint_id}/disable")
+    async def disable(identity: Operator, endpoint_id: UUID) -> Endpoint:  # pyright: ignore[reportUnusedFunction]
+        await endpoints.disable(identity.organization, endpoint_id, actor=identity)
+        return await endpoints.get(identity.organization, endpoint_id)
+
+    @router.post("/endpoints/{endpoint_id}/enable")
+    async def enable(identity: Operator, endpoint_id: UUID) -> Endpoint:  # pyright: ignore[reportUnusedFunction]
+        await endpoints.enable(identity.organization, endpoint_id, actor=identity)
+        return await endpoints.get(identity.organization, endpoint_id)
+
+    @router.post("/endpoints/{endpoint_id}/test", status_code=202)
+    async def test(identity: Operator, endpoint_id: UUID, wanted: Test) -> MadeEvent:  # pyright: ignore[reportUnusedFunction]
+        sent = await outbox.send_test(identity.organization, endpoint_id, actor=identity, type=wanted.type)
+        return MadeEvent(id=sent.id, message_id=sent.message_id, deliveries=sent.deliveries, duplicate=False)
+
+    @router.post("/endpoints/{endpoint_id}/recover", status_code=202)
+    async def recover(db: Db, identity: Operator, endpoint_id: UUID, wanted: Recovery) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
+        return await resends.start(
+            db,
+            identity.organization,
+            verb="recover",
+            endpoint_id=endpoint_id,
+            since=wanted.since,
+            until=wanted.until,
+            rate_per_s=wanted.rate_per_s,
+            actor=identity,
+        )
+
+    @router.post("/endpoints/portal", status_code=201)
+    async def access(request: Request, db: Db, identity: Owner, wanted: PortalAccess) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        made = await portal.create(
+            db,
+            identity.organization,
+            hours=wanted.hours,
+            endpoint_ids=wanted.endpoint_ids,
+            may_act=wanted.may_act,
+            actor=identity,
+        )
+        return {"url": f"{settings_of(request).url}/portal?token={made.token}", "expires_at": made.expires_at}
+
+
+def _deliveries(router: APIRouter) -> None:
+    @router.get("/deliveries")
+    async def listed(  # pyright: ignore[reportUnusedFunction]
+        db: Db,
+        identity: Viewer,
+        endpoint_id: UUID | None = None,
+        status: Literal["pending", "success", "failed", "dead_letter", "cancelled"] | None = None,
+        type: str | None = None,
+        message_id: str | None = None,
+        before: int | None = None,
+        limit: Limit = 50,
+    ) -> list[reading.DeliveryRow]:
+        return await reading.deliveries(
+            db,
+            identity.organization,
+            all_organizations=_sees_all(identity),
+            endpoint_ids=None if endpoint_id is None else [endpoint_id],
+            status=status,
+            type=type,
+            message_id=message_id,
+            before=before,
+            limit=limit,
+        )
+
+    @router.get("/deliveries/{id}")
+    async def one(db: Db, identity: Viewer, id: int) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        row, body, attempts = await reading.delivery(
+            db, identity.organization, id, all_organizations=_sees_all(identity)
+        )
+        return {"delivery": row, "body": body, "attempts": attempts}
+
+    @router.post("/deliveries/{id}/resend", status_code=202)
+    async def resend(db: Db, engine: Eng, identity: Operator, id: int) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
+        await resends.resend_one(db, identity.organization, id, actor=identity)
+        for queue in ("deliveries", "deliveries-retry"):
+            engine.waker.wake(queue)
+        return {"status": "resent"}
+
+    @router.post("/deliveries/replay", status_code=202)
+    async def replay(db: Db, identity: Operator, wanted: Replay) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
+        return await resends.start(db, identity.organization, verb="replay", actor=identity, **wanted.model_dump())
+
+
+def _resends(router: APIRouter) -> None:
+    @router.get("/resends")
+    async def listed(db: Db, identity: Viewer) -> list[resends.Resend]:  # pyright: ignore[reportUnusedFunction]
+        return await resends.listed(db, identity.organization)
+
+    @router.get("/resends/{id}")
+    async def one(db: Db, identity: Viewer, id: int) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
+        return await resends.get(db, identity.organization, id)
+
+    @router.post("/resends/{id}/cancel")
+    async def cancel(db: Db, identity: Operator, id: int) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
+        await resends.cancel(db, identity.organization, id, actor=identity)
+        return await resends.get(db, identity.organization, id)
+
+
+def _publish(router: APIRouter) -> None:
+    @router.post("/publish", status_code=201)
+    async def publish(  # pyright: ignore[reportUnusedFunction]
+        engine: Eng,
+        identity: Operator,
+        new: NewEvent,
+        response: Response,
+        idempotency_key: Annotated[str | None, Header(max_length=255)] = None,
+    ) -> MadeEvent:
+        """With an Idempotency-Key a repeated call publishes nothing and is answered like the first (status 200)."""
+        async with engine.transaction(organization=identity.organization) as tx:
+            if not await tx.fetchval("select 1 from onceward.event_types where name = $1", new.type):
+                raise Invalid("type", f"{new.type[:128]!r} is not in the catalogue: PUT /api/v1/event-types/NAME first")
+            sent = await tx.publish(new.type, new.data, key=idempotency_key, channels=new.channels)
+        if not sent.same:
+            raise KeyReused("this Idempotency-Key was used for an event with other content; use a new one")
+        if sent.duplicate:
+            response.status_code = 200
+        return MadeEvent(id=sent.id, message_id=sent.message_id, deliveries=sent.deliveries, duplicate=sent.duplicate)
+
+
+def _sees_all(identity: Identity) -> bool:
+    return identity.organization is None and identity.may("admin")

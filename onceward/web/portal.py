@@ -1,0 +1,186 @@
+"""The consumer page: an organization's customers see their endpoints, what was sent and answered, and send it again.
+
+A link with a token opens it once; from then on a cookie that only these pages get. Whatever changes something carries
+the page's own token, so that no other site can do it in a customer's name.
+"""
+
+from __future__ import annotations
+
+import hmac
+from html import escape
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Form, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from onceward.outbox import Outbox, OutboxError, portal, reading, resends
+from onceward.trust import NotAllowed, NotAuthenticated
+from onceward.web.api import database_of, engine_of, settings_of
+
+COOKIE = "onceward_portal"
+PRIVATE = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'",
+}
+STYLE = """
+:root { color-scheme: light dark; font-family: system-ui, sans-serif }
+body { margin: 2rem auto; max-width: 70rem; padding: 0 1rem; line-height: 1.5 }
+table { border-collapse: collapse; width: 100% } th, td { text-align: left; padding: .35rem .8rem .35rem 0; vertical-align: top }
+tr + tr td { border-top: 1px solid #8884 } pre { overflow: auto; padding: .8rem; border: 1px solid #8884 }
+.success { color: #1a7f37 } .failed, .dead_letter, .off { color: #cf222e } form { display: inline }
+"""
+
+
+async def _visiting(request: Request) -> portal.Visitor:
+    return await portal.visitor(database_of(request), request.cookies.get(COOKIE, ""))
+
+
+Visiting = Annotated[portal.Visitor, Depends(_visiting)]
+
+
+def portal_router(outbox: Outbox) -> APIRouter:
+    """`/portal`: the way in, the list, one endpoint, one delivery."""
+    router = APIRouter(prefix="/portal", include_in_schema=False)
+
+    async def come_in(request: Request, token: str = "") -> Response:
+        database = database_of(request)
+        try:
+            if token:
+                await portal.visitor(database, token)
+                reply = RedirectResponse("/portal", status_code=303, headers=PRIVATE)
+                secure = settings_of(request).url.startswith("https://")
+                reply.set_cookie(COOKIE, token, httponly=True, samesite="lax", secure=secure, path="/portal")
+                return reply
+            visitor = await _visiting(request)
+        except NotAuthenticated:
+            return _page("Webhooks", "<p>This link is not valid any more. Ask for a new one.</p>", status=401)
+        return await _list(outbox, visitor)
+
+    async def endpoint(request: Request, visitor: Visiting, endpoint_id: UUID) -> Response:
+        if not visitor.sees(endpoint_id):
+            raise NotAllowed("this page shows other endpoints only")
+        found = await outbox.endpoints.get(visitor.organization_id, endpoint_id)
+        rows = await reading.deliveries(
+            database_of(request), visitor.organization_id, endpoint_ids=[endpoint_id], limit=100
+        )
+        body = f"<p>{escape(found.url)} {_state(found.active, found.disabled_reason)}</p>"
+        if visitor.may_act and found.active:
+            body += _button(visitor, f"/portal/endpoints/{endpoint_id}/test", "Send a test event")
+        body += _table(
+            ("delivery", "event", "status", "tries", "answer", "when"),
+            [
+                (
+                    f'<a href="/portal/deliveries/{row.id}">{row.id}</a>',
+                    escape(row.type),
+                    _status(row.status),
+                    row.attempts,
+                    row.response_status or escape(row.error or ""),
+                    _when(row.created_at),
+                )
+                for row in rows
+            ],
+        )
+        return _page("Endpoint", body)
+
+    async def delivery(request: Request, visitor: Visiting, id: int) -> Response:
+        row, sent, attempts = await reading.delivery(database_of(request), visitor.organization_id, id)
+        if not visitor.sees(row.endpoint_id):
+            raise NotAllowed("this page shows other endpoints only")
+        body = f"<p>{escape(row.type)} {escape(row.message_id)} {_status(row.status)}</p>"
+        if visitor.may_act:
+            body += _button(visitor, f"/portal/deliveries/{id}/resend", "Send again")
+        body += _table(
+            ("try", "when", "status", "ms", "answer"),
+            [
+                (each.number, _when(each.finished_at), each.status or "", each.ms or "", _answer(each))
+                for each in attempts
+            ],
+        )
+        body += f"<h2>Body</h2><pre>{escape(sent or 'no longer kept')}</pre>"
+        return _page(f"Delivery {id}", body)
+
+    async def resend(request: Request, visitor: Visiting, id: int, csrf: Annotated[str, Form()] = "") -> Response:
+        _may_act(visitor, csrf)
+        row, _, _ = await reading.delivery(database_of(request), visitor.organization_id, id)
+        if not visitor.sees(row.endpoint_id):
+            raise NotAllowed("this page shows other endpoints only")
+        try:
+            await resends.resend_one(database_of(request), visitor.organization_id, id, actor=visitor.actor)
+        except OutboxError as error:
+            return _page("Not sent", f"<p>{escape(str(error))}</p>", status=409)
+        for queue in ("deliveries", "deliveries-retry"):
+            engine_of(request).waker.wake(queue)
+        return RedirectResponse(f"/portal/deliveries/{id}", status_code=303, headers=PRIVATE)
+
+    async def test(visitor: Visiting, endpoint_id: UUID, csrf: Annotated[str, Form()] = "") -> Response:
+        _may_act(visitor, csrf)
+        if not visitor.sees(endpoint_id):
+            raise NotAllowed("this page shows other endpoints only")
+        await outbox.send_test(visitor.organization_id, endpoint_id, actor=visitor.actor)
+        return RedirectResponse(f"/portal/endpoints/{endpoint_id}", status_code=303, headers=PRIVATE)
+
+    router.add_api_route("", come_in, methods=["GET"])
+    router.add_api_route("/endpoints/{endpoint_id}", endpoint, methods=["GET"])
+    router.add_api_route("/endpoints/{endpoint_id}/test", test, methods=["POST"])
+    router.add_api_route("/deliveries/{id}", delivery, methods=["GET"])
+    router.add_api_route("/deliveries/{id}/resend", resend, methods=["POST"])
+    return router
+
+
+async def _list(outbox: Outbox, visitor: portal.Visitor) -> Response:
+    found = [each for each in await outbox.endpoints.list(visitor.organization_id) if visitor.sees(each.endpoint_id)]
+    rows = [
+        (
+            f'<a href="/portal/endpoints/{each.endpoint_id}">{escape(each.url)}</a>',
+            escape(", ".join(each.events)),
+            _state(each.active, each.disabled_reason),
+        )
+        for each in found
+    ]
+    return _page("Webhooks", _table(("endpoint", "events", "state"), rows) if rows else "<p>No endpoints yet.</p>")
+
+
+def _may_act(visitor: portal.Visitor, csrf: str) -> None:
+    if not visitor.may_act:
+        raise NotAllowed("this link is for looking only")
+    if not hmac.compare_digest(csrf.encode(), visitor.csrf.encode()):
+        raise NotAllowed("the form does not come from this page: open it again")
+
+
+def _page(title: str, body: str, *, status: int = 200) -> Response:
+    text = (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style><body>"
+        f'<nav><a href="/portal">All endpoints</a></nav><main><h1>{escape(title)}</h1>{body}</main></body></html>'
+    )
+    return HTMLResponse(text, status_code=status, headers=PRIVATE)
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    lines = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def _button(visitor: portal.Visitor, action: str, text: str) -> str:
+    hidden = f'<input type="hidden" name="csrf" value="{visitor.csrf}">'
+    return f'<form method="post" action="{action}">{hidden}<button>{text}</button></form>'
+
+
+def _status(status: str) -> str:
+    return f'<span class="{escape(status)}">{escape(status)}</span>'
+
+
+def _state(active: bool, reason: str | None) -> str:
+    return "active" if active else f'<span class="off">disabled ({escape(reason or "")})</span>'
+
+
+def _when(at: Any) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%S") if at is not None else ""
+
+
+def _answer(attempt: reading.AttemptRow) -> str:
+    return f"<pre>{escape(attempt.response)}</pre>" if attempt.response else escape(attempt.error or "")

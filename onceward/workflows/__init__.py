@@ -1,0 +1,46 @@
+"""Workflows: many steps, one outcome. Each finished step is recorded and never repeated, whatever crashes."""
+
+from onceward.workflows.errors import (
+    ChildFailed,
+    CompensationFailed,
+    StepFailed,
+    TooManySteps,
+    WaitTimedOut,
+    WorkflowDiverged,
+    WorkflowError,
+    WorkflowState,
+)
+from onceward.workflows.functions import Step
+from onceward.workflows.history import WorkflowKind
+from onceward.workflows.registering import register
+from onceward.workflows.starting import Started, Wanted, announce, insert, signal, start, wanted
+from onceward.workflows.step import StepCall
+from onceward.workflows.task import QUEUE, Start, WorkflowTask
+from onceward.workflows.workflow import ChildCall, Workflow
+
+__all__ = [
+    "QUEUE",
+    "ChildCall",
+    "ChildFailed",
+    "CompensationFailed",
+    "Start",
+    "Started",
+    "Step",
+    "StepCall",
+    "StepFailed",
+    "TooManySteps",
+    "WaitTimedOut",
+    "Wanted",
+    "Workflow",
+    "WorkflowDiverged",
+    "WorkflowError",
+    "WorkflowKind",
+    "WorkflowState",
+    "WorkflowTask",
+    "announce",
+    "insert",
+    "register",
+    "signal",
+    "start",
+    "wanted",
+]

@@ -1,0 +1,90 @@
+"""What is recorded of workflows, as a run needs it. Loaded together for all workflows of one claim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from onceward.db import Connection, Database
+from onceward.work import KindName
+from onceward.workflows.recorder import Recorder
+
+LOAD = """
+select id, name, key, version, args, ending, error, attributes, parent_id, parent_position, onceward.now() as now
+  from onceward.workflows where id = any($1::bigint[])
+"""
+STEPS = """
+select workflow_id, position, kind, key, state, attempts, result::text, error, due_at, ref
+  from onceward.workflow_steps where workflow_id = any($1::bigint[])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One row of the history."""
+
+    position: int
+    kind: str
+    key: str
+    state: str
+    attempts: int
+    result: str | None
+    error: dict[str, Any] | None
+    due_at: datetime | None
+    ref: int | None
+
+
+@dataclass(slots=True)
+class History:
+    """A workflow and all its recorded steps by position. `now` is business time at the moment of loading."""
+
+    id: int
+    name: str
+    key: str | None
+    version: str
+    args: dict[str, Any]
+    ending: str | None
+    error: dict[str, Any] | None
+    attributes: dict[str, Any] | None
+    parent_id: int | None
+    parent_position: int | None
+    now: datetime
+    recorders: Recorders
+    steps: dict[int, Recorded] = field(default_factory=dict[int, Recorded])
+
+    @property
+    def last(self) -> int:
+        """The highest position that is recorded; -1 when none is."""
+        return max(self.steps, default=-1)
+
+
+class Recorders:
+    """One recorder per database, shared by all runs of a process, so that their commits are."""
+
+    def __init__(self) -> None:
+        self._made: WeakKeyDictionary[Database, Recorder] = WeakKeyDictionary()
+
+    def of(self, db: Database) -> Recorder:
+        if (found := self._made.get(db)) is None:
+            found = self._made[db] = Recorder(db)
+        return found
+
+
+class WorkflowKind:
+    """The kind of work that workflows are; its bodies are their histories."""
+
+    name: KindName = "workflow"
+
+    def __init__(self) -> None:
+        self.recorders = Recorders()
+
+    async def load(self, conn: Connection, ids: list[int]) -> Mapping[int, History]:
+        """Two statements for all of them."""
+        found = {row["id"]: History(**dict(row), recorders=self.recorders) for row in await conn.fetch(LOAD, ids)}
+        for workflow_id, *rest in await conn.fetch(STEPS, ids):
+            step = Recorded(*rest)
+            found[workflow_id].steps[step.position] = step
+        return found

@@ -1,0 +1,266 @@
+"""What operators do to workflows: find them, look at one, cancel, retry, fork, signal. Each act is audited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from onceward.db import Connection, Database, Transaction
+from onceward.trust import audit
+from onceward.trust.errors import NotFound
+from onceward.trust.identity import Identity
+from onceward.workflows import starting
+from onceward.workflows.errors import WorkflowState
+
+COLUMNS = """
+       f.id, f.organization_id, f.name, f.key, f.version, f.state, f.attributes, f.error, f.caused_by, f.parent_id,
+       f.forked_from, f.created_at, f.finished_at,
+       case when w.id is null then null when w.dead_reason is not null then 'dead_letter'
+            when w.lease is not null then 'processing' when w.sort_at = 'infinity' then 'waiting'
+            when w.sort_at > onceward.now() then 'sleeping' else 'due' end as phase,
+       case when w.dead_reason is null and w.sort_at < 'infinity' then w.sort_at end as due_at
+"""
+FIND = f"""
+select {COLUMNS}
+  from onceward.workflows f left join onceward.work w on w.id = f.id
+ where ($1::text is null or f.name = $1) and ($2::text is null or f.state = $2) and ($3::uuid is null or f.organization_id = $3)
+   and ($4::jsonb is null or f.attributes @> $4) and ($5::text is null or f.key = $5) and ($6::bigint is null or f.id < $6)
+ order by f.id desc limit $7
+"""
+SHOW = f"""
+select {COLUMNS}, f.args, f.result
+  from onceward.workflows f left join onceward.work w on w.id = f.id
+ where f.id = $1 and ($2::uuid is null or f.organization_id = $2)
+"""
+STEPS = """
+select s.position, s.kind, s.key, s.name,
+       case when s.kind = 'sleep' and s.due_at > onceward.now() then 'sleeping' else s.state end as state,
+       s.attempts, s.result, s.error, s.due_at, s.ref as child_id, s.started_at, s.finished_at,
+       case when s.kind = 'compensation' then (
+           select n.key from onceward.workflow_steps n
+            where n.workflow_id = s.workflow_id and n.position > s.position and n.kind <> 'compensation'
+            order by n.position limit 1) end as compensation_of
+  from onceward.workflow_steps s where s.workflow_id = $1 order by s.position
+"""
+REOPEN = """
+with kept as (
+    delete from onceward.workflow_steps where workflow_id = $1 and state = 'failed'
+)
+update onceward.workflows set state = 'running', ending = null, error = null, finished_at = null where id = $1
+returning organization_id, name
+"""
+FORK = """
+with source as (
+    select * from onceward.workflows where id = $1
+), made as (
+    insert into onceward.workflows (id, organization_id, name, version, args, attributes, caused_by, forked_from)
+    select nextval('onceward.ids'), organization_id, name, version, args, attributes, caused_by, id from source
+    returning id, organization_id, name
+), steps as (
+    insert into onceward.workflow_steps
+        (workflow_id, position, organization_id, kind, key, name, state, attempts, result, error, due_at, ref, started_at, finished_at)
+    select m.id, s.position, s.organization_id, s.kind, s.key, s.name,
+           case when s.kind = 'compensation' then 'registered' else s.state end,
+           s.attempts, s.result, s.error, s.due_at, s.ref, s.started_at, s.finished_at
+      from onceward.workflow_steps s, made m
+     where s.workflow_id = $1 and s.position < $2
+)
+insert into onceward.work (id, organization_id, kind, task, queue, sort_at)
+select id, organization_id, 'workflow', 'workflow:' || name, 'workflows', onceward.now() from made
+returning id
+"""
+PRUNE = """
+with old as (
+    select f.id from onceward.workflows f
+     where f.finished_at < onceward.now() - $1::interval and f.key is null
+       and not exists (select from onceward.work w where w.id = f.id)
+     order by f.id limit $2
+), steps as (
+    delete from onceward.workflow_steps s using old o where s.workflow_id = o.id
+), signals as (
+    delete from onceward.workflow_signals s using old o where s.workflow_id = o.id
+), attempts as (
+    delete from onceward.attempts a using old o where a.work_id = o.id
+)
+delete from onceward.workflows f using old o where f.id = o.id
+"""
+STRIP = """
+with old as (
+    select f.id from onceward.workflows f
+     where f.finished_at < onceward.now() - $1::interval and f.key is not null
+       and exists (select from onceward.workflow_steps s where s.workflow_id = f.id)
+     order by f.id limit $2
+), attempts as (
+    delete from onceward.attempts a using old o where a.work_id = o.id
+)
+delete from onceward.workflow_steps s using old o where s.workflow_id = o.id
+"""
+ENDED = ("success", "failed", "cancelled", "continued")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which workflows; what is None does not matter. `attributes` must be contained in theirs."""
+
+    name: str | None = None
+    state: str | None = None
+    key: str | None = None
+    attributes: dict[str, Any] | None = None
+    organization: UUID | None = None
+
+
+async def find(
+    conn: Database | Transaction, wanted: Filter, *, before: int | None = None, limit: int = 50
+) -> list[dict[str, Any]]:
+    """Newest first."""
+    rows = await conn.fetch(
+        FIND, wanted.name, wanted.state, wanted.organization, wanted.attributes, wanted.key, before, limit
+    )
+    return [dict(row) for row in rows]
+
+
+async def show(conn: Database | Transaction, id: int, *, organization: UUID | None = None) -> dict[str, Any]:
+    """One workflow with its steps and compensations, in order."""
+    row = await conn.fetchrow(SHOW, id, organization)
+    if row is None:
+        raise NotFound(f"there is no workflow {id}, or it belongs to another organization")
+    return {**dict(row), "steps": [dict(step) for step in await conn.fetch(STEPS, id)]}
+
+
+async def cancel(
+    db: Database, id: int, *, actor: str | Identity, reason: str = "", organization: UUID | None = None
+) -> str:
+    """Stop it and undo what it did: `cancelled`, `asked` (a step is being interrupted) or `compensating`."""
+    async with db.transaction(role="engine") as tx:
+        flow = await _locked(tx, id, organization)
+        if flow["state"] in ENDED:
+            raise WorkflowState(f"workflow {id} has ended as {flow['state']}: there is nothing to cancel")
+        if flow["state"] == "dead_letter":
+            await tx.fetchval("select onceward.replay($1)", id)
+        said: str = await tx.fetchval("select onceward.cancel($1)", id)
+        state: str = await tx.fetchval("select state from onceward.workflows where id = $1", id)
+        await _record(tx, "cancel", flow, actor, reason)
+    return "compensating" if state == "compensating" and said == "cancelled" else said
+
+
+async def retry(
+    db: Database, id: int, *, actor: str | Identity, reason: str = "", organization: UUID | None = None
+) -> None:
+    """Go on with a dead letter where it stopped, or try the failed steps of a failed workflow again."""
+    async with db.transaction(role="engine") as tx:
+        flow = await _locked(tx, id, organization)
+        if flow["state"] == "dead_letter":
+            await tx.fetchval("select onceward.replay($1)", id)
+        elif flow["state"] == "failed":
+            undone = await tx.fetchval(
+                "select exists (select from onceward.workflow_steps where workflow_id = $1 and kind = 'compensation')",
+                id,
+            )
+            if undone:
+                raise WorkflowState(f"workflow {id} has undone what it did: fork it from a step instead")
+            await tx.fetchrow(REOPEN, id)
+            await tx.execute(
+                "insert into onceward.work (id, organization_id, kind, task, queue, sort_at)"
+                " values ($1, $2, 'workflow', 'workflow:' || $3, 'workflows', onceward.now())",
+                id,
+                flow["organization_id"],
+                flow["name"],
+            )
+        else:
+            raise WorkflowState(f"workflow {id} is {flow['state']}: only dead letters and failed ones can be retried")
+        await _record(tx, "retry", flow, actor, reason)
+
+
+async def fork(
+    db: Database,
+    id: int,
+    *,
+    from_step: int | str,
+    actor: str | Identity,
+    reason: str = "",
+    organization: UUID | None = None,
+) -> int:
+    """A new workflow that has done what this one did before a step (position or key), and goes on from there."""
+    async with db.transaction(role="engine") as tx:
+        flow = await _locked(tx, id, organization)
+        if flow["state"] not in (*ENDED, "dead_letter"):
+            raise WorkflowState(f"workflow {id} is {flow['state']}: cancel it before forking it, or wait for its end")
+        position: int | None = await tx.fetchval(
+            "select position from onceward.workflow_steps"
+            " where workflow_id = $1 and (position::text = $2 or key = $2) order by position limit 1",
+            id,
+            str(from_step),
+        )
+        if position is None:
+            raise WorkflowState(f"workflow {id} has no step {from_step!r}: `show` lists positions and keys")
+        new: int = await tx.fetchval(FORK, id, position)
+        await _record(tx, "fork", flow, actor, reason, {"new": new, "from": position})
+    return new
+
+
+async def signal(
+    db: Database, id: int, name: str, payload: Any, *, actor: str | Identity, organization: UUID | None = None
+) -> str:
+    """As `tx.signal_workflow`, by a person: `delivered`, `kept` or `gone`."""
+    async with db.transaction(role="engine") as tx:
+        flow = await _locked(tx, id, organization)
+        said = await starting.signal(tx, id, name, payload)
+        await _record(tx, "signal", flow, actor, "", {"name": name, "said": said})
+    return said
+
+
+async def prune(conn: Connection, *, keep: timedelta, at_once: int = 1000) -> int:
+    """Delete ended workflows older than `keep`. Those with a key keep their row, so that the key stays taken."""
+    done = await conn.execute(PRUNE, keep, at_once)
+    await conn.execute(STRIP, keep, at_once)
+    return int(done.rpartition(" ")[2])
+
+
+async def _locked(tx: Transaction, id: int, organization: UUID | None) -> Any:
+    row = await tx.fetchrow(
+        "select id, name, state, organization_id from onceward.workflows"
+        " where id = $1 and ($2::uuid is null or organization_id = $2) for update",
+        id,
+        organization,
+    )
+    if row is None:
+        raise NotFound(f"there is no workflow {id}, or it belongs to another organization")
+    return row
+
+
+async def _record(
+    tx: Transaction, verb: str, flow: Any, actor: str | Identity, reason: str, more: dict[str, Any] | None = None
+) -> None:
+    await audit.record(
+        tx,
+        f"workflow.{verb}",
+        entity_type="workflow",
+        entity_id=flow["id"],
+        actor=actor,
+        reason=reason or None,
+        organization=flow["organization_id"],
+        metadata={"name": flow["name"], **(more or {})},
+    )
+
+
+def tell(flow: dict[str, Any]) -> list[str]:
+    """A workflow and its steps as lines of text."""
+    head = f"workflow {flow['id']} {flow['name']}: {flow['state']}"
+    if flow["phase"] is not None:
+        head += f", {flow['phase']}" + (f" until {_time(flow['due_at'])}" if flow["phase"] == "sleeping" else "")
+    lines = [head]
+    if flow["error"]:
+        lines.append(f"  error: {flow['error'].get('type')}: {flow['error'].get('message')}")
+    for step in flow["steps"]:
+        what = f"undo of {step['compensation_of']}" if step["kind"] == "compensation" else step["kind"]
+        tries = f", {step['attempts']} attempts" if step["attempts"] > 1 else ""
+        lines.append(f"  {step['position']:>4}  {step['state']:<10}  {step['key']}  ({what}{tries})")
+        if step["error"]:
+            lines.append(f"        {step['error'].get('type')}: {step['error'].get('message')}")
+    return lines
+
+
+def _time(at: datetime | None) -> str:
+    return "" if at is None else at.isoformat(timespec="seconds")

@@ -1,0 +1,25 @@
+-- End many workflows in one commit: the work is gone, the attempt noted, the state final, a waiting parent told.
+with input as materialized (
+    select * from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[],
+                         $8::bigint[])
+        as i (id, lease, state, outcome, result, error, started_at, worker)
+), gone as (
+    delete from onceward.work where id = any($1::bigint[]) and lease = any($2::bigint[])
+    returning id, lease, organization_id, attempts, task
+), noted as (
+    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, worker, started_at, result, error)
+    select g.id, g.organization_id, g.attempts + 1, 'workflow', g.task, i.outcome, i.worker, i.started_at,
+           case when strpos(i.result, '\u0000') = 0 and length(i.result) <= 65536 then i.result::jsonb end, i.error::jsonb
+      from gone g join input i on i.id = g.id and i.lease = g.lease
+), ended as (
+    update onceward.workflows w
+       set state = i.state, result = i.result::json, error = i.error::jsonb, finished_at = onceward.now()
+      from gone g join input i on i.id = g.id and i.lease = g.lease
+     where w.id = g.id
+    returning w.id, w.parent_id, w.parent_position, i.state, i.result, i.error
+)
+select id, parent_id is not null as told,
+       case when parent_id is not null and state <> 'continued' then
+           onceward.workflow_tell_parent(parent_id, parent_position, state, result::json, error::jsonb)
+       end
+  from ended

@@ -1,0 +1,216 @@
+"""One step, from the moment the code asks for it: its place in the sequence, and how it is carried out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import asyncpg
+
+from onceward.db import OutcomeUnknown, Unavailable, quote
+from onceward.work import Indeterminate, Permanent, Retry, RetryPolicy, Snooze, Superseded
+from onceward.work.executor import LOST_LEASE, TRANSIENT
+from onceward.work.gate import gate
+from onceward.work.settle import describe
+from onceward.workflows.errors import Halted, HistoryChanged, Parked, StepFailed
+from onceward.workflows.functions import Callee, Step
+from onceward.workflows.history import Recorded
+
+if TYPE_CHECKING:
+    from onceward.workflows.run import Run
+
+T = TypeVar("T")
+
+IN_PLACE_S = 1.0
+"""A shorter wait keeps its slot; for a longer one the workflow is put down."""
+RATE_IN_PLACE_S = 5.0
+
+RESERVE = """
+insert into onceward.workflow_rates as r (name, next_at)
+values ($1, clock_timestamp() + make_interval(secs => 1 / $2::float8))
+on conflict (name) do update
+    set next_at = greatest(r.next_at, clock_timestamp()) + make_interval(secs => 1 / $2::float8)
+returning extract(epoch from next_at - clock_timestamp())::float8 - 1 / $2::float8
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the sequence a step stands, and what is recorded there."""
+
+    position: int
+    kind: str
+    key: str
+    name: str
+    recorded: Recorded | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """How a step is tried."""
+
+    retry: RetryPolicy
+    timeout_s: float | None
+    rate_per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.timeout_s is not None and self.timeout_s <= 0:
+            raise ValueError(f"a step's timeout must be more than 0 seconds, not {self.timeout_s}")
+        if self.rate_per_s is not None and self.rate_per_s <= 0:
+            raise ValueError(f"a step's rate must be more than 0 per second, not {self.rate_per_s}")
+
+
+class StepCall(Generic[T]):
+    """A step that was asked for. Await it, or give several to `wf.gather`."""
+
+    __slots__ = ("_arguments", "_callee", "_how", "_run", "place")
+
+    def __init__(self, run: Run, place: Place, callee: Callee, arguments: dict[str, Any], how: How) -> None:
+        self._run = run
+        self._callee = callee
+        self._arguments = arguments
+        self._how = how
+        self.place = place
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self.perform().__await__()
+
+    async def perform(self) -> T:
+        """The recorded result, or run it now and record the result before going on."""
+        recorded = self.place.recorded
+        if recorded is not None:
+            if recorded.state == "done":
+                return self._callee.load(recorded.result)
+            if recorded.state == "failed":
+                raise StepFailed(recorded.key, recorded.error or {}, recorded.attempts)
+        if self._run.unwinding:
+            raise Halted
+        return await self.carry_out(recorded)
+
+    async def carry_out(self, recorded: Recorded | None) -> T:
+        """Try until it succeeds or its attempts are used up; also how compensations are run."""
+        failures = 0
+        reserved = False
+        if recorded is not None and recorded.state == "retry":
+            if recorded.due_at is not None and recorded.due_at > self._run.history.now:
+                raise Parked(recorded.due_at)
+            failures = recorded.attempts
+            reserved = recorded.error is None
+        while True:
+            if self._how.rate_per_s is not None and not reserved:
+                await self._await_turn(failures, self._how.rate_per_s)
+            reserved = False
+            started = datetime.now(UTC)
+            try:
+                if self._callee.transaction is not None:
+                    return await self._in_transaction(failures + 1, started)
+                return await self._by_itself(failures + 1, started)
+            except _LEAVE_ALONE:
+                raise
+            except Exception as error:
+                if is_transient(error):
+                    raise
+                failures = await self._failed(error, failures, started)
+
+    async def _by_itself(self, attempt: int, started: datetime) -> T:
+        async with asyncio.timeout(self._how.timeout_s):
+            value = await self._callee.call(self._arguments, step=self._step(attempt), tx=None)
+        text, value = self._round_trip(value)
+        gate("workflow-before-record")
+        await self._run.record(self.place, "done", attempts=attempt, result=text, started_at=started)
+        gate("workflow-after-record")
+        return value
+
+    async def _in_transaction(self, attempt: int, started: datetime) -> T:
+        host, work = self._run.host, self._run.work
+        async with host.db.acquire() as conn:
+            tx = host.open_tx(conn, work)
+            try:
+                await tx.open()
+                async with asyncio.timeout(self._how.timeout_s):
+                    value = await self._callee.call(self._arguments, step=self._step(attempt), tx=tx)
+                text, value = self._round_trip(value)
+                gate("workflow-before-commit")
+                await tx.commit(recording(work.id, work.lease, self.place, attempt, text, started))
+                gate("workflow-after-commit")
+                return value
+            except OutcomeUnknown as error:
+                conn.terminate()
+                raise HistoryChanged(
+                    0.05, "the commit of a step was lost: the history tells whether it happened"
+                ) from error
+            except BaseException as error:
+                await asyncio.shield(tx.rollback())
+                if isinstance(error, asyncpg.PostgresError) and error.sqlstate == LOST_LEASE:
+                    raise Superseded from error
+                raise
+
+    def _round_trip(self, value: Any) -> tuple[str, Any]:
+        """The result as it is recorded, and as a replay will see it."""
+        text = self._callee.dump(value)
+        return text, self._callee.load(text)
+
+    def _step(self, attempt: int) -> Step:
+        return Step(self._run.work.id, self.place.key, attempt)
+
+    async def _failed(self, error: Exception, failures: int, started: datetime) -> int:
+        """Record the failure; returns how many there were, after the wait, or raises what ends or parks the step."""
+        counted = not isinstance(error, Snooze)
+        failures += 1 if counted else 0
+        told = describe(error)
+        final = isinstance(error, Permanent | Indeterminate)
+        if counted and (final or self._how.retry.exhausted(failures)):
+            await self._run.record(self.place, "failed", attempts=failures, error=told, started_at=started)
+            gate("workflow-after-failure")
+            raise StepFailed(self.place.key, told, failures) from error
+        asked = error.after_s if isinstance(error, Retry | Snooze) else None
+        wait_s = asked if asked is not None else self._how.retry.wait_s(failures)
+        due_at = await self._run.record(
+            self.place, "retry", attempts=failures, error=told, due_s=wait_s, started_at=started
+        )
+        gate("workflow-after-retry")
+        if wait_s > IN_PLACE_S:
+            raise Parked(due_at)
+        await asyncio.sleep(wait_s)
+        return failures
+
+    async def _await_turn(self, failures: int, rate_per_s: float) -> None:
+        """Reserve the next start on all nodes together, and wait for it; put the workflow down if it is far off."""
+        wait_s: float = await self._run.host.db.fetchval(RESERVE, self._callee.name, rate_per_s)
+        if wait_s > RATE_IN_PLACE_S:
+            due_at = await self._run.record(self.place, "retry", attempts=failures, due_s=wait_s)
+            raise Parked(due_at)
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
+
+
+def recording(
+    id: int,
+    lease: int,
+    place: Place,
+    attempts: int,
+    result: str | None,
+    started: datetime,
+    *,
+    state: str = "done",
+    ref: int | None = None,
+) -> str:
+    """The fenced record of a step as text, for the round trip that commits the step's transaction."""
+    return (
+        f"select onceward.workflow_record_or_fail({id}, {lease}, {place.position}, {quote(place.kind)}, "
+        f"{quote(place.key)}, {quote(place.name)}, {quote(state)}, {attempts}, "
+        f"{'null' if result is None else quote(result)}::json, {'null' if ref is None else ref}, '{started.isoformat()}')"
+    )
+
+
+_LEAVE_ALONE = (Superseded, StepFailed, HistoryChanged)
+
+
+def is_transient(error: Exception) -> bool:
+    """Not the step's fault: the run is put back, uncounted, and the history decides what is left to do."""
+    if isinstance(error, Unavailable):
+        return True
+    return isinstance(error, asyncpg.PostgresError) and error.sqlstate in TRANSIENT

@@ -1,0 +1,389 @@
+"""What a workflow's function works with. All it does goes through here, so that all of it is recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NoReturn, TypeVar, overload
+from uuid import UUID
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from onceward.db import Cause, Transaction
+from onceward.work import PayloadInvalid, RetryPolicy, Superseded, as_policy
+from onceward.work.gate import gate
+from onceward.workflows import starting
+from onceward.workflows.errors import ChildFailed, Continued, Halted, Parked, StepFailed, WaitTimedOut
+from onceward.workflows.run import Run
+from onceward.workflows.step import How, Place, StepCall, recording
+from onceward.workflows.task import Start, WorkflowTask
+
+T = TypeVar("T")
+Seconds = float | timedelta
+
+STEPS = RetryPolicy(attempts=5, first_s=1, factor=4, most_s=3600)
+"""Steps: five tries within a minute and a half."""
+COMPENSATIONS = RetryPolicy(attempts=12, first_s=1, factor=3, most_s=3600)
+"""Compensations are tried harder: about six hours, then an operator is told."""
+
+WAIT = "select * from onceward.workflow_wait($1, $2, $3, $4, $5, $6, $7)"
+
+
+class Workflow:
+    """One workflow, being run. Code between its steps must be the same on every run: no clock, no chance, no I/O."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    @property
+    def id(self) -> int:
+        return self._run.work.id
+
+    @property
+    def name(self) -> str:
+        return self._run.task.name
+
+    @property
+    def organization(self) -> UUID | None:
+        return self._run.work.organization
+
+    def key(self, action: str) -> str:
+        """`workflow:<id>:<action>`: the same on every run."""
+        return Cause("workflow", self.id).key(action)
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    @overload
+    def step(
+        self,
+        function: Callable[..., Awaitable[T]],
+        /,
+        *args: Any,
+        key: object = None,
+        retry: RetryPolicy | Sequence[float] | None = None,
+        attempts: int | None = None,
+        timeout: float | None = 30.0,
+        rate: float | None = None,
+        **arguments: Any,
+    ) -> StepCall[T]: ...
+    @overload
+    def step(
+        self,
+        function: Callable[..., T],
+        /,
+        *args: Any,
+        key: object = None,
+        retry: RetryPolicy | Sequence[float] | None = None,
+        attempts: int | None = None,
+        timeout: float | None = 30.0,
+        rate: float | None = None,
+        **arguments: Any,
+    ) -> StepCall[T]: ...
+    def step(
+        self,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        key: object = None,
+        retry: RetryPolicy | Sequence[float] | None = None,
+        attempts: int | None = None,
+        timeout: float | None = 30.0,
+        rate: float | None = None,
+        **arguments: Any,
+    ) -> StepCall[Any]:
+        """Run a function once, whatever crashes; its result is what its annotation makes of the record.
+
+        A function that asks for `Tx` is recorded in the commit of its effects. `timeout` is in seconds for one try,
+        `rate` is starts per second of this function on all nodes together.
+        """
+        callee = self._run.task.callee(function)
+        given = callee.arguments(args, arguments)
+        how = How(retry=as_policy(retry, attempts, STEPS), timeout_s=timeout, rate_per_s=rate)
+        return StepCall(self._run, self._run.ask("step", callee.name, key), callee, given, how)
+
+    async def gather(
+        self, *calls: StepCall[Any] | ChildCall, at_once: int = 10, keep_failures: bool = False
+    ) -> list[Any]:
+        """Steps and children side by side, at most `at_once` steps running; results in the order given.
+
+        All are carried through before the first failure is raised; with `keep_failures` failures are results.
+        """
+        if at_once < 1:
+            raise ValueError(f"at_once must be at least 1, not {at_once}")
+        if wrong := [call for call in calls if not isinstance(call, StepCall | ChildCall)]:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"gather takes wf.step(...) and wf.child(...), not {wrong[0]!r}: use a child for a sequence"
+            )
+        turns = asyncio.Semaphore(at_once)
+
+        async def perform(call: StepCall[Any] | ChildCall) -> Any:
+            async with turns:
+                try:
+                    return await call.perform()
+                except (Parked, Halted, StepFailed) as end:
+                    return _End(end)
+
+        tasks = [asyncio.ensure_future(perform(call)) for call in calls]
+        try:
+            ends = await asyncio.gather(*tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+        return _together(ends, keep_failures=keep_failures)
+
+    async def compensate(
+        self,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        key: object = None,
+        retry: RetryPolicy | Sequence[float] | None = None,
+        attempts: int | None = None,
+        timeout: float | None = 30.0,
+        **arguments: Any,
+    ) -> None:
+        """Register what undoes the next step, before it begins. Run in reverse order if the workflow fails.
+
+        The step may not have happened, or not wholly, when this is run: it must cope with both.
+        """
+        callee = self._run.task.callee(function)
+        given = callee.arguments(args, arguments)
+        how = How(retry=as_policy(retry, attempts, COMPENSATIONS), timeout_s=timeout)
+        place = self._run.ask("compensation", callee.name, key)
+        if place.recorded is None:
+            gate("workflow-before-register")
+            await self._run.record(place, "registered")
+            gate("workflow-after-register")
+        self._run.register(StepCall(self._run, place, callee, given, how))
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    async def sleep(self, duration: Seconds, /) -> None:
+        """Put the workflow down for so long (seconds or timedelta). Nothing is held meanwhile."""
+        seconds = _seconds(duration)
+        place = self._run.ask("sleep", "sleep")
+        if place.recorded is None:
+            until = await self._run.record(place, "done", due_s=seconds)
+        else:
+            until = place.recorded.due_at or self._run.history.now
+        if until > self._run.history.now:
+            raise Halted if self._run.unwinding else Parked(until)
+
+    async def now(self) -> datetime:
+        """Business time, as it was when the code first asked."""
+        return await self._value(_now)
+
+    async def uuid(self) -> UUID:
+        """A random identifier that stays the same on every run."""
+        return await self._value(_uuid)
+
+    # -- signals and children ----------------------------------------------------------------------------------------
+
+    async def wait_for(
+        self,
+        name: str,
+        /,
+        *,
+        of: Any = Any,
+        match: Mapping[str, Any] | None = None,
+        timeout: Seconds | None = None,
+        key: object = None,
+    ) -> Any:
+        """Wait for a signal sent to this workflow, or with `match` for an announced event that contains it.
+
+        `of` is the type of what comes. After `timeout` raises `WaitTimedOut`. Signals sent earlier are found; events
+        that were announced earlier are not.
+        """
+        place = self._run.ask("signal", name, key)
+        recorded = place.recorded
+        if recorded is not None and recorded.state == "done":
+            return _decode(name, of, recorded.result)
+        if recorded is not None and recorded.state == "failed":
+            raise WaitTimedOut(f"nobody sent {name} in time")
+        if self._run.unwinding:
+            raise Halted
+        if recorded is None:
+            return await self._begin_wait(place, of, match, timeout)
+        if recorded.due_at is not None and recorded.due_at <= self._run.history.now:
+            error = {"type": "WaitTimedOut", "message": f"nobody sent {name} in time"}
+            await self._run.record(place, "failed", error=error)
+            gate("workflow-after-timeout")
+            raise WaitTimedOut(f"nobody sent {name} in time")
+        raise Parked(recorded.due_at, (place.position,))
+
+    async def _begin_wait(self, place: Place, of: Any, match: Mapping[str, Any] | None, timeout: Seconds | None) -> Any:
+        run = self._run
+        row = await run.host.db.fetchrow(
+            WAIT,
+            self.id,
+            run.work.lease,
+            place.position,
+            place.key,
+            place.name,
+            None if match is None else dict(match),
+            None if timeout is None else _seconds(timeout),
+        )
+        assert row is not None
+        gate("workflow-after-wait")
+        if row["state"] == "lost":
+            raise Superseded
+        if row["state"] == "done":
+            return _decode(place.name, of, row["result"])
+        raise Parked(row["due_at"], (place.position,))
+
+    async def signal(self, workflow_id: int, name: str, payload: Any = None, /) -> str:
+        """Send a signal to another workflow, once."""
+        return await self._value(_signal, workflow_id, name, payload, step="signal")
+
+    def child(self, what: WorkflowTask | Start, /, **arguments: Any) -> ChildCall:
+        """Run another workflow and wait for its result; it is cancelled with this one."""
+        start = what if isinstance(what, Start) else Start(what)
+        return ChildCall(self._run, self._run.ask("child", start.name, start.options.key), start, arguments)
+
+    # -- history -----------------------------------------------------------------------------------------------------
+
+    async def set_attributes(self, **attributes: Any) -> None:
+        """What the workflow can be found by, and how far it says it is."""
+        await self._value(_set_attributes, self.id, attributes, step="set_attributes")
+
+    async def patched(self, change: str, /) -> bool:
+        """True for workflows that come here with this version of the code; False for those that passed before it.
+
+        `if await wf.patched("mail-receipt"): ...` lets steps change while workflows are under way.
+        """
+        name = f"patch-{change}"
+        recorded = self._run.peek()
+        if recorded is not None or self._run.replaying:
+            if recorded != ("value", name):
+                return False
+            self._run.ask("value", name)
+            return True
+        place = self._run.ask("value", name)
+        await self._run.record(place, "done", result="true")
+        return True
+
+    def continue_as_new(self, **arguments: Any) -> NoReturn:
+        """End this history here and go on with a fresh one, for workflows that never end."""
+        raise Continued(arguments)
+
+    async def _value(self, function: Callable[..., Any], *args: Any, step: str | None = None) -> Any:
+        callee = self._run.task.callee(function)
+        place = self._run.ask("value", step or callee.name.lstrip("_"))
+        how = How(retry=STEPS, timeout_s=30.0)
+        return await StepCall[Any](self._run, place, callee, callee.arguments(args, {}), how)
+
+
+class ChildCall:
+    """A child that was asked for. Await it, or give it to `wf.gather`."""
+
+    __slots__ = ("_arguments", "_run", "_start", "place")
+
+    def __init__(self, run: Run, place: Place, start: Start, arguments: dict[str, Any]) -> None:
+        self._run = run
+        self._start = start
+        self._arguments = arguments
+        self.place = place
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self.perform().__await__()
+
+    async def perform(self) -> Any:
+        """Its result; raises `ChildFailed` when it ended in another way."""
+        recorded = self.place.recorded
+        if recorded is not None and recorded.state == "done":
+            return orjson.loads(recorded.result or "null")
+        if recorded is not None and recorded.state == "failed":
+            raise ChildFailed(recorded.key, recorded.error or {})
+        if self._run.unwinding:
+            raise Halted
+        if recorded is None:
+            await self._begin()
+        raise Parked(None, (self.place.position,))
+
+    async def _begin(self) -> None:
+        run, work = self._run, self._run.work
+        wanted = starting.wanted(
+            self._start,
+            self._arguments,
+            organization=work.organization,
+            caused_by=work.id,
+            parent=work.id,
+            position=self.place.position,
+        )
+        async with run.host.db.transaction(role="engine", organization=work.organization, cause=work.cause) as tx:
+            started = await starting.start(tx, wanted, wake=run.host.wake)
+            if started.duplicate:
+                raise ValueError(
+                    f"child {self._start.name} with key {self._start.options.key!r} was started before, as workflow "
+                    f"{started.id}: a child needs a key of its own, or none"
+                )
+            statement = recording(
+                work.id, work.lease, self.place, 1, None, datetime.now().astimezone(), state="waiting", ref=started.id
+            )
+            await tx.execute(statement)
+            gate("workflow-before-child")
+        gate("workflow-after-child")
+
+
+class _End:
+    """How a call in a gather ended, other than with a result."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: BaseException) -> None:
+        self.reason = reason
+
+
+def _together(ends: list[Any], *, keep_failures: bool) -> list[Any]:
+    reasons = [end.reason for end in ends if isinstance(end, _End)]
+    for reason in reasons:
+        if isinstance(reason, Halted):
+            raise reason
+    if parked := [reason for reason in reasons if isinstance(reason, Parked)]:
+        times = [each.until for each in parked if each.until is not None]
+        raise Parked(min(times, default=None), tuple(place for each in parked for place in each.waiting))
+    if reasons and not keep_failures:
+        raise reasons[0]
+    return [end.reason if isinstance(end, _End) else end for end in ends]
+
+
+def _seconds(duration: Seconds) -> float:
+    seconds = duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
+    if seconds < 0:
+        raise ValueError(f"a duration must not be negative, got {duration}")
+    return seconds
+
+
+def _decode(name: str, of: Any, text: str | None) -> Any:
+    try:
+        return TypeAdapter(of).validate_json(text or "null")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        raise PayloadInvalid(f"signal {name}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+async def _now(tx: Transaction) -> datetime:
+    return await tx.fetchval("select onceward.now()")
+
+
+async def _uuid() -> UUID:
+    return uuid.uuid4()
+
+
+async def _signal(tx: Transaction, workflow_id: int, name: str, payload: Any) -> str:
+    return await starting.signal(tx, workflow_id, name, payload)
+
+
+async def _set_attributes(tx: Transaction, workflow_id: int, attributes: dict[str, Any]) -> None:
+    await tx.execute(
+        "update onceward.workflows set attributes = coalesce(attributes, '{}') || $2::jsonb where id = $1",
+        workflow_id,
+        attributes,
+    )

@@ -1,0 +1,141 @@
+"""Faces: HTTP, the command line, the whole process."""
+
+from __future__ import annotations
+
+import json
+
+import aiohttp
+import pytest
+from typer.testing import CliRunner
+
+from onceward import Onceward
+from onceward.cli.nouns import build
+from onceward.messages import Sending
+from onceward.messages.operations import list_messages, resolve, show_message
+from onceward.runtime import Runtime
+from onceward.settings import Settings
+from onceward.trust.keys import create_key
+
+
+@pytest.fixture
+async def running(database_url: str, tmp_path):
+    from pathlib import Path
+
+    app = Onceward("t")
+    app.templates(Path(__file__).parent / "templates")
+    settings = Settings(
+        database_url=database_url, data_dir=tmp_path, port=0, poll_interval_ms=50, admin_emails=("ops@example.org",)
+    )
+    runtime = Runtime(app, settings)
+    await runtime.start()
+    yield runtime
+    await runtime.stop()
+
+
+async def api(runtime: Runtime) -> aiohttp.ClientSession:
+    async with runtime.database.transaction(role="engine") as tx:
+        made = await create_key(tx, name="t", scopes=["admin"], organization=None, actor="t")
+    assert runtime.web is not None
+    return aiohttp.ClientSession(runtime.web.url, headers={"Authorization": f"Bearer {made.text}"})
+
+
+async def test_a_notification_goes_in_by_http_and_its_results_come_out(running: Runtime) -> None:
+    import asyncio
+
+    async with await api(running) as client:
+        body = {
+            "type": "cohort.started",
+            "severity": "critical",
+            "recipients": ["ada@example.org"],
+            "channels": ["email", "dashboard"],
+            "message": {"title": "It begins", "body": "Come in."},
+        }
+        first = await client.post("/api/v1/notifications", json=body, headers={"Idempotency-Key": "one"})
+        again = await client.post("/api/v1/notifications", json=body, headers={"Idempotency-Key": "one"})
+        assert first.status == 202, await first.text()
+        made = await first.json()
+        assert await again.json() == {"id": made["id"], "duplicate": True}
+        async with asyncio.timeout(15):
+            while True:
+                found = await (await client.get(f"/api/v1/notifications/{made['id']}")).json()
+                if found["success"] is not None:
+                    break
+                await asyncio.sleep(0.05)
+        assert (found["success"], found["sent"], found["severity"]) == (True, 2, "fatal")
+        bad = await client.post("/api/v1/notifications", json={"type": "x", "recipients": [], "channels": ["email"]})
+        assert bad.status == 422
+        assert (await client.get("/api/v1/notifications/999999")).status == 404
+    assert len(list((running.settings.data_dir / "mail").glob("*.eml"))) == 1
+
+
+async def test_following_the_link_asks_and_only_posting_unsubscribes(running: Runtime) -> None:
+    async with running.engine.transaction() as tx:
+        sent = await tx.send("news", to="ada@example.org", key="n", data={"name": "Ada"})
+    token = await running.database.fetchval("select token from onceward.messages where id = $1", sent.id)
+    count = "select count(*) from onceward.opt_outs"
+    assert running.web is not None
+    async with aiohttp.ClientSession(running.web.url) as client:
+        page = await client.get(f"/unsubscribe/{token}")
+        assert page.status == 200
+        assert await running.database.fetchval(count) == 0
+        done = await client.post(f"/unsubscribe/{token}", data={"List-Unsubscribe": "One-Click"})
+        assert done.status == 200
+        assert (await client.post(f"/unsubscribe/{token}")).status == 200
+        unknown = await client.post("/unsubscribe/00000000-0000-0000-0000-000000000000")
+        assert unknown.status == 404
+    row = await running.database.fetchrow("select recipient, category, source from onceward.opt_outs")
+    assert tuple(row) == ("ada@example.org", "newsletter", "one-click")
+    assert await running.database.fetchval(count) == 1
+
+
+async def test_a_template_can_be_looked_at_as_its_mail(running: Runtime) -> None:
+    async with await api(running) as client:
+        page = await client.get("/templates/hello", params={"locale": "pt-BR"})
+        assert "Prezada Ada" in await page.text()
+        assert page.headers["content-type"].startswith("text/html")
+        assert (await client.get("/templates/nothing")).status == 404
+
+
+async def test_an_unknown_message_is_settled_by_an_operator(office) -> None:
+    here = await office()
+    here.sims.smtp.drop_after_send(2)
+    await here.start_worker()
+    ids = [await here.send(key=f"k{n}") for n in range(2)]
+    for id in ids:
+        assert (await here.until(id))["status"] == "unknown"
+    async with here.db.transaction(role="engine") as tx:
+        assert await resolve(tx, ids[0], "sent", by="t", reason="it is in the relay's log")
+        assert await resolve(tx, ids[1], "resend", by="t", reason="it is not")
+        assert not await resolve(tx, ids[0], "resend", by="t", reason="again")
+    here.engine.waker.wake("message.email")
+    assert (await here.until(ids[1], "success"))["attempts"] >= 1
+    assert len(here.sims.smtp.mails) == 3
+    shown = await show_message(here.db, ids[1])
+    assert [each["outcome"] for each in shown["history"]] == ["unknown", "success"]
+    assert "address" not in shown
+    assert [row["status"] for row in await list_messages(here.db)] == ["sent", "sent"]
+
+
+def test_a_template_is_previewed_on_the_command_line(tmp_path, monkeypatch) -> None:
+    from pathlib import Path
+
+    folder = Path(__file__).parent / "templates"
+    (tmp_path / "previewed.py").write_text(
+        f"from pathlib import Path\nfrom onceward import Onceward\napp = Onceward('p')\napp.templates(Path({str(folder)!r}))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    call = lambda *args: CliRunner().invoke(build(), ["templates", *args, "--app", "previewed:app"])  # noqa: E731
+    assert "Olá Ada" in call("preview", "hello", "--locale", "pt-BR").output
+    assert call("preview", "hello", "--html", "out.html").exit_code == 0
+    assert "<h1>Hello Ada</h1>" in (tmp_path / "out.html").read_text()
+    rows = {row["name"]: row for row in json.loads(call("ls", "--json").output)}
+    assert rows["hello"]["locales"] == "en, pt"
+
+
+async def test_a_hundred_thousand_could_be_queued_in_one_transaction(office) -> None:
+    here = await office()
+    async with here.engine.transaction() as tx:
+        done = await tx.send_many("hello", [Sending(to="a@b.c", key=f"{n}", data={"name": "x"}) for n in range(12_000)])
+    assert len({each.id for each in done}) == 12_000
+    # Bodies are chunked, so the statements grow with the thousands, not with the messages.
+    assert await here.db.fetchval("select count(*) from onceward.work where queue = 'message.email'") == 12_000

@@ -1,0 +1,47 @@
+"""Batches: one commit for many, and only the bad one fails."""
+
+from __future__ import annotations
+
+from onceward import Job, Onceward, Tx
+
+
+async def test_jobs_of_a_batch_share_a_commit_and_a_bad_one_fails_alone(bench) -> None:
+    app = Onceward("t")
+
+    @app.job(batch=25, retry=[])
+    async def index(jobs: list[Job], tx: Tx) -> None:
+        for job in jobs:
+            await tx.execute("insert into effects values ($1)", job.args["n"])
+
+    here = await bench(app)
+    await here.db.execute("create table effects (n int check (n <> 13)); grant all on effects to onceward_app")
+    await here.engine.enqueue_many(index, [{"n": n} for n in range(100)])
+    await here.start_worker(concurrency=2)
+    for job in await here.db.fetch("select id from onceward.jobs order by id"):
+        await here.engine.wait(job["id"], timeout_s=20)
+    rows = await here.db.fetch("select n, count(*) from effects group by n order by n")
+    assert [tuple(row) for row in rows] == [(n, 1) for n in range(100) if n != 13]
+    [dead] = await here.db.fetch("select j.args from onceward.work w join onceward.jobs j using (id)")
+    assert dead["args"] == {"n": 13}
+    commits = await here.db.fetchval("select count(distinct xmin::text) from effects")
+    assert commits < 80
+
+
+async def test_a_batch_with_a_lost_lease_commits_nothing_of_it(bench) -> None:
+    app = Onceward("t")
+    stolen: list[int] = []
+
+    @app.job(batch=10, retry=[])
+    async def index(jobs: list[Job], tx: Tx) -> None:
+        await tx.execute("insert into effects select unnest($1::int[])", [job.args["n"] for job in jobs])
+        if not stolen:
+            stolen.append(jobs[0].id)
+            await here.db.execute("update onceward.work set lease = 1 where id = $1", jobs[0].id)
+
+    here = await bench(app)
+    await here.db.execute("create table effects (n int); grant all on effects to onceward_app")
+    enqueued = await here.engine.enqueue_many(index, [{"n": n} for n in range(5)])
+    await here.start_worker(concurrency=1)
+    for job in enqueued[1:]:
+        await here.engine.wait(job.id, timeout_s=10)
+    assert await here.db.fetchval("select array_agg(n order by n) from effects") == [1, 2, 3, 4]

@@ -1,0 +1,76 @@
+"""An engine and workers on the test's database, and a table of effects that steps write to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from onceward import Engine, Onceward
+from onceward.db import Database
+from onceward.testing import drain
+from onceward.work import Worker, WorkerOptions
+
+EFFECTS = "create table effects (n bigint generated always as identity, workflow bigint, what text)"
+
+
+class Bench:
+    """An engine; work is run by `drain`, or by workers that are started."""
+
+    def __init__(self, db: Database, app: Onceward) -> None:
+        self.db = db
+        self.app = app
+        self.engine = Engine(db, app.registry)
+        self.workers: list[Worker] = []
+
+    async def drain(self) -> int:
+        return await drain(self.engine)
+
+    async def start_worker(self, **options: Any) -> Worker:
+        worker = Worker(
+            self.db,
+            self.app.registry,
+            self.engine.waker,
+            options=WorkerOptions(**{"concurrency": 8, "poll_s": 0.1, "grace_s": 2.0, "settle_s": 0.0, **options}),
+            open_tx=self.engine.open_tx,
+        )
+        await worker.start()
+        self.workers.append(worker)
+        return worker
+
+    async def state(self, id: int) -> str:
+        return await self.db.fetchval("select state from onceward.workflows where id = $1", id)
+
+    async def row(self, id: int) -> dict[str, Any]:
+        row = await self.db.fetchrow("select * from onceward.workflows where id = $1", id)
+        assert row is not None
+        return dict(row)
+
+    async def steps(self, id: int) -> list[tuple[str, str]]:
+        rows = await self.db.fetch(
+            "select key, state from onceward.workflow_steps where workflow_id = $1 order by position", id
+        )
+        return [(row["key"], row["state"]) for row in rows]
+
+    async def effects(self) -> list[str]:
+        return [row["what"] for row in await self.db.fetch("select what from effects order by n")]
+
+
+@pytest.fixture
+async def bench(db: Database) -> AsyncIterator[Callable[[Onceward], Any]]:
+    await db.execute(EFFECTS)
+    await db.execute("grant all on effects to onceward_app")
+    made: list[Bench] = []
+
+    async def make(app: Onceward) -> Bench:
+        each = Bench(db, app)
+        await each.engine.start()
+        made.append(each)
+        return each
+
+    yield make
+    for each in made:
+        for worker in each.workers:
+            await worker.stop()
+        await each.engine.stop()
