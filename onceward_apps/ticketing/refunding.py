@@ -50,10 +50,7 @@ async def refund(
 
 async def void(tx: Tx, ticket_id: UUID, *, reason: str, actor: str) -> None:
     """A ticket that shall admit nobody, without money going back. Its seat goes back on sale."""
-    ticket = await refunds.ticket(tx, ticket_id)
-    if ticket is None:
-        raise NotFound(f"there is no ticket {ticket_id}")
-    checkout = await sales.lock(tx, ticket["checkout_id"])
+    checkout = await _lock_order_of(tx, ticket_id)
     live = await refunds.live_tickets(tx, checkout["id"])
     chosen = [each for each in live if each["id"] == ticket_id]
     if not chosen:
@@ -64,9 +61,8 @@ async def void(tx: Tx, ticket_id: UUID, *, reason: str, actor: str) -> None:
 
 async def transfer(tx: Tx, ticket_id: UUID, *, email: str, name: str, actor: str) -> UUID:
     """Somebody else's from now on: a new ticket with a new code; the old one admits nobody."""
+    await _lock_order_of(tx, ticket_id)
     ticket = await refunds.ticket(tx, ticket_id)
-    if ticket is None:
-        raise NotFound(f"there is no ticket {ticket_id}")
     if ticket["status"] != "active":
         raise NotRefundable(f"the ticket is {ticket['status']} and cannot be handed on")
     new_id = uuid4()
@@ -91,6 +87,14 @@ async def transfer(tx: Tx, ticket_id: UUID, *, email: str, name: str, actor: str
     return new_id
 
 
+async def _lock_order_of(tx: Tx, ticket_id: UUID) -> Any:
+    """The order comes before its tickets: who locked a ticket first would wait for a refund that waits for the ticket."""
+    checkout_id = await refunds.checkout_of(tx, ticket_id)
+    if checkout_id is None:
+        raise NotFound(f"there is no ticket {ticket_id}")
+    return await sales.lock(tx, checkout_id)
+
+
 def _chosen(live: Sequence[Any], tickets: Sequence[UUID] | None, *, used_too: bool) -> list[Any]:
     chosen = list(live) if tickets is None else [ticket for ticket in live if ticket["id"] in set(tickets)]
     if not chosen or (tickets is not None and len(chosen) != len(set(tickets))):
@@ -107,7 +111,7 @@ async def _end(tx: Tx, checkout: Any, chosen: Sequence[Any], reason: str) -> Non
     await release(tx, [ticket["claim_id"] for ticket in chosen])
     seats = await refunds.seats_back(tx, ids)
     await refunds.void(tx, ids, reason)
-    now = await tx.fetchval("select onceward.now()")
+    now = checkout["now"]
     organization, event_id = checkout["organization_id"], checkout["event_id"]
     shown = [str(seat) for seat in seats]
     await notices.occupancy_changed(tx, organization, event_id, "seats_released", shown, len(chosen), now)

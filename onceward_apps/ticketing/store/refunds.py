@@ -56,6 +56,7 @@ update ticketing.checkouts
  where id = $1
 """
 TICKET = "select * from ticketing.tickets where id = $1 for update"
+CHECKOUT_OF = "select checkout_id from ticketing.tickets where id = $1"
 TRANSFER = """
 with old as (
     update ticketing.tickets set status = 'void', void_reason = 'transferred', updated_at = onceward.now()
@@ -133,6 +134,11 @@ async def seats_back(tx: Tx, ticket_ids: Sequence[UUID]) -> list[UUID]:
 
 async def add_refunded(tx: Tx, checkout_id: UUID, amount_cents: int, *, all_of_it: bool) -> None:
     await tx.execute(REFUNDED, checkout_id, amount_cents, all_of_it)
+
+
+async def checkout_of(tx: Tx, ticket_id: UUID) -> UUID | None:
+    """Which order a ticket belongs to; not locked, because the order has to be locked first."""
+    return await tx.fetchval(CHECKOUT_OF, ticket_id)
 
 
 async def ticket(tx: Tx, ticket_id: UUID) -> Any:

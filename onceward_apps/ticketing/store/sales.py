@@ -13,7 +13,7 @@ from onceward_apps.ticketing.model import Occupancy, Payment
 LOCK = """
 select c.*, e.name as event_name, e.starts_at, e.ends_at, e.alert_percent, e.alerted_at, e.refund_policy,
        e.support_contact, v.name as venue_name, v.address as venue_address, v.timezone, k.key as signing_key,
-       o.name as organizer
+       o.name as organizer, onceward.now() as now
   from ticketing.checkouts c
   join ticketing.events e on e.id = c.event_id
   join ticketing.venues v on v.id = e.venue_id
