@@ -45,6 +45,7 @@ class Onceward:
         self.schedules: dict[str, Schedule] = {}
         self.services = Services()
         """The outside services; an app that is included uses those of the whole."""
+        self.components: list[tuple[str, Callable[[Any], Any]]] = []
         self.event_types = Catalogue()
 
     def include(self, other: Onceward) -> None:
@@ -61,19 +62,20 @@ class Onceward:
         self.schedules.update(other.schedules)
         self.registry.template_folders += other.registry.template_folders
         other.services = self.services
+        self.components.extend(other.components)
         self.event_types.include(other.event_types)
+
+    # -- parts of the app's own ------------------------------------------------------------------------------------
+
+    def component(self, name: str, make: Callable[[Any], Any]) -> None:
+        """Something with a beginning and an end: `make(runtime)` has `start` and `stop`, called after everything else's."""
+        self.components.append((name, make))
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
     def routes(self, router: APIRouter) -> None:
         """Serve these routes, beside the engine's own."""
         self.routers.append(router)
-
-    # -- outbound webhooks -----------------------------------------------------------------------------------------
-
-    def event_type(self, name: str, model: Any = None, *, sample: Any = None, description: str = "") -> EventType:
-        """Declare what this app publishes: endpoints subscribe to it, and `tx.publish` checks data against the model."""
-        return self.event_types.declare(name, model, sample=sample, description=description, declared_by=self.name)
 
     # -- events ----------------------------------------------------------------------------------------------------
 

@@ -24,9 +24,9 @@ from onceward.ledger import checkpoint
 from onceward.limits import AdaptiveLimit, Bounds, EarlyRefusal, Tiers, reconcile
 from onceward.live import LiveNode, LiveOptions, authenticator
 from onceward.messages.office import PostOffice
-from onceward.schedules import Scheduler
 from onceward.outbox import Outbox, OutboxOptions
 from onceward.outbox.owners import TEMPLATE, Notice
+from onceward.schedules import Scheduler
 from onceward.schema import LINES
 from onceward.settings import Settings
 from onceward.telemetry import configure_logging, configure_tracing, get_logger
@@ -261,7 +261,6 @@ class Runtime:
             registry = self.app.registry
             office = PostOffice(self.database, self.settings, self.engine.templates, registry, waker=self.engine.waker)
             components.append(("post office", office))
-            components.append(("worker", self._worker(self.engine)))
             components.append(("worker", self._worker(self.engine, outbox)))
             components.append(("checkpoints", Loop("checkpoints", partial(checkpoint, self.database), every_s=60)))
             components.append(("expired holds", Loop("expired holds", partial(reap, self.database), every_s=30)))
@@ -271,9 +270,9 @@ class Runtime:
         components.append(("inbox", inbox))
         if "web" in roles:
             live = self._live(self.engine)
-            self.web = self._web(self.engine, inbox, live)
             self.web = self._web(self.engine, inbox, live, outbox)
             components += [("live", live), ("web", self.web)]
+        components += [(name, make(self)) for name, make in self.app.components]
         return components
 
     def _worker(self, engine: Engine, outbox: Outbox) -> Worker:
@@ -348,7 +347,6 @@ class Runtime:
             hosts=() if settings.public_url is None else (settings.public_url,),
         )
 
-    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode) -> WebServer:
     def _web(self, engine: Engine, inbox: Inbox, live: LiveNode, outbox: Outbox) -> WebServer:
         """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
         api = create_api(
@@ -357,11 +355,11 @@ class Runtime:
             engine=engine,
             health=self.health,
             version=__version__,
-            routers=(login_router(), access_router(), evidence_router(), messages_router(), *self.app.routers),
             routers=(
                 login_router(),
                 access_router(),
                 evidence_router(),
+                messages_router(),
                 outbound_router(outbox),
                 portal_router(outbox),
                 workflows_router(),

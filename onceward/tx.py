@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import UUID
 
 from onceward import ledger, limits, live, messages, outbox, trust, work, workflows
-from onceward import ledger, live, messages, outbox, trust, work, workflows
-from onceward import ledger, live, messages, outbox, trust, work
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
 from onceward.messages import ChannelName, Queued, Sending
@@ -109,9 +107,14 @@ class Tx(Transaction):
         title: str,
         details: Mapping[str, Any] | None = None,
         channels: Sequence[ChannelName] | None = None,
+        *,
+        audience: messages.Audience = "admin",
     ) -> int:
-        """Tell the administrators, in this commit. Many of one type shortly after each other become one message."""
-        return await messages.notify_admins(self, type, severity, title, details, channels)
+        """Tell the administrators, in this commit. Many of one type shortly after each other become one message.
+
+        `audience` fraud, accounting or security reaches those who are set for it, or else the administrators.
+        """
+        return await messages.notify_admins(self, type, severity, title, details, channels, audience=audience)
 
     async def reserve(
         self,
@@ -196,49 +199,6 @@ class Tx(Transaction):
                 raise ledger.InvalidEntry("nothing caused this transaction: give the journal a key")
             key = self.cause.key("post")
         return await ledger.post(self, entries, key=key, memo=memo, pending=pending)
-
-    async def send(
-        self,
-        template: str,
-        *,
-        to: Any,
-        key: str,
-        data: Mapping[str, Any] | None = None,
-        channel: ChannelName | None = None,
-        locale: str | None = None,
-        not_before: datetime | None = None,
-    ) -> Queued:
-        """A message, in this commit. The same key twice is one message, ever; `to` is an address, a ref or a person."""
-        sending = Sending(to=to, key=key, data=data or {}, locale=locale, not_before=not_before)
-        [done] = await self.send_many(template, [sending], channel=channel)
-        return done
-
-    async def send_many(
-        self, template: str, sendings: Sequence[Sending], /, *, channel: ChannelName | None = None
-    ) -> list[Queued]:
-        """The same template to many, in few statements."""
-        found = self.engine.templates.get(template)
-        return await messages.queue(self, found, sendings, channel=channel, waker=self.engine.waker)
-
-    async def cancel_message(self, key: str, *, reason: str = "cancelled") -> bool:
-        """Keep a queued message from being sent. False: too late, or there is none."""
-        return await messages.cancel(self, key, reason=reason)
-
-    async def notify_admins(
-        self,
-        type: str,
-        severity: str,
-        title: str,
-        details: Mapping[str, Any] | None = None,
-        channels: Sequence[ChannelName] | None = None,
-        *,
-        audience: messages.Audience = "admin",
-    ) -> int:
-        """Tell the administrators, in this commit. Many of one type shortly after each other become one message.
-
-        `audience` fraud, accounting or security reaches those who are set for it, or else the administrators.
-        """
-        return await messages.notify_admins(self, type, severity, title, details, channels, audience=audience)
 
     async def broadcast(self, topic: str, payload: Any, /) -> None:
         """A message to everyone who follows `topic`, in this commit; never sent if it rolls back."""

@@ -13,9 +13,6 @@ from importlib import import_module
 
 import typer
 
-TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
-WORK = ("cron", "work", "dead_letters")
-NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, "ledger", *WORK, "bench")
 NOUNS = (
     "running",
     "migrate",
@@ -30,25 +27,23 @@ NOUNS = (
     "trace",
     "erase",
     "verify",
-    "ledger",
+    "sources",
+    "events",
+    "trigger",
     "work",
     "dead_letters",
     "cron",
     "messages",
     "templates",
-    "sources",
-    "events",
-    "trigger",
+    "endpoints",
+    "deliveries",
+    "listen",
     "workflows",
     "limits",
     "ledger",
     "live",
     "bench",
 )
-TRUST = ("organizations", "keys", "secrets", "audit", "trace", "erase", "verify")
-WORK = ("sources", "events", "trigger", "cron", "work", "dead_letters", "live", "ledger", "bench")
-OUTBOX = ("endpoints", "deliveries", "listen")
-NOUNS = ("running", "migrate", "doctor", "db", "settings", "version", *TRUST, *WORK, *OUTBOX)
 
 
 def build() -> typer.Typer:
