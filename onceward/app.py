@@ -46,6 +46,7 @@ class Onceward:
         self.services = Services()
         """The outside services; an app that is included uses those of the whole."""
         self.components: list[tuple[str, Callable[[Any], Any]]] = []
+        self._included: list[Onceward] = []
         self.event_types = Catalogue()
 
     def include(self, other: Onceward) -> None:
@@ -61,9 +62,15 @@ class Onceward:
         self.routers.extend(other.routers)
         self.schedules.update(other.schedules)
         self.registry.template_folders += other.registry.template_folders
-        other.services = self.services
+        self._included.append(other)
+        other._share(self.services)
         self.components.extend(other.components)
         self.event_types.include(other.event_types)
+
+    def _share(self, services: Services) -> None:
+        self.services = services
+        for each in self._included:
+            each._share(services)
 
     # -- parts of the app's own ------------------------------------------------------------------------------------
 

@@ -174,7 +174,7 @@ class QueueRunner:
         if not self._ahead_allowed or self._mean_s > QUICK_S:
             return max(0, free)
         ahead = min(MOST_AHEAD, int(AHEAD_FOR_S * len(self._slots) / self._mean_s))
-        return max(0, free + ahead) if len(self._ready) < ahead // 2 else 0
+        return 0 if len(self._ready) > ahead // 2 else max(0, free + ahead)
 
     async def _feed(self) -> None:
         pause_s = 0.1

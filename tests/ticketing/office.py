@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -84,6 +85,7 @@ class Office:
         self.db = db
         self.app = app
         self.slug = "shop"
+        self.clock = asyncio.Lock()
         self.engine = Engine(db, app.registry, event_types=app.event_types)
         self.stripe = StripeSimulator(retry_delays_s=())
         self.paypal = PayPalSimulator(retry_delays_s=())
@@ -235,10 +237,11 @@ class Office:
     async def later(self, **units: float) -> None:
         """Move the business clock on."""
         shift = timedelta(**units).total_seconds()
-        await self.db.execute(
-            "create or replace function onceward.now() returns timestamptz language sql stable parallel safe"
-            f" as $$select now() + interval '{shift} seconds'$$"
-        )
+        async with self.clock:  # PostgreSQL does not like a function to be replaced twice at once
+            await self.db.execute(
+                "create or replace function onceward.now() returns timestamptz language sql stable parallel safe"
+                f" as $$select now() + interval '{shift} seconds'$$"
+            )
 
 
 def charge(checkout: Any, **changes: Any) -> dict[str, Any]:

@@ -50,6 +50,11 @@ MAILS = """
 select count(*) from onceward.messages
  where coalesce(organization_id, '00000000-0000-0000-0000-000000000000') = $1 and key >= $2 and key < $2 || '~'
 """
+FREE_SEATS = """
+select id from ticketing.seats
+ where event_id = $1 and (status = 'available' or (status = 'held' and held_until <= onceward.clock()))
+ order by section_id, ordinal
+"""
 CHECKOUTS = """
 select c.id, c.status, c.email, c.name, c.total_cents, c.refunded_cents, c.currency, c.provider, c.provider_payment_id,
        c.payment_reference, c.started_at, c.completed_at,
@@ -107,6 +112,11 @@ async def items(tx: Tx, checkout_id: UUID) -> list[Any]:
 
 async def checkouts(tx: Tx, event_id: UUID, status: str | None, limit: int) -> list[Any]:
     return await tx.fetch(CHECKOUTS, event_id, status, limit)
+
+
+async def free_seats(tx: Tx, event_id: UUID) -> list[UUID]:
+    """Those that could be held at this moment, neighbours beside each other."""
+    return [row["id"] for row in await tx.fetch(FREE_SEATS, event_id)]
 
 
 async def ticket_to_scan(tx: Tx, code: str) -> Any:
