@@ -96,6 +96,8 @@ class Runtime:
     async def start(self, roles: Iterable[RoleName] = EVERYTHING) -> None:
         """Open the database, bring the schema up to date, start the parts that these roles need."""
         chosen = frozenset(roles)
+        self.app.services.configure(self.settings)
+        self._undo.append(("services", self.app.services.aclose))
         try:
             await self.open_database()
             await self._prepare_schema()
@@ -271,6 +273,7 @@ class Runtime:
             live = self._live(self.engine)
             self.web = self._web(self.engine, inbox, live, outbox)
             components += [("live", live), ("web", self.web)]
+        components += [(name, make(self)) for name, make in self.app.components]
         return components
 
     def _worker(self, engine: Engine, outbox: Outbox) -> Worker:

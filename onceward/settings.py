@@ -197,6 +197,22 @@ class Settings(BaseSettings):
     webpush_public_key: str | None = Field(None, description="VAPID public key (base64url), given to browsers.")
     webpush_subject: str | None = Field(None, description="VAPID contact, `mailto:` or `https:`.")
 
+    # -- Payments ----------------------------------------------------------------------------------
+    stripe_secret_key: SecretStr | None = Field(None, description="Stripe API key (`sk_...`), to charge and refund.")
+    stripe_url: str = Field("https://api.stripe.com", description="Where Stripe's API is; a simulator in development.")
+    paypal_client_id: str | None = Field(None, description="PayPal app.")
+    paypal_client_secret: SecretStr | None = Field(None, description="Its secret.")
+    paypal_url: str = Field(
+        "https://api-m.paypal.com", description="Where PayPal's API is; its sandbox or a simulator in development."
+    )
+
+    # -- Files -------------------------------------------------------------------------------------
+    files_url: str | None = Field(
+        None,
+        description="Where apps keep files: `s3://bucket/prefix` (credentials from `AWS_*`) or `file:///folder`; "
+        "not set: below the data directory.",
+    )
+
     # -- Outside -----------------------------------------------------------------------------------
     allow_loopback_endpoints: bool = Field(
         False, description="Outbound webhooks may go to `http://127.0.0.1` (development only)."
