@@ -22,7 +22,7 @@ from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
 from onceward.limits import AdaptiveLimit, Bounds, EarlyRefusal, Tiers, reconcile
-from onceward.live import LiveNode, LiveOptions, authenticator
+from onceward.live import LiveNode, LiveOptions, LiveRegistry, authenticator
 from onceward.messages.office import PostOffice
 from onceward.outbox import Outbox, OutboxOptions
 from onceward.outbox.owners import TEMPLATE, Notice
@@ -36,6 +36,8 @@ from onceward.trust.sessions import first_admin_link, forget_expired
 from onceward.web import Dispatcher, Health, WebServer, create_api
 from onceward.web.access import access_router
 from onceward.web.auth import verifier_from
+from onceward.web.dashboard import Site, dashboard_router
+from onceward.web.dashboard.live import part_query
 from onceward.web.evidence import evidence_router
 from onceward.web.limits import limits_router
 from onceward.web.login import login_router
@@ -274,6 +276,10 @@ class Runtime:
             self.web = self._web(self.engine, inbox, live, outbox)
             components += [("live", live), ("web", self.web)]
         components += [(name, make(self)) for name, make in self.app.components]
+            dashboard = Site(self.app, self.database, self.engine, self.settings, outbox)
+            live = self._live(self.engine, dashboard)
+            self.web = self._web(self.engine, inbox, live, outbox, dashboard)
+            components += [("dashboard", dashboard), ("live", live), ("web", self.web)]
         return components
 
     def _worker(self, engine: Engine, outbox: Outbox) -> Worker:
@@ -331,11 +337,14 @@ class Runtime:
             ),
         )
 
-    def _live(self, engine: Engine) -> LiveNode:
+    def _live(self, engine: Engine, dashboard: Site) -> LiveNode:
         settings = self.settings
+        registry = LiveRegistry()
+        registry.include(self.app.live)
+        registry.add(part_query(dashboard))
         return LiveNode(
             self.database,
-            self.app.live,
+            registry,
             waker=engine.waker,
             options=LiveOptions(
                 max_connections=settings.live_max_connections,
@@ -350,6 +359,7 @@ class Runtime:
         )
 
     def _web(self, engine: Engine, inbox: Inbox, live: LiveNode, outbox: Outbox) -> WebServer:
+    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode, outbox: Outbox, dashboard: Site) -> WebServer:
         """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
         api = create_api(
             settings=self.settings,
@@ -361,6 +371,7 @@ class Runtime:
                 login_router(),
                 access_router(),
                 evidence_router(),
+                dashboard_router(dashboard),
                 messages_router(),
                 outbound_router(outbox),
                 portal_router(outbox),
