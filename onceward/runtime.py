@@ -272,14 +272,11 @@ class Runtime:
         inbox = self._inbox(self.engine)
         components.append(("inbox", inbox))
         if "web" in roles:
-            live = self._live(self.engine)
-            self.web = self._web(self.engine, inbox, live, outbox)
-            components += [("live", live), ("web", self.web)]
-        components += [(name, make(self)) for name, make in self.app.components]
             dashboard = Site(self.app, self.database, self.engine, self.settings, outbox)
             live = self._live(self.engine, dashboard)
             self.web = self._web(self.engine, inbox, live, outbox, dashboard)
             components += [("dashboard", dashboard), ("live", live), ("web", self.web)]
+        components += [(name, make(self)) for name, make in self.app.components]
         return components
 
     def _worker(self, engine: Engine, outbox: Outbox) -> Worker:
@@ -358,7 +355,6 @@ class Runtime:
             hosts=() if settings.public_url is None else (settings.public_url,),
         )
 
-    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode, outbox: Outbox) -> WebServer:
     def _web(self, engine: Engine, inbox: Inbox, live: LiveNode, outbox: Outbox, dashboard: Site) -> WebServer:
         """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
         api = create_api(
