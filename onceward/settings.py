@@ -142,7 +142,9 @@ class Settings(BaseSettings):
         10_000, ge=1, description="Of these, how many may belong to one organization."
     )
     live_retention_s: float = Field(
-        300.0, ge=10, description="Seconds that changes are kept for nodes that were away; longer away, all is read anew."
+        300.0,
+        ge=10,
+        description="Seconds that changes are kept for nodes that were away; longer away, all is read anew.",
     )
     live_query_timeout_s: float = Field(10.0, gt=0, description="Seconds that a live query may take.")
     live_runners: int = Field(4, ge=1, description="Live queries that one process runs at once, a connection each.")

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import orjson
@@ -57,7 +57,7 @@ class Box:
                 self.venue = (await organizing.add_venue(tx, "Hall", actor="bench"))["id"]
             hall = Section(name="Hall", price_cents=10000, rows={f"R{n}-": seats for n in range(rows)})
             new = NewEvent(
-                venue_id=self.venue,
+                venue_id=cast(UUID, self.venue),
                 name="Bench",
                 starts_at=starts,
                 ends_at=starts + timedelta(hours=2),
