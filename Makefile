@@ -30,7 +30,7 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 demo: $(READY) ## run everything in one process on an embedded PostgreSQL; Ctrl-C ends it
-	@exec $(BIN)/onceward up
+	@exec $(BIN)/onceward up onceward_apps.demo:app
 
 test: $(READY) ## run the tests on a real PostgreSQL
 	@$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow' $(ARGS)

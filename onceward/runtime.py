@@ -49,6 +49,7 @@ from onceward.work import Worker, WorkerOptions
 from onceward.work.loop import Loop
 from onceward.work.metrics import count, observe_queues
 from onceward.workflows.operate import prune as prune_workflows
+from onceward.workflows.operate import set_aside_unknown
 
 log = get_logger("onceward.runtime")
 
@@ -97,6 +98,8 @@ class Runtime:
     async def start(self, roles: Iterable[RoleName] = EVERYTHING) -> None:
         """Open the database, bring the schema up to date, start the parts that these roles need."""
         chosen = frozenset(roles)
+        self.app.services.configure(self.settings)
+        self._undo.append(("services", self.app.services.aclose))
         try:
             await self.open_database()
             await self._prepare_schema()
@@ -273,6 +276,7 @@ class Runtime:
             live = self._live(self.engine, dashboard)
             self.web = self._web(self.engine, inbox, live, outbox, dashboard)
             components += [("dashboard", dashboard), ("live", live), ("web", self.web)]
+        components += [(name, make(self)) for name, make in self.app.components]
         return components
 
     def _worker(self, engine: Engine, outbox: Outbox) -> Worker:
@@ -304,6 +308,7 @@ class Runtime:
 
     async def _prune_workflows(self) -> None:
         async with self.database.acquire() as conn:
+            await set_aside_unknown(conn)
             await prune_workflows(conn, keep=timedelta(days=self.settings.retention_days))
 
     async def _forget_logins(self) -> None:
@@ -372,7 +377,7 @@ class Runtime:
             ),
         )
         dispatcher = Dispatcher(api)
-        dispatcher.mount("/webhooks", inbox)
+        dispatcher.mount("/webhooks", inbox.receiver)
         dispatcher.mount("/live", live.endpoint)
         return WebServer(dispatcher, self.settings)
 

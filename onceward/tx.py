@@ -107,9 +107,14 @@ class Tx(Transaction):
         title: str,
         details: Mapping[str, Any] | None = None,
         channels: Sequence[ChannelName] | None = None,
+        *,
+        audience: messages.Audience = "admin",
     ) -> int:
-        """Tell the administrators, in this commit. Many of one type shortly after each other become one message."""
-        return await messages.notify_admins(self, type, severity, title, details, channels)
+        """Tell the administrators, in this commit. Many of one type shortly after each other become one message.
+
+        `audience` fraud, accounting or security reaches those who are set for it, or else the administrators.
+        """
+        return await messages.notify_admins(self, type, severity, title, details, channels, audience=audience)
 
     async def reserve(
         self,

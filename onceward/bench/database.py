@@ -18,7 +18,7 @@ async def fresh(directory: Path) -> AsyncGenerator[str]:
     if given:
         yield given
         return
-    directory.chmod(0o755)  # started as root, the server runs as another user and must get through
+    os.chmod(directory, 0o755)  # started as root, the server runs as another user and must get through
     server = EmbeddedPostgres(directory)
     url = await asyncio.to_thread(server.start)
     try:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 
@@ -17,8 +16,7 @@ EMPTY_FOR = frozenset({"twilio"})
 """Senders that would take a JSON body for instructions they cannot read: they get none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """Status, body, and how long to stay away (seconds) where that matters."""
 
     status: int
@@ -30,12 +28,12 @@ class Answer:
 
 def accepted(stored: Sequence[Stored], provider: str) -> Answer:
     """Of an `ack` source: everything is committed."""
-    duplicate = not any(each.new for each in stored)
     if provider in EMPTY_FOR:
-        return Answer(204, b"", duplicate=duplicate)
+        return Answer(204, b"", duplicate=not any(each.new for each in stored))
     if len(stored) == 1:
         [each] = stored
-        return told(each) if duplicate else Answer(200, b'{"status":"accepted","id":%d}' % each.seq)
+        return Answer(200, b'{"status":"accepted","id":%d}' % each.seq) if each.new else told(each)
+    duplicate = not any(each.new for each in stored)
     ids = [each.seq for each in stored]
     return Answer(200, orjson.dumps({"status": "accepted", "ids": ids}), duplicate=duplicate)
 

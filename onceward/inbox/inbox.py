@@ -54,6 +54,7 @@ class Inbox:
         self.upkeep = Upkeep(db, self.catalog, waker, options=upkeep)
         self._loops = [
             Loop("sources", self.catalog.refresh, every_s=refresh_s),
+            Loop("slow bodies", self.receiver.hurry, every_s=1.0),
             Loop("rejects", self.rejects.flush, every_s=1.0),
         ]
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, cast
 
 import asyncpg
 import orjson
@@ -110,6 +112,8 @@ class Receiver:
         self._body_within_s = body_within_s
         self.commits: GroupCommit[Batch, list[Stored]] = GroupCommit(store.flush, most_waiting=most_waiting)
         self._counts: dict[str, tuple[Any, Any, Any]] = {}
+        self._reading: dict[asyncio.Task[Any], float] = {}
+        self._slow: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -159,7 +163,10 @@ class Receiver:
     def _find(self, name: str) -> Source | None:
         if name.startswith(PAYMENTS):
             provider = name[len(PAYMENTS) :]
-            return self._catalog.get(f"payments-{provider}") or self._catalog.get(provider)
+            own = f"payments-{provider}"
+            shared = self._catalog.get(provider)
+            # Under the name of the endpoint, so that a handler for it comes before the provider's general one.
+            return self._catalog.get(own) or (None if shared is None else replace(shared, name=own))
         return self._catalog.get(name)
 
     async def _find_again(self, name: str) -> Source | None:
@@ -179,42 +186,38 @@ class Receiver:
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and (len(value) > 10 or int(value) > most):
                 raise TooLarge
-        message = await self._in_time(receive)
-        if message["type"] == "http.disconnect":
-            raise Gone
-        body: bytes = message.get("body", b"")
-        if not message.get("more_body", False):
-            if len(body) > most:
-                raise TooLarge
-            return body
-        return await self._rest(receive, body, most)
-
-    async def _rest(self, receive: Receive, first: bytes, most: int) -> bytes:
-        """A body in pieces: bounded in bytes and in time, and nobody else waits for it."""
-        pieces = [first]
-        size = len(first)
-        deadline = time.monotonic() + self._body_within_s
-        while True:
-            if size > most:
-                raise TooLarge
-            message = await self._in_time(receive, deadline)
-            if message["type"] == "http.disconnect":
-                raise Gone
-            piece: bytes = message.get("body", b"")
-            size += len(piece)
-            pieces.append(piece)
-            if not message.get("more_body", False):
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._reading[task] = time.monotonic()
+        try:
+            pieces: list[bytes] = []
+            size = 0
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Gone
+                piece: bytes = message.get("body", b"")
+                size += len(piece)
                 if size > most:
                     raise TooLarge
-                return b"".join(pieces)
-
-    async def _in_time(self, receive: Receive, deadline: float | None = None) -> MutableMapping[str, Any]:
-        left_s = self._body_within_s if deadline is None else deadline - time.monotonic()
-        try:
-            async with asyncio.timeout(max(0.0, left_s)):
-                return await receive()
-        except TimeoutError:
+                if not message.get("more_body", False):
+                    return b"".join((*pieces, piece)) if pieces else piece
+                pieces.append(piece)
+        except asyncio.CancelledError:
+            if task not in self._slow:
+                raise
+            self._slow.discard(task)
+            task.uncancel()
             raise TooSlow from None
+        finally:
+            del self._reading[task]
+
+    async def hurry(self) -> None:
+        """Cut off those whose body takes too long. One look for all: a timer for each request would cost each of them."""
+        late = time.monotonic() - self._body_within_s
+        for task, began in list(self._reading.items()):
+            if began < late:
+                self._slow.add(task)
+                task.cancel()
 
     def _challenge(self, source: Source, request: Request) -> Answer:
         reply = source.provider.challenge(source.config, request)
@@ -289,8 +292,11 @@ class Receiver:
 
     def _count(self, source: Source, stored: list[Stored]) -> None:
         new, duplicate, _ = self._count_of(source)
-        for each in stored:
-            (new if each.new else duplicate).inc()
+        fresh = sum([each.new for each in stored])
+        if fresh:
+            new.inc(fresh)
+        if fresh < len(stored):
+            duplicate.inc(len(stored) - fresh)
 
     def _count_of(self, source: Source) -> tuple[Any, Any, Any]:
         found = self._counts.get(source.name)
@@ -330,9 +336,14 @@ def _signature(source: Source, request: Request) -> str | None:
     return None
 
 
-def _kept(headers: Any) -> str:
-    kept = {name: value[:1024] for name, value in headers.items() if name in KEPT_HEADERS and value.isprintable()}
-    return orjson.dumps(kept).decode()
+def _kept(headers: Mapping[str, str]) -> str:
+    return _as_json(tuple([item for item in headers.items() if item[0] in KEPT_HEADERS]))
+
+
+@lru_cache(maxsize=512)
+def _as_json(kept: tuple[tuple[str, str], ...]) -> str:
+    """Most senders' headers are the same on every request, those with a timestamp among them are not."""
+    return orjson.dumps({name: value[:1024] for name, value in kept if value.isprintable()}).decode()
 
 
 def _whole(body: bytes) -> Any:

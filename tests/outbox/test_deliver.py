@@ -18,7 +18,7 @@ from onceward.providers.inbound import Rejected, Request, SourceConfig
 from onceward.providers.registry import get_provider
 from onceward.simulators import CustomerEndpoint
 
-from .conftest import OutboxBench
+from .conftest import OutboxBench, until
 
 
 async def test_a_published_event_arrives_signed_for_both_libraries(

@@ -56,7 +56,7 @@ begin
             v_look_due := true;
             continue;
         end if;
-        v_is_ordered := v_due.lane is null or v_ordered.lane <= v_due.lane;
+        v_is_ordered := v_due.lane is null or coalesce(v_ordered.lane <= v_due.lane, false);
         if v_is_ordered then
             v_lane := v_ordered.lane;
             v_cap := v_ordered.cap;
