@@ -147,11 +147,18 @@ class Tx(Transaction):
     # -- outbound webhooks -----------------------------------------------------------------------------------------
 
     async def publish(
-        self, type: str, data: Any, *, key: str | None = None, channels: Sequence[str] = ()
+        self,
+        type: str,
+        data: Any,
+        *,
+        key: str | None = None,
+        channels: Sequence[str] = (),
+        endpoint: UUID | None = None,
     ) -> outbox.Published:
         """Tell every endpoint of the organization that asked for this type, if and only if this commits.
 
-        The same `key` again publishes nothing and gives the first one back.
+        The same `key` again publishes nothing and gives the first one back. `endpoint` addresses a single one, such as
+        `outbox.endpoints.for_url(...)` made for an address that came with a request.
         """
         return await outbox.publish(
             self,
@@ -159,6 +166,7 @@ class Tx(Transaction):
             data,
             key=key,
             channels=channels,
+            endpoint=endpoint,
             catalogue=self.engine.event_types,
             waker=self.engine.waker,
         )
