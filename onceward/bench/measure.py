@@ -108,7 +108,9 @@ async def pgbench(
         said, _ = await process.communicate()
     found = re.search(rb"tps = ([0-9.]+)", said)
     if process.returncode != 0 or found is None:
-        raise BenchFailed(f"pgbench failed: {said.decode(errors='replace').strip()[-300:]}")
+        lines = said.decode(errors="replace").splitlines()
+        why = [line for line in lines if "error" in line.lower()] or lines[-3:]
+        raise BenchFailed(f"pgbench failed: {' / '.join(why)[:500]}")
     return float(found[1])
 
 

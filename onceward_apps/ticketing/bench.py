@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 from uuid import UUID, uuid4
 
 import orjson
@@ -53,11 +53,10 @@ class Box:
         """An event with so many rows, and its seats in order."""
         starts = datetime.now(UTC) + timedelta(days=30)
         async with self.engine.transaction(organization=self.organization) as tx:
-            if self.venue is None:
-                self.venue = (await organizing.add_venue(tx, "Hall", actor="bench"))["id"]
+            venue: UUID = self.venue or (await organizing.add_venue(tx, "Hall", actor="bench"))["id"]
             hall = Section(name="Hall", price_cents=10000, rows={f"R{n}-": seats for n in range(rows)})
             new = NewEvent(
-                venue_id=cast(UUID, self.venue),
+                venue_id=venue,
                 name="Bench",
                 starts_at=starts,
                 ends_at=starts + timedelta(hours=2),
@@ -68,6 +67,7 @@ class Box:
             event = await organizing.add_event(tx, new, actor="bench")
             await organizing.set_status(tx, event["id"], "on_sale", actor="bench")
             rows_ = await tx.fetch("select id from ticketing.seats where event_id = $1 order by ordinal", event["id"])
+        self.venue = venue
         return event["id"], [row["id"] for row in rows_]
 
     async def checkouts(self, number: int) -> list[Any]:

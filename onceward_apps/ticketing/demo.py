@@ -142,11 +142,11 @@ class TicketingDemo:
             Section(name="Lawn", price_cents=15000, places=200),
         )
         small = (Section(name="Hall", price_cents=9000, rows={"A": 12, "B": 12}),)
-        shows: tuple[tuple[str, tuple[Section, ...], dict[str, Any]], ...] = (
+        plans: list[tuple[str, tuple[Section, ...], dict[str, Any]]] = [
             (MAIN_EVENT, full, {}),
             (QUICK_EVENT, small, {"hold_s": 30, "checkout_s": 60}),
-        )
-        for name, sections, more in shows:
+        ]
+        for name, sections, more in plans:
             event = await organizing.add_event(
                 tx, NewEvent(name=name, sections=sections, **common, **more), actor="demo"
             )

@@ -20,7 +20,9 @@ DEPTH = f"""
 with sample as materialized (
     select w.lease is not null as running, w.dead_reason is not null as dead, w.sort_at <= onceward.now() as due, w.sort_at,
            w.attempts
-      from onceward.work w limit {SAMPLE + 1}
+      from onceward.work w
+     where w.queue <> 'unhandled'  -- set aside on purpose: no worker is meant to take them
+     limit {SAMPLE + 1}
 )
 select count(*) filter (where due and not running and not dead) as due,
        count(*) filter (where not due and not running and not dead) as later,

@@ -90,7 +90,7 @@ OCCUPANCY = """
 select coalesce(sum(p.capacity), 0)::int8 as total, coalesce(sum(p.sold), 0)::int8 as sold,
        coalesce(sum(p.held), 0)::int8 - coalesce(sum((
            select sum(c.quantity) from onceward.capacity_claims c
-            where c.pool_id = p.id and c.state = 'held' and c.expires_at <= onceward.clock())), 0)::int8 as held
+            where c.pool_id = p.id and c.state = 'held' and c.expires_at <= (select onceward.clock()))), 0)::int8 as held
   from ticketing.pools t join onceward.capacity_pools p on p.id = t.pool_id
  where t.event_id = $1
 """
