@@ -9,12 +9,13 @@ from pydantic import BaseModel, Field
 
 from onceward import Event, Job, Tx
 from onceward.services import to_minor
-from onceward_apps.ticketing import paying
+from onceward_apps.ticketing import notices, paying
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.jobs import again
 from onceward_apps.ticketing.model import Payment
 from onceward_apps.ticketing.selling import fulfil
 from onceward_apps.ticketing.store import buying as rows
+from onceward_apps.ticketing.store import refunds
 
 OTHER = {"message": "Not a checkout of ours"}
 
@@ -56,6 +57,16 @@ class Session(BaseModel):
     amount_total: int | None = None
     currency: str | None = None
     payment_status: str
+    payment_intent: str | None = None
+    metadata: Metadata = Metadata()
+
+
+class RefundedCharge(BaseModel):
+    """`charge.refunded`: `amount_refunded` is the sum of all refunds so far."""
+
+    id: str
+    amount_refunded: int
+    currency: str
     payment_intent: str | None = None
     metadata: Metadata = Metadata()
 
@@ -132,6 +143,20 @@ async def payment_failed(event: Event[PaymentIntent], tx: Tx) -> dict[str, Any]:
     await tx.act_for(organization)
     await rows.end_checkout(tx, checkout_id, "failed", of=("started",))
     return {"message": "Payment failed", "checkout_id": str(checkout_id)}
+
+
+@app.on("payments-stripe", "charge.refunded")
+async def charge_refunded(event: Event[RefundedCharge], tx: Tx) -> dict[str, Any]:
+    """Refunds are ours to make; one that somebody made at the payment service is missing in the books: say so."""
+    charge = event.data
+    checkout_id = charge.metadata.checkout_id
+    if checkout_id is None or await rows.find(tx, checkout_id) is None:
+        return OTHER
+    known = await refunds.given_back(tx, "stripe", charge.payment_intent or charge.id)
+    if known is None or charge.amount_refunded <= known:
+        return {"message": "Refund is known"}
+    await notices.refunded_elsewhere(tx, checkout_id, charge.amount_refunded - known, charge.currency.upper())
+    return {"message": "Refund was not made by us", "checkout_id": str(checkout_id)}
 
 
 @app.on("payments-paypal", "PAYMENT.CAPTURE.COMPLETED")

@@ -105,6 +105,16 @@ async def missing_accounts(tx: Tx, organization: UUID, event_id: UUID, problem: 
         )
 
 
+async def refunded_elsewhere(tx: Tx, checkout_id: UUID, amount_cents: int, currency: str) -> None:
+    await tx.notify_admins(
+        "REFUNDED_ELSEWHERE",
+        "error",
+        "A refund was made at the payment service and is missing in the books",
+        {"checkout": str(checkout_id), "amount_cents": amount_cents, "currency": currency},
+        audience="accounting",
+    )
+
+
 async def occupancy_changed(
     tx: Tx, organization: UUID, event_id: UUID, what: str, seats: list[str], tickets: int, at: datetime
 ) -> Occupancy:

@@ -9,12 +9,12 @@ from uuid import uuid4
 import pytest
 
 from onceward.trust import verify
-from onceward_apps.ticketing import checks, refunding, scanning
+from onceward_apps.ticketing import checks, refunding, scanning, schedules
 from onceward_apps.ticketing.codes import qr_payload
 from onceward_apps.ticketing.errors import NotRefundable
 from onceward_apps.ticketing.model import Policy, revenue_account
 from onceward_apps.ticketing.store import setup
-from tests.ticketing.office import Office, Show
+from tests.ticketing.office import Office, Show, charge
 from tests.ticketing.test_edge_cases import paid_at_stripe
 
 Sold = tuple[Office, Show, Any]
@@ -210,3 +210,39 @@ async def test_a_signed_code_is_believed_and_a_forged_one_is_not(sold: Sold) -> 
     assert (await scan(office, show, "not a ticket")).outcome == "unknown"
     elsewhere = await office.show()
     assert (await scan(office, elsewhere, other["ticket_code"])).outcome == "wrong_event"
+
+
+# -- refunds that others made, and the clock -------------------------------------------------------------------------
+
+
+async def test_a_refund_made_at_the_payment_service_is_told_to_accounting_and_our_own_is_not(sold: Sold) -> None:
+    office, _, checkout = sold
+    payment = await office.db.fetchval("select provider_payment_id from ticketing.payments")
+    [ticket, *_] = await office.tickets(checkout)
+    await refund(sold, tickets=[ticket["id"]])
+    ours = await office.db.fetchval("select amount_cents from ticketing.refunds")
+    known = charge(checkout, type="charge.refunded", payment_intent=payment, amount_refunded=ours)
+    assert (await office.webhook(known)).json["message"] == "Refund is known"
+    elsewhere = charge(checkout, type="charge.refunded", payment_intent=payment, amount_refunded=ours + 100)
+    assert (await office.webhook(elsewhere)).status == 200
+    told = [row for row in await office.notices() if row["type"] == "REFUNDED_ELSEWHERE"]
+    assert [(row["audience"], row["details"]["amount_cents"]) for row in told] == [("accounting", 100)]
+
+
+async def test_schedules_free_what_has_expired_and_do_nothing_the_second_time(office: Office) -> None:
+    show = await office.show()
+    await office.hold(show, "Stalls B1")
+    checkout = await office.checkout(show, "Stalls A1")
+    await office.later(minutes=16)
+    for _ in range(2):
+        for row in await office.db.fetch(schedules.DUE_HOLDS):
+            async with office.engine.transaction(organization=row["organization_id"]) as tx:
+                await schedules.free_seats(row, tx)
+        for row in await office.db.fetch(schedules.DUE_CHECKOUTS):
+            async with office.engine.transaction(organization=row["organization_id"]) as tx:
+                await schedules.expire_checkout(row, tx)
+        assert await office.status(checkout) == "expired"
+        seats = await office.db.fetch("select distinct status from ticketing.seats")
+        assert [row["status"] for row in seats] == ["available"]
+    assert await office.db.fetch(schedules.DUE_HOLDS) == []
+    assert await office.db.fetch(schedules.DUE_CHECKOUTS) == []

@@ -70,7 +70,7 @@ update ticketing.seats s set held_until = longer.held_until, version = s.version
 """
 COUPON = """
 select c.*, (select count(*) from ticketing.checkouts k where k.coupon_id = c.id
-              and (k.status in ('completed', 'refunded') or (k.status = 'started' and k.expires_at > onceward.clock()))) as used
+              and (k.status in ('completed', 'refunded') or (k.status in ('started', 'failed') and k.expires_at > onceward.clock()))) as used
   from ticketing.coupons c
  where c.organization_id = $1 and c.code = $2 and (c.event_id is null or c.event_id = $3)
    for update of c

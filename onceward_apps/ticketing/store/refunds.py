@@ -29,6 +29,11 @@ update ticketing.payments p set refunded_cents = p.refunded_cents + done.amount_
   from done where p.id = done.payment_id returning p.refunded_cents
 """
 FAILED = "update ticketing.refunds set status = 'failed' where id = $1 and status = 'pending' returning 1"
+GIVEN_BACK = """
+select coalesce(sum(r.amount_cents) filter (where r.status <> 'failed'), 0)::int8
+  from ticketing.payments p left join ticketing.refunds r on r.payment_id = p.id
+ where p.provider = $1 and p.provider_payment_id = $2 group by p.id
+"""
 REFUNDS_OF = "select * from ticketing.refunds where checkout_id = $1 order by requested_at"
 SALE_PAYMENT = "select * from ticketing.payments where checkout_id = $1 and purpose = 'sale'"
 TICKETS_TO_END = """
@@ -108,6 +113,11 @@ async def done(tx: Tx, refund_id: UUID, provider_refund_id: str | None, journal_
 
 async def failed(tx: Tx, refund_id: UUID) -> bool:
     return await tx.fetchval(FAILED, refund_id) is not None
+
+
+async def given_back(tx: Tx, provider: str, payment_id: str) -> int | None:
+    """How much of a payment we have given back or are about to; None when the payment is not ours."""
+    return await tx.fetchval(GIVEN_BACK, provider, payment_id)
 
 
 async def refunds_of(tx: Tx, checkout_id: UUID) -> list[Any]:
