@@ -66,6 +66,8 @@ class Catalog:
         self._own = frozenset(own_tasks)
         self._tasks = self._own
         self._followers: dict[str, tuple[str, ...]] = {}
+        self.version = 0
+        """Counts the readings: what was derived from an earlier one may be out of date."""
         self._refreshed = float("-inf")
         self._reading = asyncio.Lock()
         self._note_followers()
@@ -153,6 +155,7 @@ class Catalog:
                 if self._broken.get(name) != broken[name]:
                     log.error("source_unusable", source=name, reason=str(error))
         self._sources, self._broken = sources, broken
+        self.version += 1
 
     async def look_again(self, name: str) -> Source | None:
         """Somebody asks for a source we do not know: it may be new. Asked of the database at most once a second."""

@@ -42,7 +42,7 @@ class Inbox:
         self.catalog = Catalog(db, box, declared=declared, own_tasks=registry.tasks)
         self.rejects = Rejects(db)
         self._certificates = CertificateFetcher()
-        store = Store(db, waker)
+        self._store = store = Store(db, waker)
         self.receiver = Receiver(
             self.catalog,
             Placer(self.catalog, dict(handlers)),
@@ -67,6 +67,7 @@ class Inbox:
 
     async def stop(self) -> None:
         await self.receiver.commits.close()
+        await self._store.close()
         await self.upkeep.stop()
         for each in self._loops:
             await each.stop()

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, cast
 
 import asyncpg
@@ -22,7 +21,9 @@ from onceward.db import BROKEN, DatabaseError, OutcomeUnknown
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
+from onceward.inbox.headers import Headers, kept
 from onceward.inbox.inline import Inline
+from onceward.inbox.metrics import Spread
 from onceward.inbox.rejects import Rejects
 from onceward.inbox.source import Source
 from onceward.inbox.store import Batch, Placer, Store, Stored, batch
@@ -41,32 +42,6 @@ PREFIX = "/webhooks/"
 PAYMENTS = "payments/"
 BODY_WITHIN_S = 30.0
 MOST_ITEMS = 10_000
-
-KEPT_HEADERS = frozenset(
-    {
-        "content-type",
-        "user-agent",
-        "webhook-id",
-        "webhook-timestamp",
-        "svix-id",
-        "svix-timestamp",
-        "x-cal-webhook-version",
-        "x-github-delivery",
-        "x-github-event",
-        "x-github-hook-id",
-        "x-slack-request-timestamp",
-        "x-slack-retry-num",
-        "x-slack-retry-reason",
-        "x-webhook-timestamp",
-        "paypal-auth-algo",
-        "paypal-transmission-id",
-        "paypal-transmission-time",
-        "i-twilio-idempotency-token",
-        "x-request-id",
-        "traceparent",
-    }
-)
-"""Headers that are stored with an event. All others may hold credentials or addresses of people."""
 
 
 class TooLarge(Exception):
@@ -111,7 +86,7 @@ class Receiver:
         self._clock = clock
         self._body_within_s = body_within_s
         self.commits: GroupCommit[Batch, list[Stored]] = GroupCommit(store.flush, most_waiting=most_waiting)
-        self._counts: dict[str, tuple[Any, Any, Any]] = {}
+        self._spreads: dict[str, Spread] = {}
         self._reading: dict[asyncio.Task[Any], float] = {}
         self._slow: set[asyncio.Task[Any]] = set()
 
@@ -143,14 +118,15 @@ class Receiver:
             return self._turn_away(scope, source, source.name, "bad_method", 405, 0)
         size = 0
         try:
-            body = b"" if method == "GET" else await self._body(scope, receive, source.max_body_bytes)
+            headers = Headers(scope["headers"])
+            body = b"" if method == "GET" else await self._body(headers, receive, source.max_body_bytes)
             began = time.perf_counter()
             size = len(body)
-            request = _request(scope, body)
+            request = _request(scope, headers, body)
             if method == "GET":
                 return self._challenge(source, request)
             answer = await self._receive(source, request, payments=payments)
-            self._count_of(source)[2].observe(time.perf_counter() - began)
+            self._spread(source).observe(time.perf_counter() - began)
             return answer
         except Rejected as rejected:
             status = _status(source, rejected, payments=payments)
@@ -182,10 +158,10 @@ class Receiver:
 
     # -- the request -------------------------------------------------------------------------------------------------
 
-    async def _body(self, scope: Scope, receive: Receive, most: int) -> bytes:
-        for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit() and (len(value) > 10 or int(value) > most):
-                raise TooLarge
+    async def _body(self, headers: Headers, receive: Receive, most: int) -> bytes:
+        declared = headers.get("content-length", "")
+        if declared.isdigit() and (len(declared) > 10 or int(declared) > most):
+            raise TooLarge
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._reading[task] = time.monotonic()
         try:
@@ -242,7 +218,7 @@ class Receiver:
         if len(items) > MOST_ITEMS:
             raise Rejected("bad_body", f"the body holds {len(items)} events, at most {MOST_ITEMS}")
         signature = _signature(source, request)
-        headers = _kept(request.headers)
+        headers = kept(cast(Headers, request.headers))
         inline = (source.mode == "inline" or (payments and config.retries)) and not source.paused
         if inline and (answer := await self._run_inline(source, items, request.body, signature, headers)) is not None:
             return answer
@@ -267,14 +243,13 @@ class Receiver:
             metrics.UNAVAILABLE.labels("refused").inc()
             return answers.unavailable("not stored", 30)
         gate("ack-committed")
-        self._count(source, stored)
         return answers.accepted(stored, source.provider.name)
 
     async def _run_inline(
         self, source: Source, items: list[ReceivedItem], raw: bytes, signature: str | None, headers: str
     ) -> Answer | None:
         """Each event in a transaction of its own; the first that fails is the answer. None: not possible here."""
-        handlers = [self._placer.handler(source, item.type) for item in items]
+        handlers = [self._placer.route(source, item.type).handler for item in items]
         answer: Answer | None = None
         for item, handler in zip(items, handlers, strict=True):
             if handler is None or not handler.task.transactional or item.unstorable:
@@ -283,41 +258,19 @@ class Receiver:
             assert handler is not None
             placed = self._placer.place(source, item, raw, signature, headers)
             answer = await self._inline.receive(placed, item.payload, handler)
-            self._count_of(source)[1 if answer.duplicate else 0].inc()
+            self._store.counts.counter(source, new=not answer.duplicate).inc()
             if answer.status >= 300:
                 break
         return answer
 
-    # -- counting ----------------------------------------------------------------------------------------------------
-
-    def _count(self, source: Source, stored: list[Stored]) -> None:
-        new, duplicate, _ = self._count_of(source)
-        fresh = sum([each.new for each in stored])
-        if fresh:
-            new.inc(fresh)
-        if fresh < len(stored):
-            duplicate.inc(len(stored) - fresh)
-
-    def _count_of(self, source: Source) -> tuple[Any, Any, Any]:
-        found = self._counts.get(source.name)
+    def _spread(self, source: Source) -> Spread:
+        found = self._spreads.get(source.name)
         if found is None:
-            id, provider = str(source.webhook_id), source.provider.name
-            found = self._counts[source.name] = (
-                metrics.RECEIVED.labels(id, provider, "stored"),
-                metrics.RECEIVED.labels(id, provider, "duplicate"),
-                metrics.RECEIVE_SECONDS.labels(provider, source.mode),
-            )
+            found = self._spreads[source.name] = metrics.RECEIVE_SECONDS.labels(source.provider.name, source.mode)
         return found
 
 
-def _request(scope: Scope, body: bytes) -> Request:
-    raw: list[tuple[bytes, bytes]] = scope["headers"]
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw}
-    if len(headers) != len(raw):
-        headers = {}
-        for name, value in raw:
-            key, text = name.decode("latin-1"), value.decode("latin-1")
-            headers[key] = f"{headers[key]}, {text}" if key in headers else text
+def _request(scope: Scope, headers: Headers, body: bytes) -> Request:
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     return Request(scope["method"], path.decode("latin-1"), scope["query_string"].decode("latin-1"), headers, body)
 
@@ -334,16 +287,6 @@ def _signature(source: Source, request: Request) -> str | None:
         if value is not None:
             return value[:4096] if value.isascii() and value.isprintable() else None
     return None
-
-
-def _kept(headers: Mapping[str, str]) -> str:
-    return _as_json(tuple([item for item in headers.items() if item[0] in KEPT_HEADERS]))
-
-
-@lru_cache(maxsize=512)
-def _as_json(kept: tuple[tuple[str, str], ...]) -> str:
-    """Most senders' headers are the same on every request, those with a timestamp among them are not."""
-    return orjson.dumps({name: value[:1024] for name, value in kept if value.isprintable()}).decode()
 
 
 def _whole(body: bytes) -> Any:

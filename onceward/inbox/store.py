@@ -6,18 +6,22 @@ event is kept as raw bytes and is a dead letter from the start.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import asyncpg
 import orjson
+import structlog
 from asyncpg.pgproto.pgproto import UUID  # the driver's own: made in a tenth of the time
 
-from onceward.db import Connection, Database
+from onceward.db import BROKEN, Connection, Database, Unavailable
+from onceward.inbox import metrics
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.handler import (
     EXTERNAL_QUEUE,
@@ -32,12 +36,15 @@ from onceward.inbox.source import Source
 from onceward.providers.inbound import ReceivedItem
 from onceward.work import Item, Waker, insert
 
+log = structlog.get_logger(__name__)
+
 SQL = Path(__file__).parent / "sql"
 RECEIVE = (SQL / "receive.sql").read_text(encoding="utf-8")
 STANDING = (SQL / "standing.sql").read_text(encoding="utf-8")
 BURY = "select onceward.bury_events($1, 'payload_invalid', 'the body is JSON that the database cannot hold')"
 
 FLUSH_TIMEOUT_S = 10.0
+WAKES_APART_S = 0.005
 MOST_RAW_BYTES = 4 << 20
 UNHOLDABLE = ("22", "54")
 """Classes of errors that a value causes: out of range, not representable, too large."""
@@ -75,25 +82,32 @@ Batch = Sequence[Placed]
 """The events of one request. All of them are committed, or the request fails as a whole."""
 
 
+class Route(NamedTuple):
+    """Where events of one source and type go, as far as it does not depend on the event."""
+
+    task: str
+    queue: str
+    lane: str | None
+    handler: Handler | None
+    followers: tuple[str, ...]
+    by_event: bool
+    """The lane depends on what the event is about."""
+
+
 class Placer:
     """Decides where an event's work goes: which queue, which lane, under which name."""
 
     def __init__(self, catalog: Catalog, handlers: dict[str, Handler]) -> None:
         self._catalog = catalog
         self._handlers = handlers
+        self._routes: dict[tuple[str, str], Route] = {}
+        self._version = -1
 
     def place(
         self, source: Source, item: ReceivedItem, raw: bytes | None, signature: str | None, headers: str
     ) -> Placed:
-        known = self._catalog.handles(source, item.type)
-        task = known or task_name(source.provider.name, item.type)
-        lane, ordered = self._lane(source, item, task)
-        if source.paused:
-            queue = PAUSED_QUEUE
-        elif source.mode == "external":
-            queue, lane, ordered = EXTERNAL_QUEUE, str(source.webhook_id), False
-        else:
-            queue = QUEUE if known is not None else UNHANDLED_QUEUE
+        route = self.route(source, item.type)
+        lane, ordered = self._lane(source, item, route) if route.by_event else (route.lane, False)
         return Placed(
             source,
             item.event_id,
@@ -102,31 +116,60 @@ class Placer:
             raw,
             signature,
             headers,
-            task,
-            queue,
+            route.task,
+            route.queue,
             lane,
             ordered,
-            () if known is None else self._catalog.followers(known),
+            route.followers,
             item.unstorable,
         )
 
-    def handler(self, source: Source, type: str) -> Handler | None:
-        """The handler in this process, if it has one."""
-        return self._handlers.get(self._catalog.handles(source, type) or "")
+    def route(self, source: Source, type: str) -> Route:
+        """Worked out once, until sources or handlers change."""
+        if self._version != self._catalog.version:
+            self._version = self._catalog.version
+            self._routes.clear()
+        found = self._routes.get((source.name, type))
+        if found is None:
+            found = self._routes[source.name, type] = self._work_out(source, type)
+        return found
 
-    def _lane(self, source: Source, item: ReceivedItem, task: str) -> tuple[str | None, bool]:
+    def _work_out(self, source: Source, type: str) -> Route:
+        known = self._catalog.handles(source, type)
+        task = known or task_name(source.provider.name, type)
         handler = self._handlers.get(task)
-        subject = handler.lane_key(item.payload, item.ordering) if handler is not None else None
+        lane = source.lane if source.rate_per_s is not None else None
+        by_event = source.ordering or (handler is not None and handler.ordering is not False)
+        queue = QUEUE if known is not None else UNHANDLED_QUEUE
+        if source.mode == "external":
+            queue, lane, by_event = EXTERNAL_QUEUE, str(source.webhook_id), False
+        if source.paused:
+            queue = PAUSED_QUEUE
+        followers = () if known is None else self._catalog.followers(known)
+        return Route(task, queue, lane, handler, followers, by_event)
+
+    def _lane(self, source: Source, item: ReceivedItem, route: Route) -> tuple[str | None, bool]:
+        subject = self._subject(item, route)
         if subject is None and source.ordering:
             subject = item.ordering
-        if source.rate_per_s is not None:
+        if route.lane is not None:
             # One lane has one rate: all of a paced source's events go through it, in order if any of them must.
-            return source.lane, subject is not None
+            return route.lane, subject is not None
         if subject is None:
             return None, False
-        if len(subject) > 200:
+        if len(subject) > 200 or not subject.isprintable():
             subject = sha256(subject.encode("utf-8", "surrogatepass")).hexdigest()
         return f"order:{source.webhook_id}:{subject}", True
+
+    def _subject(self, item: ReceivedItem, route: Route) -> str | None:
+        if route.handler is None or item.unstorable:
+            return None
+        try:
+            return route.handler.lane_key(item.payload, item.ordering)
+        except Exception as error:
+            # The user's own function. The event is taken all the same, and waits for nobody.
+            log.warning("ordering_failed", task=route.task, error=type(error).__name__)
+            return None
 
 
 def batch(
@@ -140,12 +183,59 @@ def batch(
     ]
 
 
+class Counts:
+    """What was received, by source: counted once per commit, because counting costs as much as parsing."""
+
+    def __init__(self) -> None:
+        self._counters: dict[tuple[str, bool], Any] = {}
+
+    def add(self, placed: Sequence[Placed], stored: Sequence[Stored | None]) -> None:
+        totals: dict[tuple[str, bool], int] = {}
+        for each, found in zip(placed, stored, strict=True):
+            key = (each.source.name, found is not None and found.new)
+            totals[key] = totals.get(key, 0) + 1
+            if key not in self._counters:
+                self._counters[key] = self.counter(each.source, new=key[1])
+        for key, total in totals.items():
+            self._counters[key].inc(total)
+
+    @staticmethod
+    def counter(source: Source, *, new: bool) -> Any:
+        result = "stored" if new else "duplicate"
+        return metrics.RECEIVED.labels(str(source.webhook_id), source.provider.name, result)
+
+
 class Store:
     """What the group commit calls."""
 
     def __init__(self, db: Database, waker: Waker) -> None:
         self._db = db
         self._waker = waker
+        self._idle: list[Connection] = []
+        self._next_wake: dict[str, float] = {}
+        self._waking: set[str] = set()
+        self.counts = Counts()
+
+    async def close(self) -> None:
+        while self._idle:
+            await self._idle.pop().close()
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncGenerator[Connection]:
+        """One of its own: handlers that have taken the whole pool must not keep webhooks from being committed."""
+        conn = self._idle.pop() if self._idle else None
+        if conn is None or conn.is_closed():
+            try:
+                conn = await self._db.connect(application_name="onceward inbox")
+            except (*BROKEN, asyncpg.PostgresError, TimeoutError) as error:
+                raise Unavailable(f"no database connection: {error or type(error).__name__}") from error
+        try:
+            yield conn
+        finally:
+            if conn.is_closed() or conn.is_in_transaction():
+                conn.terminate()
+            else:
+                self._idle.append(conn)
 
     async def flush(self, batches: Sequence[Batch]) -> list[list[Stored]]:
         """Store all events of all requests in one commit; results in the order given."""
@@ -171,7 +261,7 @@ class Store:
         order = sorted(range(len(flat)), key=keys.__getitem__)
         ids = time_uuids(len(flat))
         arguments = _columns([flat[n] for n in order], ids)
-        async with self._db.acquire() as conn:
+        async with self._connection() as conn:
             if any(each.unstorable or each.followers for each in flat):
                 async with conn.transaction():
                     rows = await conn.fetch(RECEIVE, *arguments, timeout=FLUSH_TIMEOUT_S)
@@ -184,15 +274,31 @@ class Store:
                 found[place[id]] = Stored(seq, True)
             if len(rows) < len(flat):
                 await self._standing(conn, flat, found)
-        queues = {each.queue for each, stored in zip(flat, found, strict=True) if stored is not None and stored.new}
-        for queue in queues:
-            self._waker.wake(queue)
+        self.counts.add(flat, found)
+        if rows:
+            for queue in {each.queue for each in flat}:
+                self._wake(queue)
         answers: list[list[Stored]] = []
         start = 0
         for batch in batches:
-            answers.append([each for each in found[start : start + len(batch)] if each is not None])
+            answers.append(cast(list[Stored], found[start : start + len(batch)]))
             start += len(batch)
         return answers
+
+    def _wake(self, queue: str) -> None:
+        """At once, then at most every few milliseconds: under load each wake-up would cost more than a commit."""
+        loop = asyncio.get_running_loop()
+        due = self._next_wake.get(queue, 0.0)
+        if loop.time() >= due:
+            self._next_wake[queue] = loop.time() + WAKES_APART_S
+            self._waker.wake(queue)
+        elif queue not in self._waking:
+            self._waking.add(queue)
+            loop.call_at(due, self._wake_late, queue)
+
+    def _wake_late(self, queue: str) -> None:
+        self._waking.discard(queue)
+        self._wake(queue)
 
     async def _afterwards(
         self, conn: Connection, flat: Sequence[Placed], order: Sequence[int], ids: Sequence[UUID], rows: Sequence[Any]
