@@ -76,7 +76,7 @@ def database_url(server_url: str, template: str) -> Iterator[str]:
 
     async def create() -> None:
         admin = await asyncpg.connect(server_url)
-        await admin.execute(f"create database {name} template {template} strategy file_copy")
+        await admin.execute(f"create database {name} template {template} strategy wal_log")
         await admin.close()
 
     async def drop() -> None:
