@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test contract check format docs bench bench-peers lock clean
+.PHONY: help install demo test contract check format docs screenshots bench bench-peers lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -30,7 +30,7 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 demo: $(READY) ## run everything in one process on an embedded PostgreSQL; Ctrl-C ends it
-	@exec $(BIN)/onceward up
+	@exec $(BIN)/onceward up onceward_apps.demo:app
 
 test: $(READY) ## run the tests on a real PostgreSQL
 	@$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow' $(ARGS)
@@ -50,6 +50,9 @@ format: $(READY) ## let ruff put the code in order
 
 docs: $(READY) ## rewrite the tables of settings, commands and metrics from the code
 	@$(BIN)/python docs/tables.py
+
+screenshots: $(READY) ## take a picture of every page of the dashboard (needs Chromium)
+	@$(BIN)/python tools/screenshots.py $(ARGS)
 
 bench: $(READY) ## measure, next to the peers that are installed
 	@$(BIN)/onceward bench $(ARGS)

@@ -8,7 +8,7 @@ from onceward.limits import LimitReached
 from onceward.live import Query
 from onceward.schedules import Run, Skip
 from onceward.tx import Tx
-from onceward.work import Enqueued, Finished, Job, Permanent, Retry, RetryPolicy, Snooze, enqueue_sql, waits
+from onceward.work import Enqueued, Finished, Job, Permanent, Reply, Retry, RetryPolicy, Snooze, enqueue_sql, waits
 from onceward.workflows import Step, StepFailed, WaitTimedOut, Workflow
 
 __version__ = "0.1.0"
@@ -24,6 +24,7 @@ __all__ = [
     "OutcomeUnknown",
     "Permanent",
     "Query",
+    "Reply",
     "Retry",
     "RetryPolicy",
     "Run",

@@ -17,6 +17,7 @@ from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
 from onceward.outbox import Catalogue, EventType
 from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
 from onceward.schedules.declaring import declare
+from onceward.services import Services
 from onceward.tx import Tx
 from onceward.work import EVENTS, JOBS, Job, JobTask, Registry, RetryPolicy, Task, as_policy
 
@@ -42,6 +43,10 @@ class Onceward:
         self.lines: list[Line] = [] if migrations is None else [Line(name, migrations)]
         self.routers: list[APIRouter] = []
         self.schedules: dict[str, Schedule] = {}
+        self.services = Services()
+        """The outside services; an app that is included uses those of the whole."""
+        self.components: list[tuple[str, Callable[[Any], Any]]] = []
+        self._included: list[Onceward] = []
         self.event_types = Catalogue()
 
     def include(self, other: Onceward) -> None:
@@ -57,7 +62,21 @@ class Onceward:
         self.routers.extend(other.routers)
         self.schedules.update(other.schedules)
         self.registry.template_folders += other.registry.template_folders
+        self._included.append(other)
+        other._share(self.services)
+        self.components.extend(other.components)
         self.event_types.include(other.event_types)
+
+    def _share(self, services: Services) -> None:
+        self.services = services
+        for each in self._included:
+            each._share(services)
+
+    # -- parts of the app's own ------------------------------------------------------------------------------------
+
+    def component(self, name: str, make: Callable[[Any], Any]) -> None:
+        """Something with a beginning and an end: `make(runtime)` has `start` and `stop`, called after everything else's."""
+        self.components.append((name, make))
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 

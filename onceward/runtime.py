@@ -22,7 +22,7 @@ from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
 from onceward.limits import AdaptiveLimit, Bounds, EarlyRefusal, Tiers, reconcile
-from onceward.live import LiveNode, LiveOptions, authenticator
+from onceward.live import LiveNode, LiveOptions, LiveRegistry, authenticator
 from onceward.messages.office import PostOffice
 from onceward.outbox import Outbox, OutboxOptions
 from onceward.outbox.owners import TEMPLATE, Notice
@@ -36,6 +36,8 @@ from onceward.trust.sessions import first_admin_link, forget_expired
 from onceward.web import Dispatcher, Health, WebServer, create_api
 from onceward.web.access import access_router
 from onceward.web.auth import verifier_from
+from onceward.web.dashboard import Site, dashboard_router
+from onceward.web.dashboard.live import part_query
 from onceward.web.evidence import evidence_router
 from onceward.web.limits import limits_router
 from onceward.web.login import login_router
@@ -47,6 +49,7 @@ from onceward.work import Worker, WorkerOptions
 from onceward.work.loop import Loop
 from onceward.work.metrics import count, observe_queues
 from onceward.workflows.operate import prune as prune_workflows
+from onceward.workflows.operate import set_aside_unknown
 
 log = get_logger("onceward.runtime")
 
@@ -95,6 +98,8 @@ class Runtime:
     async def start(self, roles: Iterable[RoleName] = EVERYTHING) -> None:
         """Open the database, bring the schema up to date, start the parts that these roles need."""
         chosen = frozenset(roles)
+        self.app.services.configure(self.settings)
+        self._undo.append(("services", self.app.services.aclose))
         try:
             await self.open_database()
             await self._prepare_schema()
@@ -267,9 +272,11 @@ class Runtime:
         inbox = self._inbox(self.engine)
         components.append(("inbox", inbox))
         if "web" in roles:
-            live = self._live(self.engine)
-            self.web = self._web(self.engine, inbox, live, outbox)
-            components += [("live", live), ("web", self.web)]
+            dashboard = Site(self.app, self.database, self.engine, self.settings, outbox)
+            live = self._live(self.engine, dashboard)
+            self.web = self._web(self.engine, inbox, live, outbox, dashboard)
+            components += [("dashboard", dashboard), ("live", live), ("web", self.web)]
+        components += [(name, make(self)) for name, make in self.app.components]
         return components
 
     def _worker(self, engine: Engine, outbox: Outbox) -> Worker:
@@ -301,6 +308,7 @@ class Runtime:
 
     async def _prune_workflows(self) -> None:
         async with self.database.acquire() as conn:
+            await set_aside_unknown(conn)
             await prune_workflows(conn, keep=timedelta(days=self.settings.retention_days))
 
     async def _forget_logins(self) -> None:
@@ -326,11 +334,14 @@ class Runtime:
             ),
         )
 
-    def _live(self, engine: Engine) -> LiveNode:
+    def _live(self, engine: Engine, dashboard: Site) -> LiveNode:
         settings = self.settings
+        registry = LiveRegistry()
+        registry.include(self.app.live)
+        registry.add(part_query(dashboard))
         return LiveNode(
             self.database,
-            self.app.live,
+            registry,
             waker=engine.waker,
             options=LiveOptions(
                 max_connections=settings.live_max_connections,
@@ -344,7 +355,7 @@ class Runtime:
             hosts=() if settings.public_url is None else (settings.public_url,),
         )
 
-    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode, outbox: Outbox) -> WebServer:
+    def _web(self, engine: Engine, inbox: Inbox, live: LiveNode, outbox: Outbox, dashboard: Site) -> WebServer:
         """The engine's routers, then the apps'. Bare ASGI parts are mounted on the dispatcher by their prefix."""
         api = create_api(
             settings=self.settings,
@@ -356,6 +367,7 @@ class Runtime:
                 login_router(),
                 access_router(),
                 evidence_router(),
+                dashboard_router(dashboard),
                 messages_router(),
                 outbound_router(outbox),
                 portal_router(outbox),

@@ -142,7 +142,9 @@ class Settings(BaseSettings):
         10_000, ge=1, description="Of these, how many may belong to one organization."
     )
     live_retention_s: float = Field(
-        300.0, ge=10, description="Seconds that changes are kept for nodes that were away; longer away, all is read anew."
+        300.0,
+        ge=10,
+        description="Seconds that changes are kept for nodes that were away; longer away, all is read anew.",
     )
     live_query_timeout_s: float = Field(10.0, gt=0, description="Seconds that a live query may take.")
     live_runners: int = Field(4, ge=1, description="Live queries that one process runs at once, a connection each.")
@@ -196,6 +198,22 @@ class Settings(BaseSettings):
     webpush_private_key: SecretStr | None = Field(None, description="VAPID private key (base64url).")
     webpush_public_key: str | None = Field(None, description="VAPID public key (base64url), given to browsers.")
     webpush_subject: str | None = Field(None, description="VAPID contact, `mailto:` or `https:`.")
+
+    # -- Payments ----------------------------------------------------------------------------------
+    stripe_secret_key: SecretStr | None = Field(None, description="Stripe API key (`sk_...`), to charge and refund.")
+    stripe_url: str = Field("https://api.stripe.com", description="Where Stripe's API is; a simulator in development.")
+    paypal_client_id: str | None = Field(None, description="PayPal app.")
+    paypal_client_secret: SecretStr | None = Field(None, description="Its secret.")
+    paypal_url: str = Field(
+        "https://api-m.paypal.com", description="Where PayPal's API is; its sandbox or a simulator in development."
+    )
+
+    # -- Files -------------------------------------------------------------------------------------
+    files_url: str | None = Field(
+        None,
+        description="Where apps keep files: `s3://bucket/prefix` (credentials from `AWS_*`) or `file:///folder`; "
+        "not set: below the data directory.",
+    )
 
     # -- Outside -----------------------------------------------------------------------------------
     allow_loopback_endpoints: bool = Field(

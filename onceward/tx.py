@@ -107,9 +107,14 @@ class Tx(Transaction):
         title: str,
         details: Mapping[str, Any] | None = None,
         channels: Sequence[ChannelName] | None = None,
+        *,
+        audience: messages.Audience = "admin",
     ) -> int:
-        """Tell the administrators, in this commit. Many of one type shortly after each other become one message."""
-        return await messages.notify_admins(self, type, severity, title, details, channels)
+        """Tell the administrators, in this commit. Many of one type shortly after each other become one message.
+
+        `audience` fraud, accounting or security reaches those who are set for it, or else the administrators.
+        """
+        return await messages.notify_admins(self, type, severity, title, details, channels, audience=audience)
 
     async def reserve(
         self,
@@ -142,11 +147,18 @@ class Tx(Transaction):
     # -- outbound webhooks -----------------------------------------------------------------------------------------
 
     async def publish(
-        self, type: str, data: Any, *, key: str | None = None, channels: Sequence[str] = ()
+        self,
+        type: str,
+        data: Any,
+        *,
+        key: str | None = None,
+        channels: Sequence[str] = (),
+        endpoint: UUID | None = None,
     ) -> outbox.Published:
         """Tell every endpoint of the organization that asked for this type, if and only if this commits.
 
-        The same `key` again publishes nothing and gives the first one back.
+        The same `key` again publishes nothing and gives the first one back. `endpoint` addresses a single one, such as
+        `outbox.endpoints.for_url(...)` made for an address that came with a request.
         """
         return await outbox.publish(
             self,
@@ -154,6 +166,7 @@ class Tx(Transaction):
             data,
             key=key,
             channels=channels,
+            endpoint=endpoint,
             catalogue=self.engine.event_types,
             waker=self.engine.waker,
         )

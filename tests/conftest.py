@@ -49,7 +49,7 @@ async def _ensure_template(server_url: str, name: str) -> None:
         building = f"{name}_building"
         await admin.execute(f"drop database if exists {building} with (force)")
         await admin.execute(f"create database {building}")
-        conn = await asyncpg.connect(_with_database(server_url, building))
+        conn = await asyncpg.connect(with_database(server_url, building))
         await migrate(conn, LINES)
         await conn.close()
         await admin.execute(f"alter database {building} rename to {name}")
@@ -57,7 +57,7 @@ async def _ensure_template(server_url: str, name: str) -> None:
         await admin.close()
 
 
-def _with_database(url: str, name: str) -> str:
+def with_database(url: str, name: str) -> str:
     head, _, query = url.partition("?")
     return f"{head.rsplit('/', 1)[0]}/{name}" + (f"?{query}" if query else "")
 
@@ -76,7 +76,7 @@ def database_url(server_url: str, template: str) -> Iterator[str]:
 
     async def create() -> None:
         admin = await asyncpg.connect(server_url)
-        await admin.execute(f"create database {name} template {template} strategy file_copy")
+        await admin.execute(f"create database {name} template {template} strategy wal_log")
         await admin.close()
 
     async def drop() -> None:
@@ -85,7 +85,7 @@ def database_url(server_url: str, template: str) -> Iterator[str]:
         await admin.close()
 
     asyncio.run(create())
-    yield _with_database(server_url, name)
+    yield with_database(server_url, name)
     asyncio.run(drop())
 
 

@@ -18,7 +18,8 @@ async def fresh(directory: Path) -> AsyncGenerator[str]:
     if given:
         yield given
         return
-    directory.chmod(0o755)  # started as root, the server runs as another user and must get through
+    # Started as root, the server runs as another user and must get through.
+    await asyncio.to_thread(directory.parent.chmod, 0o755)
     server = EmbeddedPostgres(directory)
     url = await asyncio.to_thread(server.start)
     try:

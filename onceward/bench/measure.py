@@ -90,15 +90,17 @@ async def rate(callers: Sequence[Callable[[], Awaitable[int]]], *, for_s: float)
     return sum(done) / (time.perf_counter() - started)
 
 
-async def pgbench(url: str, script: str, *, clients: int, for_s: float, threads: int = 1) -> float:
-    """Transactions per second of a pgbench script, with prepared statements."""
+async def pgbench(
+    url: str, script: str, *, clients: int, for_s: float = 0.0, transactions: int | None = None, threads: int = 1
+) -> float:
+    """Transactions per second of a pgbench script, with prepared statements; for a while, or so many of each client."""
     with tempfile.TemporaryDirectory(prefix="onceward-bench-") as directory:
         file = Path(directory) / "script.sql"
         file.write_text(script, encoding="utf-8")
         process = await asyncio.create_subprocess_exec(
             str(_pgbench()),
             *("--no-vacuum", "--protocol=prepared", f"--file={file}", f"--client={clients}", f"--jobs={threads}"),
-            f"--time={max(1, round(for_s))}",
+            f"--time={max(1, round(for_s))}" if transactions is None else f"--transactions={transactions}",
             env={**os.environ, **_environment(url)},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -106,7 +108,9 @@ async def pgbench(url: str, script: str, *, clients: int, for_s: float, threads:
         said, _ = await process.communicate()
     found = re.search(rb"tps = ([0-9.]+)", said)
     if process.returncode != 0 or found is None:
-        raise BenchFailed(f"pgbench failed: {said.decode(errors='replace').strip()[-300:]}")
+        lines = said.decode(errors="replace").splitlines()
+        why = [line for line in lines if "error" in line.lower()] or lines[-3:]
+        raise BenchFailed(f"pgbench failed: {' / '.join(why)[:500]}")
     return float(found[1])
 
 

@@ -42,6 +42,7 @@ NOUNS = (
     "limits",
     "ledger",
     "live",
+    "ticketing",
     "bench",
 )
 

@@ -26,7 +26,7 @@ from onceward.inbox.event import LOAD, StoredEvent, stored
 from onceward.inbox.handler import QUEUE, Handler, enqueue_followers
 from onceward.inbox.placing import Placed
 from onceward.inbox.store import SQL, STANDING, Store, Stored, standing, time_ids
-from onceward.work import Claimed, Permanent, Snooze, TimedOut, judge
+from onceward.work import Claimed, Permanent, Reply, Snooze, TimedOut, judge
 from onceward.work.claim import new_lease
 from onceward.work.gate import gate
 from onceward.work.settle import describe, final_statement, settle
@@ -157,7 +157,7 @@ class Inline:
             gate("inline-before-commit")
             await tx.commit(f"{CHECK_NOW}; {final_statement(work, NOBODY, value)}")
             gate("inline-after-commit")
-            return Answer(200, answers.result(value))
+            return Answer(value.http_status if isinstance(value, Reply) else 200, answers.result(value))
         except OutcomeUnknown:
             raise
         except TimeoutError:

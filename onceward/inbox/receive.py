@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import replace
 from typing import Any, cast
 
 import asyncpg
@@ -139,7 +140,10 @@ class Receiver:
     def _find(self, name: str) -> Source | None:
         if name.startswith(PAYMENTS):
             provider = name[len(PAYMENTS) :]
-            return self._catalog.get(f"payments-{provider}") or self._catalog.get(provider)
+            own = f"payments-{provider}"
+            shared = self._catalog.get(provider)
+            # Under the name of the endpoint, so that a handler for it comes before the provider's general one.
+            return self._catalog.get(own) or (None if shared is None else replace(shared, name=own))
         return self._catalog.get(name)
 
     async def _find_again(self, name: str) -> Source | None:

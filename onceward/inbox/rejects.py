@@ -25,6 +25,10 @@ on conflict (slot) do update
        reason = excluded.reason, status = excluded.status, ip = excluded.ip, bytes = excluded.bytes, more = excluded.more
 """
 
+ALERT = "select onceward.notify('WEBHOOK_FORGED', 'warn', $1, $2, null, 'security')"
+FORGED = frozenset({"bad_signature", "bad_certificate", "missing_header", "unsigned"})
+"""On an endpoint for payments these are told to whoever watches over security; many share a message."""
+
 MOST_WAITING = 200
 PER_SECOND = 5
 
@@ -40,6 +44,10 @@ class Reject:
     ip: str | None
     bytes: int
     more: int = 0
+
+    @property
+    def on_payments(self) -> bool:
+        return self.name.startswith("payments-")
 
 
 class Rejects:
@@ -86,5 +94,9 @@ class Rejects:
                 [each.bytes for each in waiting],
                 [each.more for each in waiting],
             )
+            for name in sorted({each.name for each in waiting if each.reason in FORGED and each.on_payments}):
+                count = sum(1 + each.more for each in waiting if each.name == name and each.reason in FORGED)
+                details = {"source": name, "count": count}
+                await self._db.execute(ALERT, f"Webhooks for {name} that its sender did not sign", details)
         except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
             log.warning("rejects_not_kept", count=len(waiting), error=type(error).__name__)

@@ -6,7 +6,7 @@ from onceward.messages.errors import MissingVariable, NotConfigured, UnknownTemp
 from onceward.messages.hours import Quiet, Window
 from onceward.messages.kind import Message, MessageKind
 from onceward.messages.limits import Limit
-from onceward.messages.notices import notify_admins
+from onceward.messages.notices import Audience, notify_admins
 from onceward.messages.notifications import InvalidNotification, Notification, Notified, SlackChannels, notify
 from onceward.messages.notifier import Audiences, Notifier
 from onceward.messages.preferences import (
@@ -25,6 +25,7 @@ from onceward.messages.templates import BadTemplate, Template, Templates
 
 __all__ = [
     "CHANNELS",
+    "Audience",
     "Audiences",
     "BadTemplate",
     "Channel",

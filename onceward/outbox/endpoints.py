@@ -42,6 +42,11 @@ insert into onceward.endpoints as e
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 returning {COLUMNS}
 """
+DIRECT = """
+insert into onceward.endpoints (organization_id, url, events, direct, ed25519) values ($1, $2, array['*'], true, true)
+on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), md5(url)) where direct and deleted_at is null
+do nothing returning endpoint_id
+"""
 CHANGE = f"""
 update onceward.endpoints e
    set url = $2, description = $3, events = $4, channels = $5, headers = $6, metadata = $7, owner = $8, max_in_flight = $9,
@@ -93,6 +98,27 @@ class Endpoints:
             await self._limit(tx, endpoint_id, fields, new=True)
             await self._record(tx, "endpoint.registered", endpoint_id, actor, changes=_told(fields))
         return Registered(self._endpoint(row), show_secret(key))
+
+    async def for_url(self, organization: UUID | None, url: str, *, actor: Actor) -> UUID:
+        """The endpoint for an address that came with a request (a `webhookUrl`); made at its first use.
+
+        It gets only what is published to it by name, signed with a secret of its own and with the organization's key pair,
+        whose public half anyone may fetch. To be called before the transaction that publishes.
+        """
+        checked = await self._checked(url)
+        async with self._db.transaction(role="engine", organization=organization) as tx:
+            made: UUID | None = await tx.fetchval(DIRECT, organization, checked)
+            if made is not None:
+                await self._add_secret(tx, made, organization, make_secret())
+                await ensure_signing_key(tx, self._box, organization)
+                await self._record(tx, "endpoint.registered", made, actor, changes={"url": checked, "direct": True})
+                return made
+            return await tx.fetchval(
+                f"select e.endpoint_id from onceward.endpoints e where e.direct and e.deleted_at is null and {OWN}"
+                " and e.url = $2",
+                organization,
+                checked,
+            )
 
     async def list(self, organization: UUID | None, *, all_organizations: bool = False) -> list[Endpoint]:
         async with self._db.acquire() as conn:

@@ -5,7 +5,6 @@ ends, old bodies go. Each step is small and safe to repeat; any node may do it.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import structlog
 
@@ -103,7 +102,9 @@ async def watch(db: Database) -> list[str]:
             if rate <= MOST_RATE:
                 continue
             if row["failed"] > MOST_FAILURES and row["last_at"] - row["first_at"] >= LEAST_SPREAD:
-                if await _disable(tx.conn, row, details):
+                if await tx.fetchval(
+                    "select onceward.disable_endpoint($1, 'failing', $2)", row["endpoint_id"], details
+                ):
                     await audit.record(
                         tx,
                         "endpoint.disabled",
@@ -115,26 +116,11 @@ async def watch(db: Database) -> list[str]:
                     )
                     disabled.append(str(row["endpoint_id"]))
             elif row["warned_at"] is None:
-                await _warn(tx.conn, row, details)
+                await tx.execute("select onceward.warn_endpoint($1, $2)", row["endpoint_id"], details)
     if disabled:
         metrics.DISABLED.inc(len(disabled))
         log.warning("endpoints_disabled", endpoints=disabled, hint="they kept failing; their owners are told")
     return disabled
-
-
-async def _disable(conn: Connection, row: Any, details: dict[str, Any]) -> bool:
-    return await conn.fetchval("select onceward.disable_endpoint($1, 'failing', $2)", row["endpoint_id"], details)
-
-
-async def _warn(conn: Connection, row: Any, details: dict[str, Any]) -> None:
-    await conn.execute(
-        "with warned as (update onceward.endpoints set warned_at = onceward.now()"
-        " where endpoint_id = $1 and active and warned_at is null returning *)"
-        " select onceward.note_endpoint((select w from warned w)::onceward.endpoints, 'warning', $2)"
-        " where exists (select from warned)",
-        row["endpoint_id"],
-        details,
-    )
 
 
 async def sweep(conn: Connection, *, at_once: int = 1000) -> int:

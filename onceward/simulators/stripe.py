@@ -218,6 +218,16 @@ class StripeSimulator(Simulator):
             self._emit("checkout.session.completed", session)
         return session
 
+    def decline(self, session_id: str) -> None:
+        """Try to pay a session with a card that is declined."""
+        self._take(self.books.intent_of(found(self.books.sessions, session_id, "checkout.session")), declined=True)
+
+    def pay_again(self, session_id: str) -> None:
+        """A second payment for what a session was for, as by a buyer with two windows open."""
+        first = self.books.intent_of(found(self.books.sessions, session_id, "checkout.session"))
+        fields = {"amount": str(first["amount"]), "currency": first["currency"], "metadata": dict(first["metadata"])}
+        self._take(self.books.new_intent(fields))
+
     def _page_of(self, session: Json, *, message: str | None = None, status: int = 200) -> web.Response:
         state = {"open": "open", "complete": "done"}.get(session["status"], "closed")
         notes = {"done": "This has been paid.", "closed": "This payment has expired."}

@@ -93,6 +93,7 @@ async def perform(engine: Engine, job: JobTask, /, **arguments: Any) -> Any:
         0,
     )
     work.db = engine.db
+    work.open_tx = engine.open_tx
     try:
         if not job.task.transactional:
             return await job.task.run(work, None)

@@ -1,7 +1,9 @@
 """The HTTP face: a bare dispatcher in front, FastAPI for the API behind it."""
 
+from onceward.trust.identity import Identity
 from onceward.web.api import create_api, database_of, engine_of, settings_of
 from onceward.web.asgi import Dispatcher
+from onceward.web.auth import authenticator_of, require
 from onceward.web.health import Health
 from onceward.web.problems import Problem
 from onceward.web.server import WebServer
@@ -9,10 +11,13 @@ from onceward.web.server import WebServer
 __all__ = [
     "Dispatcher",
     "Health",
+    "Identity",
     "Problem",
     "WebServer",
+    "authenticator_of",
     "create_api",
     "database_of",
     "engine_of",
+    "require",
     "settings_of",
 ]

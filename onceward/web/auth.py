@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from fastapi import FastAPI, Request
 from starlette.requests import HTTPConnection
@@ -38,6 +38,8 @@ from onceward.trust.sessions import authenticate_session, csrf_matches
 from onceward.web.problems import Problem, request_id_of, respond
 
 SESSION_COOKIE = "onceward_session"
+ORGANIZATION_COOKIE = "onceward_organization"
+"""What somebody has chosen in the dashboard; a session acts for it where a request names no other."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
@@ -82,6 +84,7 @@ class Authenticator:
     ) -> Identity:
         wanted = connection.headers.get("x-organization") or connection.query_params.get("organization")
         if bearer is None:
+            wanted = wanted or unquote(connection.cookies.get(ORGANIZATION_COOKIE, "")) or None
             organization = None if wanted is None else (await _organization(conn, wanted)).organization_id
             return await authenticate_session(conn, session or "", organization=organization)
         if looks_like_key(bearer):

@@ -12,22 +12,27 @@ from onceward.trust.errors import NotAuthenticated
 from onceward.trust.identity import Identity
 from onceward.trust.sessions import close_session, redeem_link
 from onceward.web.api import database_of, settings_of
-from onceward.web.auth import SESSION_COOKIE, authenticator_of, client_of, require
+from onceward.web.auth import ORGANIZATION_COOKIE, SESSION_COOKIE, authenticator_of, client_of, require
 
 PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Log in - Onceward</title>
-<main><h1>Onceward</h1>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Log in - Onceward</title><link rel="stylesheet" href="/dashboard/static/now/style.css"></head>
+<body class="alone"><main class="card"><h1>Onceward</h1>
 <form method="post" action="/login"><input type="hidden" name="token" value="{token}">
-<button autofocus>Log in</button></form></main></html>
+<p>This link logs you in once.</p><button class="primary" autofocus>Log in</button></form></main></body></html>
 """
 NO_TOKEN = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Log in - Onceward</title>
-<main><h1>Onceward</h1><p>You need a login link: an administrator makes one with
-<code>onceward users link you@example.org</code>.</p></main></html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Log in - Onceward</title><link rel="stylesheet" href="/dashboard/static/now/style.css"></head>
+<body class="alone"><main class="card"><h1>Onceward</h1><p>You need a login link: an administrator makes one with
+<code>onceward users link you@example.org</code>.</p></main></body></html>
 """
-PRIVATE = {"Cache-Control": "no-store", "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"}
+PRIVATE = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'",
+    "Referrer-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+}
 
 
 def login_router() -> APIRouter:
@@ -58,6 +63,7 @@ def login_router() -> APIRouter:
             samesite="lax",
             secure=settings.url.startswith("https://"),
         )
+        reply.delete_cookie(ORGANIZATION_COOKIE)  # chosen by whoever sat here before
         return reply
 
     async def log_out(request: Request, _identity: Annotated[Identity, Depends(require("user"))]) -> Response:

@@ -210,7 +210,7 @@ class Executor:
                         await record_metric(conn, "worker_timeout", job_id=work.id, metadata=told)
                 self._leases.done(work)
                 gate("after-settle")
-                _tell(work, outcome)
+                _tell(work, outcome, critical=task.critical)
                 return type(outcome).__name__.lower() if kept else "superseded"
             except (*BROKEN, Unavailable) as error:
                 log.warning("settle_delayed", id=work.id, task=work.task, error=type(error).__name__)
@@ -287,7 +287,7 @@ def _timed_out(outcome: Outcome) -> bool:
     return error is not None and error["type"] == TimedOut.__name__
 
 
-def _tell(work: Claimed, outcome: Outcome) -> None:
+def _tell(work: Claimed, outcome: Outcome, *, critical: bool) -> None:
     """One line per failure: what, for whom, and the error's type; the rest is in `attempts`."""
     error: dict[str, Any] | None = getattr(outcome, "error", None)
     if error is None:
@@ -297,6 +297,8 @@ def _tell(work: Claimed, outcome: Outcome) -> None:
     if frames:
         told["at"] = frames[-1]
     match outcome:
+        case Dead(reason) if not critical:
+            log.warning("failed", reason=reason, **told)
         case Dead(reason):
             log.error("dead_letter", reason=reason, hint=f"onceward dead-letters show {work.id}", **told)
         case Again(due_in_s, _, True):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
@@ -67,3 +70,19 @@ class Job:
         """Where an earlier attempt of this job came to; `default` on the first."""
         row = await self._work.db.fetchrow("select cursor from onceward.checkpoints where work_id = $1", self.id)
         return default if row is None else row["cursor"]
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[Any]:
+        """A transaction of this job (a `Tx`), for a job that calls the outside and must not hold one meanwhile.
+
+        It is not the commit that ends the job: what is written here must bear being written by a second attempt.
+        """
+        async with self._work.db.acquire() as conn:
+            tx = self._work.open_tx(conn, self._work)
+            await tx.open()
+            try:
+                yield tx
+            except BaseException:
+                await asyncio.shield(tx.rollback())
+                raise
+            await tx.commit()

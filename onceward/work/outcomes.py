@@ -43,6 +43,20 @@ class Permanent(Exception):
         self.status = status
 
 
+class Reply(dict[str, Any]):
+    """Return from a webhook's handler to commit what it did and still answer the first delivery with another status.
+
+    For a refusal that has effects: money that came too late is refunded, and the sender is told 400. Duplicates get
+    200 with the same members, so that the sender stops.
+    """
+
+    def __init__(self, status: int, /, **members: Any) -> None:
+        super().__init__(members)
+        if not 200 <= status < 500:
+            raise ValueError(f"status is {status}: a reply that commits is 2xx to 4xx; raise Retry for anything else")
+        self.http_status = status
+
+
 class PayloadInvalid(Permanent):
     """What arrived does not fit the declared model or signature."""
 

@@ -7,12 +7,16 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import structlog
+
 from onceward.db import Connection, Database, Transaction
 from onceward.trust import audit
 from onceward.trust.errors import NotFound
 from onceward.trust.identity import Identity
 from onceward.workflows import starting
 from onceward.workflows.errors import WorkflowState
+
+log = structlog.get_logger(__name__)
 
 COLUMNS = """
        f.id, f.organization_id, f.name, f.key, f.version, f.state, f.attributes, f.error, f.caused_by, f.parent_id,
@@ -45,8 +49,12 @@ select s.position, s.kind, s.key, s.name,
   from onceward.workflow_steps s where s.workflow_id = $1 order by s.position
 """
 REOPEN = """
-with kept as (
-    delete from onceward.workflow_steps where workflow_id = $1 and state = 'failed'
+with again as (
+    -- The step that it failed of, and those that failed beside it. What the code has caught before stays as it was.
+    delete from onceward.workflow_steps s
+     where s.workflow_id = $1 and s.state = 'failed' and s.position >= (
+         select b.position from onceward.workflow_steps b join onceward.workflows f on f.id = b.workflow_id
+          where f.id = $1 and b.key = f.error ->> 'step')
 )
 update onceward.workflows set state = 'running', ending = null, error = null, finished_at = null where id = $1
 returning organization_id, name
@@ -65,7 +73,7 @@ with source as (
            case when s.kind = 'compensation' then 'registered' else s.state end,
            s.attempts, s.result, s.error, s.due_at, s.ref, s.started_at, s.finished_at
       from onceward.workflow_steps s, made m
-     where s.workflow_id = $1 and s.position < $2
+     where s.workflow_id = $1 and s.position < $2 and not (s.kind = 'child' and s.state = 'waiting')
 )
 insert into onceward.work (id, organization_id, kind, task, queue, sort_at)
 select id, organization_id, 'workflow', 'workflow:' || name, 'workflows', onceward.now() from made
@@ -96,6 +104,28 @@ with old as (
     delete from onceward.attempts a using old o where a.work_id = o.id
 )
 delete from onceward.workflow_steps s using old o where s.workflow_id = o.id
+"""
+UNKNOWN = """
+with known as (
+    select coalesce(array_agg(distinct t), '{}') as tasks from onceward.workers w, unnest(w.tasks) t
+), stray as (
+    select w.id, f.created_at < onceward.now() - $1::interval as old
+      from onceward.work w join onceward.workflows f on f.id = w.id
+     where w.kind = 'workflow' and w.lease is null and w.dead_reason is null
+       and w.sort_at <= onceward.now() - interval '5 seconds' and not w.task = any((select tasks from known)::text[])
+     order by w.sort_at limit 1000 for update of w skip locked
+), dead as (
+    update onceward.workflows f
+       set state = 'dead_letter',
+           error = jsonb_build_object('type', 'NoHandler', 'reason', 'no_handler',
+                                      'message', 'no running worker has a workflow of this name: ' || f.name)
+      from stray s where f.id = s.id and s.old
+)
+update onceward.work w
+   set sort_at = case when s.old then w.sort_at else onceward.now() + interval '30 seconds' end,
+       dead_reason = case when s.old then 'no_handler' end, dead_at = case when s.old then onceward.now() end
+  from stray s where w.id = s.id
+returning w.task
 """
 ENDED = ("success", "failed", "cancelled", "continued")
 
@@ -216,6 +246,14 @@ async def prune(conn: Connection, *, keep: timedelta, at_once: int = 1000) -> in
     done = await conn.execute(PRUNE, keep, at_once)
     await conn.execute(STRIP, keep, at_once)
     return int(done.rpartition(" ")[2])
+
+
+async def set_aside_unknown(conn: Connection, *, dead_after: timedelta = timedelta(hours=24)) -> set[str]:
+    """Workflows whose name no live worker knows wait aside, and are dead letters after a day. Returns the names."""
+    names = {row["task"].removeprefix("workflow:") for row in await conn.fetch(UNKNOWN, dead_after)}
+    for name in names:
+        log.warning("unclaimed", workflow=name, hint="no running worker has a workflow of this name")
+    return names
 
 
 async def _locked(tx: Transaction, id: int, organization: UUID | None) -> Any:

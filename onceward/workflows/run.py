@@ -95,7 +95,10 @@ class Run:
         except Exception as error:
             if is_transient(error):
                 raise
-            await self._unwind("failed", describe(error))
+            told = describe(error)
+            if isinstance(error, StepFailed):
+                told["step"] = error.key
+            await self._unwind("failed", told)
         else:
             await self._finish("success", "success", result=text)
 

@@ -69,6 +69,7 @@ def test_pending_migrations_stop_the_start_when_they_must_be_applied_by_hand(cli
 
 def test_dump_restores_into_an_empty_database(cli: CommandLine, server_url: str, database_url: str) -> None:
     fetch(database_url, "create table public.kept as select 7 as n")
+    assert cli("migrate", ONCEWARD_DATABASE_URL=database_url).returncode == 0, "the bundled apps' tables as well"
     dumped = cli("db", "dump", "backup.dump", ONCEWARD_DATABASE_URL=database_url)
     assert dumped.returncode == 0, dumped.stderr
     assert cli("db", "dump", "backup.dump", ONCEWARD_DATABASE_URL=database_url).returncode == 1, "not overwritten"

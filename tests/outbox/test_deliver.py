@@ -13,12 +13,12 @@ import pytest
 import standardwebhooks
 import svix
 
-from onceward.outbox import OutboxOptions, guarded_client
+from onceward.outbox import Invalid, OutboxOptions, guarded_client
 from onceward.providers.inbound import Rejected, Request, SourceConfig
 from onceward.providers.registry import get_provider
 from onceward.simulators import CustomerEndpoint
 
-from .conftest import OutboxBench
+from .conftest import OutboxBench, until
 
 
 async def test_a_published_event_arrives_signed_for_both_libraries(
@@ -293,3 +293,22 @@ async def test_an_ordered_endpoint_gets_events_one_after_the_other_though_one_fa
     await bench.start_worker()
     await bench.settled(sent[-1].id, timeout_s=15)
     assert [one.json["data"]["n"] for one in customer.received] == [0, 0, 1, 2, 3, 4]
+
+
+async def test_an_address_that_came_with_a_request_gets_only_what_is_addressed_to_it(
+    bench: OutboxBench, customer: CustomerEndpoint
+) -> None:
+    ours = await bench.organization("ours")
+    id = await bench.outbox.endpoints.for_url(ours, customer.hook_url, actor="test")
+    assert await bench.outbox.endpoints.for_url(ours, customer.hook_url, actor="test") == id
+    assert await bench.outbox.endpoints.list(ours) == []
+    assert (await bench.publish(organization=ours)).deliveries == 0
+    await bench.start_worker()
+    sent = await bench.publish("order.paid", {"n": 1}, organization=ours, endpoint=id)
+    assert (await bench.settled(sent.id))["status"] == "success"
+    [request] = customer.received
+    [public] = await bench.outbox.endpoints.public_keys(ours)
+    received = Request(method="POST", url_path="/", query="", headers=request.headers, body=request.body)
+    get_provider("standard").verify(SourceConfig(provider="standard", secrets=(public,)), received, time.time())
+    with pytest.raises(Invalid, match="private"):
+        await bench.outbox.endpoints.for_url(ours, "https://10.0.0.1/", actor="test")

@@ -184,3 +184,60 @@ async def test_lanes_take_turns_so_that_a_flood_of_one_does_not_starve_another(b
     await here.start_worker(concurrency=2)
     await finished(here.db, 205)
     assert max(n for n, org in enumerate(ran) if org == "small") < 60
+
+
+async def test_rows_of_a_lane_that_are_not_due_do_not_stand_before_those_that_are(db: Database) -> None:
+    await db.execute(
+        """
+        insert into onceward.work (id, kind, task, queue, sort_at, lane, cap)
+        select n, 'job', 'x', 'default', now() + interval '1 hour', 'a', 10 from generate_series(1, 20000) n;
+        insert into onceward.jobs (id, task, args) values (20001, 'x', '{}');
+        insert into onceward.work (id, kind, task, queue, sort_at, lane, cap)
+        values (20001, 'job', 'x', 'default', now() - interval '1 hour', 'a', 10);
+        analyze onceward.work
+        """
+    )
+    async with db.acquire() as conn:
+        for expected in ([20001], []):
+            began = time.monotonic()
+            taken = await claim_lanes(
+                conn, queue="default", tasks=["x"], most=10, lease=new_lease(), worker=1, cursor="", suspect=True
+            )
+            assert [work.id for work in taken.work] == expected
+            assert time.monotonic() - began < 0.5
+        assert taken.resume_s is not None
+        assert 3500 < taken.resume_s <= 3600
+
+
+async def test_a_tripped_lane_tries_with_one_only(db: Database) -> None:
+    await db.execute(
+        """
+        insert into onceward.jobs (id, task, args) select n, 'x', '{}' from generate_series(1, 10) n;
+        insert into onceward.work (id, kind, task, queue, sort_at, lane, cap)
+        select n, 'job', 'x', 'default', now() - interval '1 hour', 'a', 10 from generate_series(1, 10) n;
+        insert into onceward.lanes (queue, lane, failures, open_until)
+        values ('default', 'a', 5, clock_timestamp() - interval '1 second')
+        """
+    )
+    async with db.acquire() as conn:
+        sizes = []
+        for _ in range(3):
+            taken = await claim_lanes(
+                conn, queue="default", tasks=["x"], most=10, lease=new_lease(), worker=1, cursor="", suspect=True
+            )
+            sizes.append(len(taken.work))
+        assert sizes == [1, 0, 0]
+
+
+async def test_a_rate_is_reached_though_polls_are_far_apart(bench) -> None:
+    app = Onceward("t")
+
+    @app.job
+    async def call() -> None: ...
+
+    here = await bench(app)
+    await here.db.execute("insert into onceward.lanes (queue, lane, rate_per_s) values ('default', 'api', 50)")
+    for _ in range(10):
+        await here.engine.enqueue(call.in_lane("api"))
+    await here.start_worker(poll_s=30)
+    await finished(here.db, 10, timeout_s=10)

@@ -11,12 +11,15 @@ import httpx
 import pytest
 
 from onceward import Onceward, Permanent, Tx, Workflow
+from onceward.limits.checks import CHECKS as limit_checks
 from onceward.settings import Settings
 from onceward.trust.keys import create_key
 from onceward.trust.organizations import create_organization
+from onceward.trust.verify import verify
 from onceward.web import Health, create_api
 from onceward.web.workflows import workflows_router
 from onceward.workflows import WorkflowState, operate
+from onceward.workflows.checks import CHECKS as workflow_checks
 
 Make = Callable[[Onceward], Any]
 broken = True
@@ -134,6 +137,33 @@ async def test_ended_workflows_are_pruned_and_keys_stay_taken(bench: Make) -> No
         assert await operate.prune(conn, keep=timedelta(0)) == 1
     assert (await b.engine.start_workflow(repair.once("order:2"), order=2)).id == keyed
     assert sorted([row["name"] for row in await operate.find(b.db, operate.Filter())]) == ["approval", "repair"]
+
+
+async def test_workflow_that_no_worker_knows_waits_aside_and_is_a_dead_letter_after_a_day(bench: Make) -> None:
+    b = await bench(app)
+    id = (await b.engine.start_workflow(approval)).id
+    async with b.db.acquire() as conn:
+        await conn.execute("update onceward.work set sort_at = sort_at - interval '10 seconds'")
+        assert await operate.set_aside_unknown(conn) == {"approval"}
+        assert await conn.fetchval("select sort_at > onceward.now() from onceward.work where id = $1", id)
+        await conn.execute("update onceward.work set sort_at = onceward.now() - interval '10 seconds'")
+        assert await operate.set_aside_unknown(conn, dead_after=timedelta(0)) == {"approval"}
+    assert await b.state(id) == "dead_letter"
+    await operate.retry(b.db, id, actor="operator:ann")
+    await b.drain()
+    assert await b.steps(id) == [("set_attributes", "done"), ("approved", "waiting")]
+
+
+async def test_invariants_hold_over_all_ends(bench: Make) -> None:
+    b = await bench(app)
+    for what, arguments in ((repair, {"order": 1}), (saga, {}), (approval, {})):
+        await b.engine.start_workflow(what, **arguments)
+    await b.drain()
+    checks = (*workflow_checks, *limit_checks)
+    assert [(one.name, one.problems) for one in await verify(b.db, checks) if not one.ok] == []
+    await b.db.execute("delete from onceward.work")
+    [broken] = [one for one in await verify(b.db, checks) if not one.ok]
+    assert broken.name == "workflows.unfinished_have_work"
 
 
 async def test_api_shows_signals_and_cancels_within_the_organization(bench: Make) -> None:

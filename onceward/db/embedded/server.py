@@ -226,7 +226,7 @@ class EmbeddedPostgres:
             "unix_socket_directories": self._socket_dir(),
             "unix_socket_permissions": "0700",
             "max_connections": 300,
-            "shared_buffers": f"{max(128, min(1024, memory // 8 // MIB))}MB",
+            "shared_buffers": f"{max(128, min(1024, memory // 8 // MIB)) if self.fsync else 128}MB",
             "effective_cache_size": f"{max(512, memory // 2 // MIB)}MB",
             "work_mem": "16MB",
             "maintenance_work_mem": "128MB",

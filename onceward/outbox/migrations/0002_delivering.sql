@@ -117,6 +117,22 @@ begin
 end
 $$;
 
+create function onceward.warn_endpoint(p_endpoint uuid, p_details jsonb) returns boolean language plpgsql as $$
+-- Once, until it is enabled again.
+declare
+    v onceward.endpoints;
+begin
+    update onceward.endpoints e set warned_at = onceward.now()
+     where e.endpoint_id = p_endpoint and e.active and e.warned_at is null
+    returning * into v;
+    if not found then
+        return false;
+    end if;
+    perform onceward.note_endpoint(v, 'warning', p_details);
+    return true;
+end
+$$;
+
 create function onceward.settled_delivery(p_id bigint, p_outcome text, p_number int, p_result jsonb, p_error jsonb)
     returns void language plpgsql as $$
 -- Keep the delivery true, and let its endpoint feel the outcome: parked, tripped, disabled, or well again.

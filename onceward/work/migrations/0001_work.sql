@@ -46,7 +46,7 @@ create index work_ready on onceward.work (queue, sort_at)
 -- the way.
 create index work_lane_ordered on onceward.work (queue, lane, id)
     where lane is not null and ordered and lease is null and dead_reason is null;
-create index work_lane_due on onceward.work (queue, lane, sort_at)
+create index work_lane_due on onceward.work (queue, lane, sort_at, id)
     where lane is not null and ordered is not true and lease is null and dead_reason is null;
 create unique index work_slot on onceward.work (queue, lane, slot) where slot is not null;
 create unique index work_parent_slot on onceward.work (queue, parent, parent_slot) where parent_slot is not null;

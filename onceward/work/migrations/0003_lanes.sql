@@ -45,7 +45,7 @@ begin
         if v_look_due then
             select w.lane, w.cap, w.sort_at into v_due from onceward.work w
              where w.queue = p_queue and w.lane > v_lane and w.ordered is not true and w.lease is null and w.dead_reason is null
-             order by w.lane, w.sort_at limit 1;
+             order by w.lane, w.sort_at, w.id limit 1;
             v_look_due := false;
         end if;
         if v_ordered.lane is null and v_due.lane is null then
@@ -56,7 +56,7 @@ begin
             v_look_due := true;
             continue;
         end if;
-        v_is_ordered := v_due.lane is null or v_ordered.lane <= v_due.lane;
+        v_is_ordered := v_due.lane is null or coalesce(v_ordered.lane <= v_due.lane, false);
         if v_is_ordered then
             v_lane := v_ordered.lane;
             v_cap := v_ordered.cap;
@@ -90,7 +90,7 @@ begin
         if v_config.rate_per_s is not null or v_is_ordered or v_config.failures > 0 then
             v_take := 1;   -- a rate, an order, or a breaker that tries whether it holds
         else
-            v_take := least(v_take, 4 * coalesce(v_config.weight, 1));   -- then it is the next lane's turn
+            v_take := least(v_take, 8 * coalesce(v_config.weight, 1));   -- then it is the next lane's turn
         end if;
         v_cap := case when v_is_ordered or v_config.open_until is not null then 1   -- tripped: one, to see whether it works
                       else coalesce(v_config.cap, v_cap) end;
@@ -132,7 +132,7 @@ begin
                      where w.queue = p_queue and w.lane = v_lane and w.ordered is not true
                        and w.lease is null and w.dead_reason is null
                        and w.sort_at <= v_now and w.task = any(p_tasks) and (w.crashes < 2 or p_suspect)
-                     order by w.sort_at limit v_take for update skip locked
+                     order by w.sort_at, w.id limit v_take for update skip locked
                 loop
                     continue when v_row.crashes > 1 and not p_suspect;
                     if v_row.parent is null then

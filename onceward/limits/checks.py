@@ -1,0 +1,33 @@
+"""What must hold of limits at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onceward.db import Connection
+from onceward.trust.verify import Check
+
+
+async def check_work_holds_one_slot_a_key(conn: Connection) -> Sequence[str]:
+    """Unfinished work holds at most one slot under a key."""
+    rows = await conn.fetch(
+        "select s.key, s.work_id, count(*) as slots from onceward.limit_slots s join onceward.work w on w.id = s.work_id"
+        " group by 1, 2 having count(*) > 1 limit 100"
+    )
+    return [f"work {row['work_id']} holds {row['slots']} slots under {row['key']}" for row in rows]
+
+
+async def check_global_limit_was_not_exceeded(conn: Connection) -> Sequence[str]:
+    """No slot was taken, since the limit last changed, with a number above it."""
+    rows = await conn.fetch(
+        "select s.slot, s.work_id, l.at_most from onceward.limits l join onceward.limit_slots s on s.key = l.name"
+        " join onceward.work w on w.id = s.work_id and w.dead_reason is null"
+        " where s.slot > l.at_most and s.taken_at > l.changed_at + interval '1 second' limit 100"
+    )
+    return [f"work {row['work_id']} holds slot {row['slot']} of {row['at_most']} of the global limit" for row in rows]
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("limits.work_holds_one_slot_a_key", check_work_holds_one_slot_a_key),
+    Check("limits.global_limit_was_not_exceeded", check_global_limit_was_not_exceeded),
+)

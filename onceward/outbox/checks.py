@@ -1,0 +1,56 @@
+"""What must hold of the outbox at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onceward.db import Connection
+from onceward.trust.verify import Check
+
+LOST = """
+select d.id from onceward.deliveries d
+ where d.status = 'pending' and not exists (select from onceward.work w where w.id = d.id) limit 100
+"""
+ENDED = """
+select d.id, d.status from onceward.deliveries d join onceward.work w on w.id = d.id
+ where d.status in ('success', 'failed', 'cancelled') or (d.status = 'dead_letter') <> (w.dead_reason is not null) limit 100
+"""
+BARE = """
+select e.endpoint_id from onceward.endpoints e
+ where e.active and not exists (
+     select from onceward.endpoint_secrets s
+      where s.endpoint_id = e.endpoint_id and (s.expires_at is null or s.expires_at > onceward.now())) limit 100
+"""
+STRAY = """
+select d.id from onceward.deliveries d
+  join onceward.published p on p.id = d.caused_by
+  join onceward.endpoints e using (endpoint_id)
+ where d.organization_id is distinct from p.organization_id or d.organization_id is distinct from e.organization_id limit 100
+"""
+
+
+async def check_nothing_pending_is_lost(conn: Connection) -> Sequence[str]:
+    """What has not been delivered is still to do."""
+    return [f"delivery {row['id']} is pending and nobody will send it" for row in await conn.fetch(LOST)]
+
+
+async def check_ended_deliveries_have_no_work(conn: Connection) -> Sequence[str]:
+    """A delivery's status and its work say the same."""
+    return [f"delivery {row['id']} is {row['status']} and its work disagrees" for row in await conn.fetch(ENDED)]
+
+
+async def check_active_endpoints_can_sign(conn: Connection) -> Sequence[str]:
+    return [f"endpoint {row['endpoint_id']} is active and has no live secret" for row in await conn.fetch(BARE)]
+
+
+async def check_organizations_are_apart(conn: Connection) -> Sequence[str]:
+    """An event reaches endpoints of its own organization only."""
+    return [f"delivery {row['id']} crosses organizations" for row in await conn.fetch(STRAY)]
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("outbox.nothing_pending_is_lost", check_nothing_pending_is_lost),
+    Check("outbox.ended_deliveries_have_no_work", check_ended_deliveries_have_no_work),
+    Check("outbox.active_endpoints_can_sign", check_active_endpoints_can_sign),
+    Check("outbox.organizations_are_apart", check_organizations_are_apart),
+)

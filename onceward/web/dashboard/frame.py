@@ -1,0 +1,50 @@
+"""What surrounds every page: who is looking, for which organization, and in which colours."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+from uuid import UUID
+
+from starlette.requests import Request
+
+from onceward.db import Transaction
+from onceward.trust.identity import Identity
+from onceward.web.dashboard.site import Site
+
+THEME_COOKIE = "onceward_theme"
+MOST = 200
+
+MINE = """
+select o.organization_id, o.slug, o.name from onceward.organizations o
+  join onceward.memberships m using (organization_id) where m.user_id = $1 order by o.name limit 200
+"""
+ALL = "select organization_id, slug, name from onceward.organizations order by name limit 200"
+PERSON = "select coalesce(nullif(name, ''), email) from onceward.users where user_id = $1"
+
+
+async def load(site: Site, identity: Identity, request: Request, _tx: Transaction | None) -> dict[str, Any]:
+    """The frame of a page. Read as the engine: who somebody is does not depend on the organization they act for."""
+    person, organizations = identity.label, []
+    async with site.database.acquire() as conn:
+        if identity.kind == "session" and identity.user_id is not None:
+            user_id = UUID(identity.user_id)
+            person = await conn.fetchval(PERSON, user_id)
+            organizations = await (conn.fetch(ALL) if identity.may("admin") else conn.fetch(MINE, user_id))
+        elif identity.may("admin"):
+            organizations = await conn.fetch(ALL)
+    chosen = next((each for each in organizations if each["organization_id"] == identity.organization), None)
+    return {
+        "app_name": site.app.name,
+        "person": person,
+        "role": max(identity.scopes, key=("user", "viewer", "operator", "owner", "admin").index),
+        "organizations": organizations,
+        "chosen": chosen,
+        "theme": theme(request.cookies.get(THEME_COOKIE, "")),
+        "said": unquote(request.cookies.get("onceward_said", "")),
+        "environment": site.settings.environment,
+    }
+
+
+def theme(value: str) -> str:
+    return value if value in ("dark", "light") else ""

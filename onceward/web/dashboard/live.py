@@ -1,0 +1,43 @@
+"""The dashboard watches itself through our own live queries: one query renders the part of any page anew.
+
+Nothing is watched by triggers: the tables behind these pages are the hottest there are. A part is stale after a second
+instead, looked at once for all who see the same, and sent only when its text has changed.
+"""
+
+from __future__ import annotations
+
+import time
+
+from onceward.live import Caller, Query, QueryDefinition
+from onceward.web.dashboard.looking import Missing
+from onceward.web.dashboard.site import Site
+
+SHARE = 20
+"""A part is idle at least so many times as long as it takes to look: watching may cost a twentieth of a connection."""
+LONGEST_PARAMETER = 500
+
+
+def part_query(site: Site) -> QueryDefinition:
+    """The live query `dashboard.part`: the HTML of a page's part, for whoever may see that page."""
+
+    def allowed(caller: Caller) -> bool:
+        page = site.pages.get(str(caller.arguments.get("page")))
+        if page is None or caller.identity is None or not caller.identity.may(page.scope):
+            return False
+        if caller.organization is None:
+            return caller.identity.may("admin")
+        return not page.instance
+
+    async def part(q: Query, *, page: str, params: dict[str, str]) -> dict[str, str]:
+        q.ignore(*site.tables)
+        shown = site.pages[page]
+        began = time.monotonic()
+        given = {name: value[:LONGEST_PARAMETER] for name, value in params.items()}
+        try:
+            html = await site.part(shown, site.looking(q, q.organization, given))
+        except Missing as missing:
+            html = site.render("parts/gone.html", detail=str(missing))
+        q.stale_after(max(shown.every_s or 60.0, SHARE * (time.monotonic() - began)))
+        return {"html": html}
+
+    return QueryDefinition(part, name="dashboard.part", parameter="q", allow=allowed)

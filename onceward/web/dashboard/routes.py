@@ -1,0 +1,218 @@
+"""Serve the dashboard: pages, what their buttons do, files, and the choice of organization. Errors are pages too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from onceward.db import Unavailable
+from onceward.trust.errors import NotAllowed, NotAuthenticated, NotFound, TooManyFailures, TrustError
+from onceward.trust.identity import Identity, Scope, transaction_for
+from onceward.web.api import settings_of
+from onceward.web.auth import ORGANIZATION_COOKIE, SESSION_COOKIE, authenticator_of
+from onceward.web.dashboard import frame
+from onceward.web.dashboard.acting import Action, Refused
+from onceward.web.dashboard.looking import Missing, Page
+from onceward.web.dashboard.pages import ACTIONS, PAGES
+from onceward.web.dashboard.pages.templates import preview_route
+from onceward.web.dashboard.site import TYPES, Site
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "frame-src 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+SAID_COOKIE = "onceward_said"
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+def dashboard_router(site: Site) -> APIRouter:
+    """Everything at `/` and below `/dashboard`."""
+
+    class PageRoute(APIRoute):
+        """Answers what goes wrong with a page for people, and adds the headers that keep a page harmless."""
+
+        def get_route_handler(self) -> Handler:
+            handle = super().get_route_handler()
+
+            async def guarded(request: Request) -> Response:
+                try:
+                    reply = await handle(request)
+                except Exception as error:
+                    reply = await _excuse(site, request, error)
+                for name, value in HEADERS.items():
+                    reply.headers.setdefault(name, value)
+                return reply
+
+            return guarded
+
+    router = APIRouter(route_class=PageRoute, include_in_schema=False)
+    router.add_api_route("/dashboard/static/{version}/{name}", _static(site), methods=["GET"])
+    router.add_api_route("/dashboard", _home, methods=["GET"])
+    router.add_api_route("/dashboard/organizations", _organizations(site), methods=["GET"])
+    router.add_api_route("/dashboard/organizations", _choose, methods=["POST"])
+    router.add_api_route("/dashboard/theme", _theme, methods=["POST"])
+    router.add_api_route("/dashboard/templates/{name}/preview", preview_route(site), methods=["GET"])
+    for page in PAGES:
+        site.pages[page.name] = page
+        router.add_api_route(page.path, _page(site, page), methods=["GET"])
+    for action in ACTIONS:
+        router.add_api_route(action.path, _action(site, action), methods=["POST"])
+    return router
+
+
+async def identify(request: Request, scope: Scope, *, instance: bool = False) -> Identity:
+    """Who is looking, with at least this scope. Changes by a session have shown their CSRF token by now."""
+    identity = await authenticator_of(request).identify(request)
+    identity.require(scope)
+    if scope != "user" and identity.organization is None and not identity.may("admin"):
+        raise NotAllowed("choose the organization to act for")
+    if instance and identity.organization is not None:
+        raise NotAllowed("this belongs to no organization: choose all organizations to see it")
+    return identity
+
+
+def _page(site: Site, page: Page) -> Handler:
+    async def show(request: Request) -> Response:
+        identity = await identify(request, page.scope, instance=page.instance)
+        params = {**request.query_params, **{name: str(value) for name, value in request.path_params.items()}}
+        params.pop("organization", None)
+        async with transaction_for(site.database, identity) as tx:
+            looking = site.looking(tx, identity.organization, params)
+            context = await page.load(looking)
+            around = await frame.load(site, identity, request, tx)
+        if "to" in context:
+            return RedirectResponse(context["to"], status_code=303)
+        reply = HTMLResponse(
+            site.whole(
+                page, identity, around, params=looking.params, part=f"parts/{page.part or page.name}.html", **context
+            )
+        )
+        if SAID_COOKIE in request.cookies:
+            reply.delete_cookie(SAID_COOKIE, path="/")
+        return reply
+
+    return show
+
+
+def _action(site: Site, action: Action) -> Handler:
+    async def act(request: Request) -> Response:
+        identity = await identify(request, action.scope, instance=action.instance)
+        form = {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+        form.update({name: str(value) for name, value in request.path_params.items()})
+        done = await action.run(site, identity, form)
+        if done.page is not None:
+            async with transaction_for(site.database, identity) as tx:
+                around = await frame.load(site, identity, request, tx)
+            return HTMLResponse(site.whole(None, identity, around, params={}, template=done.page, **done.context))
+        reply = RedirectResponse(done.to, status_code=303)
+        if done.said:
+            secure = site.settings.url.startswith("https://")
+            reply.set_cookie(
+                SAID_COOKIE, quote(done.said[:1000]), max_age=60, httponly=True, samesite="strict", secure=secure
+            )
+        return reply
+
+    return act
+
+
+def _static(site: Site) -> Handler:
+    async def file(request: Request) -> Response:
+        name = request.path_params["name"]
+        content = site.files.get(name)
+        kind = TYPES.get("." + name.rpartition(".")[2])
+        if content is None or kind is None:
+            raise Missing(f"there is no file {name}")
+        current = request.path_params["version"] == site.version
+        caching = "public, max-age=31536000, immutable" if current else "no-store"
+        return Response(content, media_type=kind, headers={"Cache-Control": caching})
+
+    return file
+
+
+async def _home(_request: Request) -> Response:
+    return RedirectResponse("/", status_code=303)
+
+
+def _organizations(site: Site) -> Handler:
+    async def show(request: Request) -> Response:
+        identity = await authenticator_of(request).identify(_without_choice(request))
+        around = await frame.load(site, identity, request, None)
+        return HTMLResponse(
+            site.whole(None, identity, around, params={}, template="organizations.html", title="Organizations")
+        )
+
+    return show
+
+
+def _without_choice(request: Request) -> Request:
+    """The same request without an organization, for whoever has chosen one that is closed to them."""
+    request.cookies.pop(ORGANIZATION_COOKIE, None)
+    return request
+
+
+async def _choose(request: Request) -> Response:
+    await authenticator_of(request).identify(_without_choice(request))
+    wanted = str((await request.form()).get("organization", ""))[:100]
+    reply = RedirectResponse("/", status_code=303)
+    if wanted:
+        secure = settings_of(request).url.startswith("https://")
+        reply.set_cookie(
+            ORGANIZATION_COOKIE, quote(wanted), max_age=31536000, httponly=True, samesite="lax", secure=secure
+        )
+    else:
+        reply.delete_cookie(ORGANIZATION_COOKIE, path="/")
+    return reply
+
+
+async def _theme(request: Request) -> Response:
+    """Dark, light, or as the system says. Changes nothing but a cookie, so it needs no more than being logged in."""
+    await authenticator_of(request).identify(request)
+    wanted = (await request.form()).get("theme", "")
+    reply = Response(status_code=204)
+    if wanted in ("dark", "light"):
+        reply.set_cookie(frame.THEME_COOKIE, str(wanted), max_age=31536000, samesite="lax", path="/")
+    else:
+        reply.delete_cookie(frame.THEME_COOKIE, path="/")
+    return reply
+
+
+async def _excuse(site: Site, request: Request, error: Exception) -> Response:
+    """An error as a page that says what to do next."""
+    match error:
+        case NotAuthenticated():
+            reply = RedirectResponse("/login", status_code=303)
+            if SESSION_COOKIE in request.cookies:
+                reply.delete_cookie(SESSION_COOKIE)
+            return reply
+        case NotAllowed():
+            status, title = 403, "Not allowed"
+        case TooManyFailures():
+            status, title = 429, "Too many attempts"
+        case Missing() | NotFound():
+            status, title = 404, "Not found"
+        case Refused() | TrustError() | RequestValidationError():
+            status, title = 400, "That did not work"
+        case HTTPException():
+            status, title = error.status_code, "That did not work"
+        case Unavailable():
+            status, title = 503, "The database cannot be reached"
+        case _:
+            raise error
+    theme = request.cookies.get(frame.THEME_COOKIE, "")
+    page = site.render("error.html", status=status, title=title, detail=str(error), theme=frame.theme(theme))
+    return HTMLResponse(page, status_code=status)

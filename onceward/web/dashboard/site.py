@@ -1,0 +1,105 @@
+"""The dashboard of one process: its templates and files, which tables there are, and how a page is rendered."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlencode
+from uuid import UUID
+
+from jinja2 import Environment, FileSystemLoader
+
+from onceward.app import Onceward
+from onceward.db import Database
+from onceward.engine import Engine
+from onceward.outbox import Outbox
+from onceward.settings import Settings
+from onceward.trust.identity import Identity
+from onceward.web.dashboard import formats
+from onceward.web.dashboard.looking import Looking, Page, Reader
+from onceward.web.dashboard.sections import navigation
+
+HERE = Path(__file__).parent
+TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+TABLES = """
+select n.nspname || '.' || c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+ where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
+"""
+
+
+class Params(dict[str, str]):
+    """The parameters of an address; one that was not given is empty."""
+
+    def __missing__(self, _name: str) -> str:
+        return ""
+
+
+class Site:
+    """A component: `start` looks once which tables there are, so that what is not installed is not offered."""
+
+    def __init__(self, app: Onceward, database: Database, engine: Engine, settings: Settings, outbox: Outbox) -> None:
+        self.app = app
+        self.database = database
+        self.engine = engine
+        self.settings = settings
+        self.outbox = outbox
+        self.tables: frozenset[str] = frozenset()
+        self.pages: dict[str, Page] = {}
+        self.files = {path.name: path.read_bytes() for path in sorted((HERE / "static").iterdir())}
+        self.version = hashlib.sha256(b"".join(self.files.values())).hexdigest()[:12]
+        self._templates = Environment(
+            loader=FileSystemLoader(HERE / "templates"),
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        filters = cast(dict[str, Any], self._templates.filters)  # pyright: ignore[reportUnknownMemberType]
+        filters.update(formats.FILTERS)
+        shared = cast(dict[str, Any], self._templates.globals)  # pyright: ignore[reportUnknownMemberType]
+        shared.update(static=f"/dashboard/static/{self.version}", url=url, between=formats.between)
+
+    async def start(self) -> None:
+        found = await self.database.fetch(TABLES)
+        self.tables = frozenset(row[0] for row in found)
+
+    async def stop(self) -> None:
+        """Nothing runs by itself."""
+
+    def looking(self, conn: Reader, organization: UUID | None, params: Mapping[str, str]) -> Looking:
+        return Looking(self, conn, organization, Params(params))
+
+    def render(self, template: str, **context: Any) -> str:
+        return self._templates.get_template(template).render(**context)
+
+    async def part(self, page: Page, looking: Looking) -> str:
+        """The part of a page that changes: the same text for everybody who sees the same rows."""
+        return self.render(
+            f"parts/{page.part or page.name}.html", page=page, params=looking.params, **await page.load(looking)
+        )
+
+    def whole(self, page: Page | None, identity: Identity, frame: Mapping[str, Any], **context: Any) -> str:
+        """A whole page for one person: `frame` is what surrounds it, `context` what its loader found."""
+        section = "" if page is None else page.section
+        return self.render(
+            context.pop("template", None) or (page.template if page is not None else "page.html"),
+            page=page,
+            identity=identity,
+            section=section,
+            navigation=navigation(self.tables, identity),
+            may_act=identity.may("operator"),
+            csrf=identity.csrf or "",
+            **frame,
+            **context,
+        )
+
+
+def url(path: str, *given: Mapping[str, Any], **changed: Any) -> str:
+    """An address with these parameters; later ones win, and empty ones are left out."""
+    params: dict[str, Any] = {}
+    for each in (*given, changed):
+        params.update(each)
+    kept = {name: value for name, value in params.items() if value not in (None, "")}
+    return f"{path}?{urlencode(kept)}" if kept else path

@@ -1,0 +1,48 @@
+"""What must hold of workflows at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onceward.db import Connection
+from onceward.trust.verify import Check
+
+
+async def check_unfinished_have_work(conn: Connection) -> Sequence[str]:
+    """A workflow is unfinished exactly as long as it is left to do."""
+    rows = await conn.fetch(
+        "select f.id, f.name, f.state, w.id is not null as work from onceward.workflows f"
+        " left join onceward.work w on w.id = f.id"
+        " where (f.state in ('running', 'compensating', 'dead_letter')) <> (w.id is not null) limit 100"
+    )
+    return [
+        f"workflow {row['id']} ({row['name']}) is {row['state']}, and there is {'' if row['work'] else 'no '}work left"
+        for row in rows
+    ]
+
+
+async def check_ended_ones_owe_nothing(conn: Connection) -> Sequence[str]:
+    """A workflow that failed or was cancelled has run every compensation it registered."""
+    rows = await conn.fetch(
+        "select f.id, f.name, s.key from onceward.workflows f join onceward.workflow_steps s on s.workflow_id = f.id"
+        " where f.ending is not null and f.state in ('failed', 'cancelled') and s.kind = 'compensation'"
+        " and s.state <> 'done' and not exists ("
+        "     select from onceward.attempts a where a.work_id = f.id and a.outcome = 'discarded') limit 100"
+    )
+    return [f"workflow {row['id']} ({row['name']}) ended without compensation {row['key']}" for row in rows]
+
+
+async def check_steps_belong_to_a_workflow(conn: Connection) -> Sequence[str]:
+    """No step is left behind."""
+    rows = await conn.fetch(
+        "select distinct s.workflow_id from onceward.workflow_steps s"
+        " where not exists (select from onceward.workflows f where f.id = s.workflow_id) limit 100"
+    )
+    return [f"steps of workflow {row['workflow_id']} are there without it" for row in rows]
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("workflows.unfinished_have_work", check_unfinished_have_work),
+    Check("workflows.ended_ones_owe_nothing", check_ended_ones_owe_nothing),
+    Check("workflows.steps_belong_to_a_workflow", check_steps_belong_to_a_workflow),
+)

@@ -1,0 +1,9 @@
+"""The bundled apps with a simulated world around them: what `make demo` runs."""
+
+from onceward import Onceward
+from onceward_apps import all as bundled
+from onceward_apps.ticketing.demo import TicketingDemo
+
+app = Onceward("demo")
+app.include(bundled.app)
+app.component("ticketing demo", TicketingDemo)

@@ -1,0 +1,62 @@
+"""The app object of ticketing, and what it declares to the world: its outbound events and its topics."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from onceward import Onceward
+
+HERE = Path(__file__).parent
+
+app = Onceward("ticketing", migrations=HERE / "migrations")
+app.templates(HERE / "templates")
+
+
+class CheckoutCompleted(BaseModel):
+    """`checkout.completed`: seats were sold."""
+
+    checkout_id: UUID
+    user_id: str | None
+    event_id: UUID
+    organization_id: UUID
+    total_cents: int
+    currency: str
+    seat_count: int
+    ticket_ids: list[UUID]
+    payment_reference: str
+    timestamp: datetime
+
+
+class CheckoutRefunded(BaseModel):
+    """`checkout.refunded`: money went back, for all of an order or for some of its tickets."""
+
+    checkout_id: UUID
+    event_id: UUID
+    organization_id: UUID
+    refund_id: UUID
+    amount_cents: int
+    currency: str
+    ticket_ids: list[UUID]
+    is_full_refund: bool
+    reason: str
+    timestamp: datetime
+
+
+class TicketScanned(BaseModel):
+    """`ticket.scanned`: somebody was let in."""
+
+    ticket_id: UUID
+    event_id: UUID
+    organization_id: UUID
+    gate: str
+    scanned_at: datetime
+
+
+app.event_type("checkout.completed", CheckoutCompleted, description="A checkout was paid and its tickets were issued.")
+app.event_type("checkout.refunded", CheckoutRefunded, description="Money of a checkout went back to the buyer.")
+app.event_type("ticket.scanned", TicketScanned, description="A ticket was used to enter.")
+app.topic("occupancy/{org}/{event_id}", allow="viewer", replay=1)

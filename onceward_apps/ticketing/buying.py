@@ -1,0 +1,231 @@
+"""What a buyer does before paying: hold seats, let go of them, start a checkout, give it up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from onceward import Tx
+from onceward.capacity import Refused, Want, claim, extend, release
+from onceward_apps.ticketing import jobs
+from onceward_apps.ticketing.codes import basket_name
+from onceward_apps.ticketing.errors import (
+    BadCoupon,
+    CheckoutClosed,
+    NotFound,
+    NothingHeld,
+    NotOnSale,
+    SeatTaken,
+    TooMany,
+)
+from onceward_apps.ticketing.model import Coupon, Policy, Quote, quote
+from onceward_apps.ticketing.store import buying, setup
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a basket holds, and until when at the latest all of it is still held."""
+
+    holds: tuple[Any, ...]
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buyer:
+    """Who an order is for."""
+
+    email: str
+    name: str = ""
+    user_id: str | None = None
+    locale: str | None = None
+
+
+async def hold(
+    tx: Tx, event_id: UUID, basket: str, *, seats: Sequence[UUID] = (), places: Mapping[UUID, int] | None = None
+) -> Held:
+    """Hold these seats and places for this basket, all or none, for the event's time."""
+    event = await _on_sale(tx, event_id)
+    name = basket_name(basket)
+    wants = await _wants(tx, event_id, seats, places or {})
+    before = await buying.holds(tx, name, event_id)
+    already = {row["seat_id"] for row in before if row["seat_id"] is not None}
+    count = len(before) + len(wants) - len(already & set(seats))
+    if count > event["most_per_order"]:
+        raise TooMany(f"an order may have {event['most_per_order']} tickets, this would be {count}")
+    try:
+        claimed = await claim(tx, wants, holder=_holder(name), until=timedelta(seconds=event["hold_s"]))
+    except Refused as refused:
+        taken = tuple(each.unit or each.pool for each in refused.refusals)
+        raise SeatTaken(str(refused), taken) from None
+    await buying.take(tx, claimed.ids, name)
+    return _held(await buying.holds(tx, name, event_id))
+
+
+async def held(tx: Tx, event_id: UUID, basket: str) -> Held:
+    return _held(await buying.holds(tx, basket_name(basket), event_id))
+
+
+async def let_go(tx: Tx, event_id: UUID, basket: str, *, holds: Sequence[UUID] | None = None) -> Held:
+    """Give back some of what a basket holds, or all of it."""
+    name = basket_name(basket)
+    rows = [row for row in await buying.holds(tx, name, event_id) if holds is None or row["id"] in set(holds)]
+    if rows:
+        await release(tx, [row["claim_id"] for row in rows])
+        await buying.let_go(tx, [row["id"] for row in rows])
+    return _held(await buying.holds(tx, name, event_id))
+
+
+async def start_checkout(tx: Tx, event_id: UUID, basket: str, buyer: Buyer, *, coupon: str | None = None) -> Any:
+    """A checkout over all that the basket holds. Its holds now last as long as it does."""
+    event = await _on_sale(tx, event_id)
+    name = basket_name(basket)
+    holds = await buying.holds(tx, name, event_id)
+    if not holds:
+        raise NothingHeld("nothing is held in this basket (any more): choose seats first")
+    until = await _extend(tx, event, holds)
+    found = None if coupon is None or not coupon.strip() else await _coupon(tx, coupon.strip().upper(), event_id)
+    asked = _quote(event, holds, found)
+    checkout_id = uuid4()
+    await buying.add_checkout(
+        tx,
+        checkout_id,
+        event_id,
+        name,
+        buyer.user_id,
+        buyer.email,
+        buyer.name,
+        buyer.locale,
+        event["currency"],
+        asked.subtotal_cents,
+        asked.discount_cents,
+        asked.tax_cents,
+        asked.platform_fee_cents,
+        asked.total_cents,
+        event["fee_paid_by"],
+        event["tax_included"],
+        None if found is None else found["id"],
+        None if found is None else found["code"],
+        min(row["created_at"] for row in holds),
+        until,
+    )
+    await buying.add_items(tx, checkout_id, _columns(holds, asked))
+    return await buying.checkout(tx, checkout_id)
+
+
+async def abandon(tx: Tx, checkout_id: UUID) -> bool:
+    """The buyer gives up: seats go back at once, and the payment page closes. False: it had ended already."""
+    checkout = await buying.checkout(tx, checkout_id, lock=True)
+    if checkout is None:
+        raise NotFound(f"there is no checkout {checkout_id}")
+    if checkout["status"] == "completed":
+        raise CheckoutClosed("this order is paid: ask for a refund instead")
+    holds = await buying.holds_of(tx, checkout_id)
+    if holds:
+        await release(tx, [row["claim_id"] for row in holds])
+        await buying.let_go(tx, [row["id"] for row in holds])
+    return await end(tx, checkout_id, "abandoned", of=("started", "failed", "expired"))
+
+
+async def end(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> bool:
+    """Close a checkout that was not paid, together with its payment page."""
+    ended = await buying.end_checkout(tx, checkout_id, status, of=of)
+    if ended is None:
+        return False
+    if ended["provider_session"] is not None:
+        session = ended["provider_session"]
+        order = jobs.close_payment.once(f"close:{session}", for_ever=True)
+        await tx.enqueue(order, provider=ended["provider"], session=session)
+    return True
+
+
+def policy_of(event: Any) -> Policy:
+    return Policy(
+        fee_bps=event["fee_bps"],
+        fee_paid_by=event["fee_paid_by"],
+        tax_bps=event["tax_bps"],
+        tax_included=event["tax_included"],
+    )
+
+
+def _quote(event: Any, holds: Sequence[Any], found: Any) -> Quote:
+    coupon = (
+        None
+        if found is None
+        else Coupon(code=found["code"], percent_bps=found["percent_bps"], amount_cents=found["amount_cents"])
+    )
+    return quote([row["price_cents"] for row in holds], policy_of(event), coupon)
+
+
+def _columns(holds: Sequence[Any], asked: Quote) -> list[list[Any]]:
+    shares = asked.shares
+    return [
+        [row["section_id"] for row in holds],
+        [row["seat_id"] for row in holds],
+        [row["id"] for row in holds],
+        [share.price_cents for share in shares],
+        [share.discount_cents for share in shares],
+        [share.tax_cents for share in shares],
+        [share.fee_cents for share in shares],
+        list(range(len(holds))),
+    ]
+
+
+async def _extend(tx: Tx, event: Any, holds: Sequence[Any]) -> datetime:
+    try:
+        extended = await extend(tx, [row["claim_id"] for row in holds], until=timedelta(seconds=event["checkout_s"]))
+    except Refused as refused:
+        raise SeatTaken(str(refused), tuple(each.unit or each.pool for each in refused.refusals)) from None
+    assert extended.until is not None
+    await buying.prolong(tx, [row["id"] for row in holds], extended.until)
+    return extended.until
+
+
+async def _coupon(tx: Tx, code: str, event_id: UUID) -> Any:
+    found = await buying.coupon(tx, code, event_id)
+    if found is None:
+        raise BadCoupon(f"there is no coupon {code!r} for this event")
+    if found["valid_until"] is not None and found["valid_until"] <= await buying.clock(tx):
+        raise BadCoupon(f"coupon {code!r} is over")
+    if found["most_uses"] is not None and found["used"] >= found["most_uses"]:
+        raise BadCoupon(f"coupon {code!r} is used up")
+    return found
+
+
+async def _on_sale(tx: Tx, event_id: UUID) -> Any:
+    event = await setup.event(tx, event_id)
+    if event is None:
+        raise NotFound(f"there is no event {event_id}")
+    if event["status"] != "on_sale":
+        raise NotOnSale(f"{event['name']} is not on sale: it is {event['status'].replace('_', ' ')}")
+    if event["ends_at"] <= await buying.clock(tx):
+        raise NotOnSale(f"{event['name']} is over")
+    return event
+
+
+async def _wants(tx: Tx, event_id: UUID, seats: Sequence[UUID], places: Mapping[UUID, int]) -> list[Want]:
+    found = await buying.seats(tx, event_id, seats)
+    if len(found) != len(set(seats)):
+        raise NotFound("some of these seats are not of this event")
+    blocked = tuple(seat["label"] for seat in found if seat["status"] == "blocked")
+    if blocked:
+        raise SeatTaken(f"not for sale: {', '.join(blocked)}", blocked)
+    wants = [Want(seat["pool_key"], unit=seat["label"]) for seat in found]
+    pools = await buying.general(tx, event_id, list(places))
+    for section, number in places.items():
+        if section not in pools:
+            raise NotFound(f"section {section} of this event has no places without seats")
+        wants += [Want(pools[section]) for _ in range(number)]  # one claim each, so that each can be given back alone
+    if not wants:
+        raise NothingHeld("nothing was chosen: give seats or places")
+    return wants
+
+
+def _holder(name: str) -> str:
+    return f"basket:{name}"
+
+
+def _held(rows: Sequence[Any]) -> Held:
+    return Held(tuple(rows), min((row["held_until"] for row in rows), default=None))

@@ -1,0 +1,113 @@
+"""What must hold of every sale at any time: `onceward verify` runs these on a live database."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from onceward.db import Connection
+from onceward.trust import Check
+
+LIMIT = 100
+
+SEATS = """
+select format('seat %s (%s) is sold to ticket %s, which is not a valid ticket for it', s.id, s.label, s.ticket_id)
+  from ticketing.seats s left join ticketing.tickets t on t.id = s.ticket_id and t.seat_id = s.id and t.status <> 'void'
+ where s.status = 'sold' and t.id is null
+union all
+select format('ticket %s is valid for seat %s, which is %s', t.id, s.label, s.status)
+  from ticketing.tickets t join ticketing.seats s on s.id = t.seat_id
+ where t.status <> 'void' and s.ticket_id is distinct from t.id
+limit $1
+"""
+CLAIMS = """
+select format('ticket %s is valid, its claim %s is %s', t.id, c.id, c.state)
+  from ticketing.tickets t
+  join ticketing.checkout_items i on i.id = t.item_id
+  join ticketing.seat_holds h on h.id = i.seat_hold_id
+  join onceward.capacity_claims c on c.id = h.claim_id
+ where t.status <> 'void' and c.state <> 'sold'
+union all
+select format('claim %s of pool %s is sold, but no valid ticket has it', c.id, p.key)
+  from ticketing.pools p
+  join onceward.capacity_claims c on c.pool_id = p.pool_id and c.state = 'sold'
+ where c.holder not like 'ticketing:blocked:%'
+   and not exists (select from ticketing.seat_holds h join ticketing.checkout_items i on i.seat_hold_id = h.id
+                     join ticketing.tickets t on t.item_id = i.id and t.status <> 'void' where h.claim_id = c.id)
+limit $1
+"""
+TICKETS = """
+select format('checkout %s is %s, and an item of it has no ticket', c.id, c.status)
+  from ticketing.checkouts c join ticketing.checkout_items i on i.checkout_id = c.id
+ where c.status in ('completed', 'refunded') and not exists (select from ticketing.tickets t where t.item_id = i.id)
+union all
+select format('checkout %s is %s, and has tickets', c.id, c.status)
+  from ticketing.checkouts c
+ where c.status not in ('completed', 'refunded') and exists (select from ticketing.tickets t where t.checkout_id = c.id)
+limit $1
+"""
+TOTALS = """
+select format('checkout %s: total is %s, its parts give %s', c.id, c.total_cents, x.parts)
+  from ticketing.checkouts c
+ cross join lateral (select c.subtotal_cents - c.discount_cents
+        + case when c.tax_included then 0 else c.tax_cents end
+        + case when c.fee_paid_by = 'buyer' then c.platform_fee_cents else 0 end as parts) x
+ where c.total_cents <> x.parts
+union all
+select format('checkout %s: its items are %s, the order says %s', c.id, i.price, c.subtotal_cents)
+  from ticketing.checkouts c
+  join (select checkout_id, sum(price_cents) as price, sum(discount_cents) as discount, sum(tax_cents) as tax,
+               sum(fee_cents) as fee from ticketing.checkout_items group by checkout_id) i on i.checkout_id = c.id
+ where (i.price, i.discount, i.tax, i.fee)
+       is distinct from (c.subtotal_cents, c.discount_cents, c.tax_cents, c.platform_fee_cents)
+limit $1
+"""
+CASH = """
+with moved as (
+    select e.journal_id,
+           sum(case when d.code = 'cash' then e.amount else 0 end - case when c.code = 'cash' then e.amount else 0 end) as cash
+      from onceward.ledger_entries e
+      join onceward.ledger_accounts d on d.id = e.debit_id
+      join onceward.ledger_accounts c on c.id = e.credit_id
+     where not e.pending
+     group by e.journal_id
+)
+select format('payment %s took %s, the books say %s', p.id, p.amount_cents, coalesce(m.cash, 0))
+  from ticketing.payments p left join moved m on m.journal_id = p.journal_id
+ where coalesce(m.cash, 0) <> p.amount_cents
+union all
+select format('refund %s gave %s back, the books say %s', r.id, r.amount_cents, -coalesce(m.cash, 0))
+  from ticketing.refunds r left join moved m on m.journal_id = r.journal_id
+ where r.status = 'done' and -coalesce(m.cash, 0) <> r.amount_cents
+limit $1
+"""
+REFUNDS = """
+select format('payment %s says %s was refunded, its refunds add up to %s', p.id, p.refunded_cents, coalesce(r.done, 0))
+  from ticketing.payments p
+  left join (select payment_id, sum(amount_cents) filter (where status = 'done') as done
+               from ticketing.refunds group by payment_id) r on r.payment_id = p.id
+ where p.refunded_cents <> coalesce(r.done, 0)
+union all
+select format('payment %s bought nothing, and no refund of it is owed or done', p.id)
+  from ticketing.payments p
+ where p.purpose = 'refused' and not exists (select from ticketing.refunds r where r.payment_id = p.id)
+limit $1
+"""
+
+
+def _finds_nothing(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
+    async def look(conn: Connection) -> list[str]:
+        if await conn.fetchval("select to_regclass('ticketing.tickets') is null"):
+            return []  # the app is installed, and not used in this database
+        return [row[0] for row in await conn.fetch(query, LIMIT)]
+
+    return look
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("ticketing.sold_seats_and_tickets_agree", _finds_nothing(SEATS)),
+    Check("ticketing.tickets_and_claims_agree", _finds_nothing(CLAIMS)),
+    Check("ticketing.paid_checkouts_have_their_tickets", _finds_nothing(TICKETS)),
+    Check("ticketing.totals_add_up", _finds_nothing(TOTALS)),
+    Check("ticketing.cash_is_what_was_captured_less_refunds", _finds_nothing(CASH)),
+    Check("ticketing.refused_payments_are_refunded", _finds_nothing(REFUNDS)),
+)

@@ -1,0 +1,86 @@
+"""Ticket codes, what their QR codes say, and tokens for order pages: unguessable, and signed where they are derived."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from hashlib import sha256
+from uuid import UUID
+
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+"""Crockford's base 32: no I, L, O, U, so that nothing read aloud or typed can be taken for something else."""
+READ_AS = str.maketrans({"I": "1", "L": "1", "O": "0", "U": "V"})
+CODE = re.compile(rf"[{ALPHABET}]{{12}}")
+SIGNATURE_CHARACTERS = 16
+QR_PREFIX = "OW1"
+
+
+def new_ticket_code() -> str:
+    """Twelve characters, 60 random bits: `3KQR-7F92-4M1X`."""
+    return grouped("".join(secrets.choice(ALPHABET) for _ in range(12)))
+
+
+def grouped(code: str) -> str:
+    return "-".join(code[n : n + 4] for n in range(0, len(code), 4))
+
+
+def read_code(text: str) -> str | None:
+    """A code however it was typed: small letters, other dashes, O for 0. None: it is none."""
+    plain = re.sub(r"[\s\-\u2010-\u2015_.]", "", text).upper().translate(READ_AS)
+    return grouped(plain) if CODE.fullmatch(plain) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Presented:
+    """What was held before the scanner: a code, and whether it carried a signature and that was ours."""
+
+    code: str
+    signed: bool
+    genuine: bool
+
+
+def qr_payload(key: bytes, event_id: UUID, code: str) -> str:
+    """What a ticket's QR code says; in the characters that make a QR code small."""
+    plain = code.replace("-", "")
+    return f"{QR_PREFIX}.{plain}.{_sign(key, f'ticket:{event_id}:{plain}')}"
+
+
+def read_presented(key: bytes, event_id: UUID, text: str) -> Presented | None:
+    """Read what a camera saw or a person typed. None: it is no ticket at all."""
+    text = text.strip()
+    head, dot, rest = text.partition(".")
+    if dot and head.upper() == QR_PREFIX:
+        plain, _, signature = rest.partition(".")
+        code = read_code(plain)
+        if code is None:
+            return None
+        expected = _sign(key, f"ticket:{event_id}:{code.replace('-', '')}")
+        return Presented(code, True, hmac.compare_digest(expected.encode(), signature.upper().encode()))
+    code = read_code(text)
+    return None if code is None else Presented(code, False, False)
+
+
+def order_token(key: bytes, checkout_id: UUID) -> str:
+    """Lets its bearer see one order; derived, so that it need not be kept."""
+    return _sign(key, f"order:{checkout_id}", 26)
+
+
+def is_order_token(key: bytes, checkout_id: UUID, token: str) -> bool:
+    return hmac.compare_digest(order_token(key, checkout_id).encode(), token.encode())
+
+
+def new_basket() -> str:
+    """What a buyer without an account is known by while choosing."""
+    return secrets.token_urlsafe(18)
+
+
+def basket_name(token: str) -> str:
+    """How a basket is named in the database, so that who reads that cannot act for the buyer."""
+    return sha256(token.encode()).hexdigest()[:32]
+
+
+def _sign(key: bytes, text: str, characters: int = SIGNATURE_CHARACTERS) -> str:
+    digest = int.from_bytes(hmac.new(key, text.encode(), sha256).digest(), "big")
+    return "".join(ALPHABET[(digest >> (5 * n)) & 31] for n in range(characters))

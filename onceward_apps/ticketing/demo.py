@@ -1,0 +1,244 @@
+"""A simulated world for a demonstration: payment services, two events, and buyers who pay, dawdle, double or give up.
+
+`onceward up onceward_apps.demo:app` (which is what `make demo` runs) starts it beside everything else. Nothing of it
+touches the outside, and starting it again finds what it made before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import structlog
+from pydantic import SecretStr
+
+from onceward import Engine, Tx
+from onceward.inbox.sources import NewSource
+from onceward.inbox.sources import add as add_source
+from onceward.runtime import Runtime, secret_box
+from onceward.simulators import PayPalSimulator, StripeSimulator
+from onceward.trust import create_organization
+from onceward_apps.ticketing import buying, organizing, paying, refunding
+from onceward_apps.ticketing.app import app
+from onceward_apps.ticketing.codes import new_basket
+from onceward_apps.ticketing.errors import TicketingError
+from onceward_apps.ticketing.model import Policy
+from onceward_apps.ticketing.organizing import NewEvent, Section
+from onceward_apps.ticketing.store import reading, sales, setup
+
+log = structlog.get_logger(__name__)
+
+SLUG = "riverside"
+MAIN_EVENT = "Open Air Night"
+QUICK_EVENT = "Five-Minute Matinee"
+"""Its checkouts last a minute, so that somebody can be late while one watches."""
+PAUSE_S = 4.0
+FULL_PERCENT = 85.0
+FATES = (("pays", 12), ("pays twice", 1), ("is heard of twice", 2), ("is declined", 2), ("gives up", 2), ("is late", 2))
+FIRST_NAMES = ("Thandi", "Sipho", "Aisha", "Jonas", "Mei", "Luca", "Zanele", "Omar", "Ines", "Pavel")
+
+
+class TicketingDemo:
+    """A component of the runtime: `start` and `stop`."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self.stripe = StripeSimulator(retry_delays_s=(0.5, 2.0, 10.0))
+        self.paypal = PayPalSimulator(retry_delays_s=(0.5, 2.0, 10.0))
+        self.dice = random.Random()
+        self.organization: UUID | None = None
+        self.events: dict[str, UUID] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def engine(self) -> Engine:
+        assert self._runtime.engine is not None
+        return self._runtime.engine
+
+    @property
+    def base_url(self) -> str:
+        assert self._runtime.web is not None
+        return self._runtime.web.url
+
+    async def start(self) -> None:
+        await self.stripe.start()
+        await self.paypal.start()
+        settings = self._runtime.settings
+        app.services.configure(
+            settings.model_copy(
+                update={
+                    "public_url": settings.public_url or self.base_url,
+                    "stripe_secret_key": SecretStr("sk_test_demo"),
+                    "stripe_url": self.stripe.url,
+                    "paypal_client_id": "demo",
+                    "paypal_client_secret": SecretStr("demo"),
+                    "paypal_url": self.paypal.url,
+                }
+            )
+        )
+        await self.set_up()
+        url = app.services.settings.url
+        for name, event_id in self.events.items():
+            log.info("demo.event", name=name, page=f"{url}/events/{event_id}")
+        self._go(self._buyers())
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.stripe.stop()
+        await self.paypal.stop()
+
+    # -- the organizer -----------------------------------------------------------------------------------------------
+
+    async def set_up(self) -> None:
+        """The organization, its endpoints for webhooks and its events, unless they are there."""
+        secret = f"whsec_{secrets.token_urlsafe(24)}"
+        async with self.engine.db.transaction(role="engine") as tx:
+            found = await tx.fetchval("select organization_id from onceward.organizations where slug = $1", SLUG)
+            made = None if found else await create_organization(tx, SLUG, name="Riverside Events", actor="demo")
+            self.organization = found or (made.organization_id if made is not None else None)
+            # The simulators are new at each start, and with them what they sign with.
+            await tx.execute("delete from onceward.sources where name like 'payments-%' and origin <> 'environment'")
+            stripe = NewSource(name="payments-stripe", provider="stripe", secrets=(secret,), mode="inline")
+            paypal = NewSource(
+                name="payments-paypal", provider="paypal", mode="inline", options=self.paypal.source_options
+            )
+            for new in (stripe, paypal):
+                await add_source(tx, secret_box(self._runtime.settings), new, actor="demo")
+        self.stripe.send_webhooks_to(f"{self.base_url}/webhooks/payments/stripe", secret=secret)
+        self.paypal.send_webhooks_to(f"{self.base_url}/webhooks/payments/paypal")
+        async with self.engine.transaction(organization=self.organization) as tx:
+            await self._put_on_sale(tx)
+
+    async def _put_on_sale(self, tx: Tx) -> None:
+        now = datetime.now(UTC)
+        for row in await setup.events(tx):
+            if row["status"] == "on_sale" and row["starts_at"] > now:
+                self.events[row["name"]] = row["id"]
+        if MAIN_EVENT in self.events and QUICK_EVENT in self.events:
+            return
+        venue = await organizing.add_venue(
+            tx, "Riverside Stage", address="1 Quay Street", timezone="Africa/Johannesburg", actor="demo"
+        )
+        rows = dict.fromkeys("ABCDEFGH", 14)
+        evening = now.replace(hour=18, minute=0, second=0, microsecond=0) + timedelta(days=30)
+        common: dict[str, Any] = {
+            "venue_id": venue["id"],
+            "starts_at": evening,
+            "ends_at": evening + timedelta(hours=3),
+            "currency": "ZAR",
+            "policy": Policy(tax_bps=1500),
+            "refund_policy": "Until seven days before the event.",
+            "support_contact": "help@riverside.example",
+        }
+        full = (
+            Section(name="Stalls", price_cents=45000, rows={row: rows[row] for row in "ABCD"}),
+            Section(name="Balcony", price_cents=28000, rows={row: rows[row] for row in "EFGH"}),
+            Section(name="Lawn", price_cents=15000, places=200),
+        )
+        small = (Section(name="Hall", price_cents=9000, rows={"A": 12, "B": 12}),)
+        plans: list[tuple[str, tuple[Section, ...], dict[str, Any]]] = [
+            (MAIN_EVENT, full, {}),
+            (QUICK_EVENT, small, {"hold_s": 30, "checkout_s": 60}),
+        ]
+        for name, sections, more in plans:
+            event = await organizing.add_event(
+                tx, NewEvent(name=name, sections=sections, **common, **more), actor="demo"
+            )
+            await organizing.set_status(tx, event["id"], "on_sale", actor="demo")
+            self.events[name] = event["id"]
+        await organizing.add_coupon(tx, "RIVER10", percent_bps=1000, actor="demo")
+
+    # -- the buyers --------------------------------------------------------------------------------------------------
+
+    async def _buyers(self) -> None:
+        names, weights = zip(*FATES, strict=True)
+        while True:
+            await asyncio.sleep(PAUSE_S * self.dice.uniform(0.4, 1.6))
+            self._go(self.visit(self.dice.choices(names, weights)[0]))
+
+    def _go(self, what: Any) -> None:
+        task = asyncio.create_task(what)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def visit(self, fate: str) -> None:
+        """One buyer, from the first look to whatever end they come to."""
+        try:
+            await self._visit(fate)
+        except TicketingError as error:
+            log.info("demo.buyer_left", fate=fate, why=type(error).__name__)
+        except Exception:
+            log.exception("demo.buyer_failed", fate=fate)
+
+    async def _visit(self, fate: str) -> None:
+        event_id = self.events[QUICK_EVENT if fate == "is late" else MAIN_EVENT]
+        await self._make_room(event_id)
+        checkout, seats = await self._check_out(event_id)
+        await asyncio.sleep(self.dice.uniform(0.5, 3))
+        if fate == "gives up":
+            await paying.cancel(self.engine, self._org, checkout["id"])
+            return
+        opened = await paying.open_payment(self.engine, self._org, checkout["id"], "stripe")
+        session = opened.url.rsplit("/", 1)[-1]
+        match fate:
+            case "is declined":
+                self.stripe.decline(session)
+                await paying.cancel(self.engine, self._org, checkout["id"])
+            case "is late":
+                await asyncio.sleep(75)
+                if self.dice.random() < 0.5:  # half of them find their seats taken
+                    async with self.engine.transaction(organization=self._org) as tx:
+                        await buying.hold(tx, event_id, new_basket(), seats=seats)
+                self.stripe.pay(session)
+            case "is heard of twice":
+                self.stripe.pay(session)
+                await asyncio.sleep(1)
+                for event in list(self.stripe.books.events)[-3:]:
+                    self.stripe.resend(event)
+            case "pays twice":
+                self.stripe.pay(session)
+                self.stripe.pay_again(session)
+            case _:
+                self.stripe.pay(session)
+
+    @property
+    def _org(self) -> UUID:
+        assert self.organization is not None
+        return self.organization
+
+    async def _check_out(self, event_id: UUID) -> tuple[Any, list[UUID]]:
+        """A few free seats beside each other, or some place on the lawn."""
+        async with self.engine.transaction(organization=self._org) as tx:
+            free = await reading.free_seats(tx, event_id)
+            lawn = [row["id"] for row in await setup.sections(tx, event_id) if row["kind"] == "general"]
+            basket = new_basket()
+            seats: list[UUID] = []
+            places: dict[UUID, int] = {}
+            if free and (not lawn or self.dice.random() < 0.8):
+                start = self.dice.randrange(len(free))
+                seats = free[start : start + self.dice.randint(1, 4)]
+            elif lawn:
+                places = {lawn[0]: self.dice.randint(1, 3)}
+            await buying.hold(tx, event_id, basket, seats=seats, places=places)
+        name = self.dice.choice(FIRST_NAMES)
+        buyer = buying.Buyer(email=f"{name.lower()}@example.com", name=name)
+        coupon = "RIVER10" if self.dice.random() < 0.15 else None
+        async with self.engine.transaction(organization=self._org) as tx:
+            return await buying.start_checkout(tx, event_id, basket, buyer, coupon=coupon), seats
+
+    async def _make_room(self, event_id: UUID) -> None:
+        """A full house is no demonstration: somebody gets a refund."""
+        async with self.engine.transaction(organization=self._org) as tx:
+            occupancy = await sales.occupancy(tx, event_id)
+            if occupancy.percent(occupancy.sold) < FULL_PERCENT:
+                return
+            orders = await reading.checkouts(tx, event_id, "completed", 200)
+            if orders:
+                chosen = self.dice.choice(orders)["id"]
+                await refunding.refund(tx, chosen, reason="asked by the buyer", actor="demo", used_too=True)

@@ -1,0 +1,121 @@
+"""What a buyer takes along: QR code, calendar entry, receipt. Pure: rows in, bytes out."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import segno
+from babel.numbers import format_currency, get_currency_precision
+from fpdf import FPDF
+from icalendar import Calendar, Event
+
+from onceward_apps.ticketing.codes import qr_payload
+
+RECEIPT_WIDTH_MM = 190
+
+
+def qr_path(ticket: Any) -> str:
+    """Where the image is kept. By id: a code in a path would end up in the logs of the store."""
+    return f"ticketing/{ticket['organization_id']}/{ticket['event_id']}/{ticket['id']}.png"
+
+
+def qr_url(ticket: Any) -> str:
+    """Where the buyer's browser finds it, with the order's token."""
+    return f"/orders/{ticket['checkout_id']}/tickets/{ticket['id']}/qr.png"
+
+
+def qr_png(ticket: Any) -> bytes:
+    """Readable off a scratched phone: the second-highest level of correction, a wide margin."""
+    text = qr_payload(bytes(ticket["signing_key"]), ticket["event_id"], ticket["ticket_code"])
+    out = io.BytesIO()
+    segno.make(text, error="q", micro=False).save(out, kind="png", scale=8, border=4)
+    return out.getvalue()
+
+
+def money(cents: int, currency: str, locale: str = "en") -> str:
+    """As people write it: 12.50 EUR is €12.50."""
+    return format_currency(cents / 10 ** get_currency_precision(currency), currency, locale=locale)
+
+
+def calendar(order: Any, *, url: str) -> bytes:
+    """An entry for the buyer's calendar; the same order always has the same one, so that it is replaced, not doubled."""
+    event = Event()
+    event.add("uid", f"checkout-{order['id']}@onceward")
+    event.add("summary", order["event_name"])
+    event.add("dtstart", order["starts_at"].astimezone(ZoneInfo(order["timezone"])))
+    event.add("dtend", order["ends_at"].astimezone(ZoneInfo(order["timezone"])))
+    event.add("dtstamp", (order["completed_at"] or datetime.now(UTC)).astimezone(UTC))
+    event.add("location", ", ".join(part for part in (order["venue_name"], order["venue_address"]) if part))
+    event.add("url", url)
+    found = Calendar()
+    found.add("prodid", "-//Onceward//Ticketing//EN")
+    found.add("version", "2.0")
+    found.add_component(event)
+    return found.to_ical()
+
+
+def receipt(order: Any, items: Sequence[Any]) -> bytes:
+    """A page with what was bought, tax and total; refunds are on it as well."""
+    pdf = FPDF()
+    pdf.set_creation_date((order["completed_at"] or order["started_at"]).astimezone(UTC))
+    pdf.add_page()
+    pdf.set_font("Helvetica", "B", 20)
+    pdf.cell(0, 12, _plain(order["organizer"]), new_x="LMARGIN", new_y="NEXT")
+    pdf.set_font("Helvetica", "", 10)
+    for line in _head(order):
+        pdf.cell(0, 6, _plain(line), new_x="LMARGIN", new_y="NEXT")
+    pdf.ln(6)
+    for item in items:
+        _row(pdf, _plain(f"{order['event_name']}: {item['place']}"), _amount(item["price_cents"], order))
+    pdf.ln(2)
+    for label, cents in _sums(order):
+        _row(pdf, label, _amount(cents, order), bold=label == "Total")
+    pdf.ln(8)
+    pdf.set_font("Helvetica", "", 8)
+    pdf.multi_cell(RECEIPT_WIDTH_MM, 4, _plain(order["refund_policy"] or "Thank you."))
+    return bytes(pdf.output())
+
+
+def _head(order: Any) -> list[str]:
+    at = (order["completed_at"] or order["started_at"]).astimezone(ZoneInfo(order["timezone"]))
+    return [
+        f"Receipt for order {order['id']}",
+        f"Date {at:%Y-%m-%d %H:%M}",
+        f"{order['event_name']}, {order['starts_at'].astimezone(ZoneInfo(order['timezone'])):%Y-%m-%d %H:%M}",
+        f"{order['venue_name']} {order['venue_address']}",
+        f"Paid by {order['name'] or order['email']}",
+    ]
+
+
+def _sums(order: Any) -> list[tuple[str, int]]:
+    rows = [("Subtotal", order["subtotal_cents"])]
+    if order["discount_cents"]:
+        rows.append((f"Discount {order['coupon_code'] or ''}".strip(), -order["discount_cents"]))
+    if order["fee_paid_by"] == "buyer" and order["platform_fee_cents"]:
+        rows.append(("Service fee", order["platform_fee_cents"]))
+    if order["tax_cents"]:
+        rows.append(("Tax (included)" if order["tax_included"] else "Tax", order["tax_cents"]))
+    rows.append(("Total", order["total_cents"]))
+    if order["refunded_cents"]:
+        rows.append(("Refunded", -order["refunded_cents"]))
+    return rows
+
+
+def _row(pdf: FPDF, label: str, amount: str, *, bold: bool = False) -> None:
+    pdf.set_font("Helvetica", "B" if bold else "", 11)
+    pdf.cell(RECEIPT_WIDTH_MM - 50, 7, label)
+    pdf.cell(50, 7, amount, align="R", new_x="LMARGIN", new_y="NEXT")
+
+
+def _amount(cents: int, order: Any) -> str:
+    digits = get_currency_precision(order["currency"])
+    return f"{cents / 10**digits:,.{digits}f} {order['currency']}"
+
+
+def _plain(text: str) -> str:
+    """The built-in fonts know Latin-1; what they do not know is shown as a question mark rather than failing a receipt."""
+    return text.encode("latin-1", "replace").decode("latin-1")

@@ -1,0 +1,216 @@
+"""Webhooks of the payment services. All of them end in `fulfil`; the endpoint is `/webhooks/payments/{provider}`."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from onceward import Event, Job, Tx
+from onceward.services import to_minor
+from onceward_apps.ticketing import notices, paying
+from onceward_apps.ticketing.app import app
+from onceward_apps.ticketing.jobs import again
+from onceward_apps.ticketing.model import Payment
+from onceward_apps.ticketing.selling import fulfil
+from onceward_apps.ticketing.store import buying as rows
+from onceward_apps.ticketing.store import refunds
+
+OTHER = {"message": "Not a checkout of ours"}
+
+
+class Metadata(BaseModel):
+    """What we gave along when the payment was started. Payments without it belong to somebody else."""
+
+    checkout_id: UUID | None = None
+    organization_id: UUID | None = None
+    event_id: UUID | None = None
+
+
+class Charge(BaseModel):
+    """`charge.succeeded`."""
+
+    id: str
+    amount: int = Field(gt=0)
+    currency: str = Field(min_length=3, max_length=3)
+    status: str
+    payment_intent: str | None = None
+    metadata: Metadata = Metadata()
+
+
+class PaymentIntent(BaseModel):
+    """`payment_intent.succeeded`."""
+
+    id: str
+    amount: int = Field(gt=0)
+    amount_received: int | None = None
+    currency: str = Field(min_length=3, max_length=3)
+    status: str
+    metadata: Metadata = Metadata()
+
+
+class Session(BaseModel):
+    """`checkout.session.completed`."""
+
+    id: str
+    amount_total: int | None = None
+    currency: str | None = None
+    payment_status: str
+    payment_intent: str | None = None
+    metadata: Metadata = Metadata()
+
+
+class RefundedCharge(BaseModel):
+    """`charge.refunded`: `amount_refunded` is the sum of all refunds so far."""
+
+    id: str
+    amount_refunded: int
+    currency: str
+    payment_intent: str | None = None
+    metadata: Metadata = Metadata()
+
+
+class Money(BaseModel):
+    currency_code: str = Field(min_length=3, max_length=3)
+    value: str
+
+
+class Capture(BaseModel):
+    """`PAYMENT.CAPTURE.COMPLETED`."""
+
+    id: str
+    status: str
+    amount: Money
+    custom_id: str | None = None
+
+
+class PayPalOrder(BaseModel):
+    """`CHECKOUT.ORDER.APPROVED`."""
+
+    id: str
+
+
+@app.on("payments-stripe", "charge.succeeded")
+async def charge_succeeded(event: Event[Charge], tx: Tx) -> dict[str, Any]:
+    charge = event.data
+    return await _paid(tx, event, charge.metadata, charge.payment_intent or charge.id, charge.amount, charge.currency)
+
+
+@app.on("payments-stripe", "payment_intent.succeeded")
+async def payment_intent_succeeded(event: Event[PaymentIntent], tx: Tx) -> dict[str, Any]:
+    intent = event.data
+    return await _paid(tx, event, intent.metadata, intent.id, intent.amount_received or intent.amount, intent.currency)
+
+
+@app.on("payments-stripe", "checkout.session.completed")
+async def session_completed(event: Event[Session], tx: Tx) -> dict[str, Any]:
+    session = event.data
+    if session.payment_status != "paid" or session.payment_intent is None or session.amount_total is None:
+        return {"message": "Not paid yet"}
+    return await _paid(
+        tx, event, session.metadata, session.payment_intent, session.amount_total, session.currency or ""
+    )
+
+
+async def _paid(
+    tx: Tx, event: Event[Any], metadata: Metadata, payment: str, amount: int, currency: str
+) -> dict[str, Any]:
+    if metadata.checkout_id is None:
+        return OTHER
+    return await fulfil(
+        tx,
+        metadata.checkout_id,
+        Payment(
+            provider="stripe",
+            id=payment,
+            reference=event.event_id,
+            amount_cents=amount,
+            currency=currency.upper(),
+            organization=metadata.organization_id,
+            event=metadata.event_id,
+        ),
+    )
+
+
+@app.on("payments-stripe", "payment_intent.payment_failed")
+async def payment_failed(event: Event[PaymentIntent], tx: Tx) -> dict[str, Any]:
+    """A card was declined: the checkout stays open for another try, and says what happened."""
+    checkout_id = event.data.metadata.checkout_id
+    organization = event.data.metadata.organization_id
+    if checkout_id is None or organization is None:
+        return OTHER
+    await tx.act_for(organization)
+    await rows.end_checkout(tx, checkout_id, "failed", of=("started",))
+    return {"message": "Payment failed", "checkout_id": str(checkout_id)}
+
+
+@app.on("payments-stripe", "charge.refunded")
+async def charge_refunded(event: Event[RefundedCharge], tx: Tx) -> dict[str, Any]:
+    """Refunds are ours to make; one that somebody made at the payment service is missing in the books: say so."""
+    charge = event.data
+    checkout_id = charge.metadata.checkout_id
+    if checkout_id is None or await rows.find(tx, checkout_id) is None:
+        return OTHER
+    known = await refunds.given_back(tx, "stripe", charge.payment_intent or charge.id)
+    if known is None or charge.amount_refunded <= known:
+        return {"message": "Refund is known"}
+    await notices.refunded_elsewhere(tx, checkout_id, charge.amount_refunded - known, charge.currency.upper())
+    return {"message": "Refund was not made by us", "checkout_id": str(checkout_id)}
+
+
+@app.on("payments-paypal", "PAYMENT.CAPTURE.COMPLETED")
+async def capture_completed(event: Event[Capture], tx: Tx) -> dict[str, Any]:
+    capture = event.data
+    checkout_id = _uuid(capture.custom_id)
+    if checkout_id is None:
+        return OTHER
+    currency = capture.amount.currency_code.upper()
+    payment = Payment(
+        provider="paypal",
+        id=capture.id,
+        reference=event.event_id,
+        amount_cents=to_minor(capture.amount.value, currency),
+        currency=currency,
+    )
+    return await fulfil(tx, checkout_id, payment)
+
+
+@app.on("payments-paypal", "CHECKOUT.ORDER.APPROVED")
+async def order_approved(event: Event[PayPalOrder], tx: Tx) -> dict[str, Any]:
+    """The buyer has agreed and may never come back to our page: take the money by ourselves."""
+    units = event.payload.get("resource", {}).get("purchase_units") or [{}]
+    checkout_id = _uuid(units[0].get("custom_id"))
+    if checkout_id is None:
+        return OTHER
+    await tx.enqueue(reconcile.once(f"reconcile:{checkout_id}"), checkout_id=checkout_id)
+    return {"message": "Order will be captured", "checkout_id": str(checkout_id)}
+
+
+@app.job(name="ticketing.reconcile", outside=True, attempts=8, timeout=60)
+async def reconcile(job: Job, *, checkout_id: UUID) -> dict[str, Any]:
+    """Ask the payment service what became of a checkout, and do what its webhook would have done."""
+    async with job.transaction() as tx:
+        found = await rows.find(tx, checkout_id)
+    if found is None or found["provider_session"] is None:
+        return {"message": "Nothing to ask about"}
+    try:
+        payment = await paying.look_up(found)
+    except paying.Unanswered as error:
+        raise again(error.outcome) from error
+    except paying.Closed:
+        async with job.transaction() as tx:
+            await rows.find(tx, checkout_id)
+            await rows.payment_closed(tx, checkout_id)
+        return {"message": "Never paid"}
+    if payment is None:
+        return {"message": "Not paid"}
+    async with job.transaction() as tx:
+        return await fulfil(tx, checkout_id, payment)
+
+
+def _uuid(text: str | None) -> UUID | None:
+    try:
+        return None if text is None else UUID(text)
+    except ValueError:
+        return None

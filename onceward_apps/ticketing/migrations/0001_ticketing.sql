@@ -1,0 +1,335 @@
+-- Venues, events, seats, holds, checkouts, payments, tickets, scans, refunds. Every table is one organization's.
+
+create schema ticketing;
+grant usage on schema ticketing to onceward_app, onceward_engine;
+
+-- Ticket and order signatures are made with it. Random, one for each organization, never shown.
+create table ticketing.signing_keys (
+    organization_id uuid primary key,
+    key bytea not null check (length(key) >= 32),
+    created_at timestamptz not null default onceward.now()
+);
+select onceward.protect('ticketing.signing_keys');
+
+create table ticketing.venues (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    name text not null check (length(name) between 1 and 200),
+    address text not null default '',
+    timezone text not null default 'UTC',
+    created_at timestamptz not null default onceward.now(),
+    unique (id, organization_id)
+);
+select onceward.protect('ticketing.venues');
+
+create table ticketing.events (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    venue_id uuid not null,
+    name text not null check (length(name) between 1 and 200),
+    description text not null default '',
+    starts_at timestamptz not null,
+    ends_at timestamptz not null,
+    currency text not null check (currency ~ '^[A-Z]{3}$'),
+    status text not null default 'draft' check (status in ('draft', 'on_sale', 'closed', 'cancelled')),
+    fee_bps int not null default 250 check (fee_bps between 0 and 10000),
+    fee_paid_by text not null default 'buyer' check (fee_paid_by in ('buyer', 'organizer')),
+    tax_bps int not null default 0 check (tax_bps between 0 and 10000),
+    tax_included boolean not null default false,
+    hold_s int not null default 300 check (hold_s between 30 and 3600),
+    checkout_s int not null default 900 check (checkout_s between 60 and 7200),
+    most_per_order int not null default 10 check (most_per_order between 1 and 100),
+    capacity bigint not null default 0,
+    refund_policy text not null default '',
+    support_contact text not null default '',
+    alert_percent int not null default 90 check (alert_percent between 1 and 100),
+    alerted_at timestamptz,
+    created_at timestamptz not null default onceward.now(),
+    check (ends_at > starts_at),
+    unique (id, organization_id),
+    foreign key (venue_id, organization_id) references ticketing.venues (id, organization_id)
+);
+create index events_by_start on ticketing.events (organization_id, starts_at);
+select onceward.protect('ticketing.events');
+
+-- A price category: numbered seats in rows, or a number of places without seats.
+create table ticketing.sections (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    event_id uuid not null,
+    name text not null check (length(name) between 1 and 60),
+    kind text not null check (kind in ('seated', 'general')),
+    price_cents bigint not null check (price_cents between 0 and 100000000),
+    position int not null default 0,
+    unique (event_id, name),
+    unique (id, organization_id),
+    foreign key (event_id, organization_id) references ticketing.events (id, organization_id)
+);
+select onceward.protect('ticketing.sections');
+
+-- Which pool of places belongs to what: one for each row of seats, one for a section without seats.
+create table ticketing.pools (
+    pool_id bigint primary key,
+    organization_id uuid not null default onceward.organization(),
+    event_id uuid not null,
+    section_id uuid not null,
+    key text not null,
+    row_name text,
+    foreign key (section_id, organization_id) references ticketing.sections (id, organization_id)
+);
+create index pools_by_event on ticketing.pools (event_id);
+select onceward.protect('ticketing.pools');
+
+create table ticketing.seats (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    event_id uuid not null,
+    section_id uuid not null,
+    row_name text not null,
+    number int not null,
+    ordinal int not null,                       -- its place in the section's list of seats
+    label text not null,
+    pool_key text not null,
+    status text not null default 'available' check (status in ('available', 'held', 'sold', 'blocked')),
+    version int not null default 1,
+    seat_hold_id uuid,
+    held_until timestamptz,
+    locked_at timestamptz,
+    ticket_id uuid,
+    sold_at timestamptz,
+    check ((status = 'sold') = (ticket_id is not null)),
+    check ((status = 'held') = (seat_hold_id is not null)),
+    unique (event_id, label),
+    unique (id, organization_id),
+    foreign key (section_id, organization_id) references ticketing.sections (id, organization_id)
+) with (fillfactor = 70);
+create index seats_held on ticketing.seats (held_until) where status = 'held';
+select onceward.protect('ticketing.seats');
+
+create table ticketing.coupons (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    event_id uuid,
+    code text not null check (code = upper(code) and length(code) between 2 and 40),
+    percent_bps int check (percent_bps between 1 and 10000),
+    amount_cents bigint check (amount_cents > 0),
+    most_uses int check (most_uses > 0),
+    valid_until timestamptz,
+    created_at timestamptz not null default onceward.now(),
+    check ((percent_bps is null) <> (amount_cents is null)),
+    unique (organization_id, code),
+    unique (id, organization_id)
+);
+select onceward.protect('ticketing.coupons');
+
+create table ticketing.checkouts (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    event_id uuid not null,
+    basket text not null,
+    user_id text,
+    email text not null,
+    name text not null default '',
+    locale text,
+    status text not null default 'started'
+        check (status in ('started', 'completed', 'expired', 'abandoned', 'failed', 'refunded')),
+    currency text not null,
+    subtotal_cents bigint not null check (subtotal_cents >= 0),
+    discount_cents bigint not null check (discount_cents between 0 and subtotal_cents),
+    tax_cents bigint not null check (tax_cents >= 0),
+    platform_fee_cents bigint not null check (platform_fee_cents >= 0),
+    total_cents bigint not null check (total_cents >= 0),
+    refunded_cents bigint not null default 0 check (refunded_cents between 0 and total_cents),
+    fee_paid_by text not null,
+    tax_included boolean not null,
+    coupon_id uuid,
+    coupon_code text,
+    provider text,
+    provider_session text,
+    payment_url text,
+    payment_reference text,
+    provider_payment_id text,
+    journal_id bigint,
+    reserved_at timestamptz not null default onceward.now(),
+    started_at timestamptz not null default onceward.now(),
+    expires_at timestamptz not null,
+    completed_at timestamptz,
+    ended_at timestamptz,
+    result jsonb,
+    payment_closed_at timestamptz,
+    unique (id, organization_id),
+    foreign key (event_id, organization_id) references ticketing.events (id, organization_id),
+    foreign key (coupon_id, organization_id) references ticketing.coupons (id, organization_id)
+);
+create index checkouts_open on ticketing.checkouts (expires_at) where status = 'started';
+create index checkouts_unsettled on ticketing.checkouts (started_at)
+    where status in ('started', 'expired', 'abandoned', 'failed') and provider_session is not null;
+create index checkouts_by_event on ticketing.checkouts (event_id, status);
+create index checkouts_by_coupon on ticketing.checkouts (coupon_id) where coupon_id is not null;
+create index checkouts_by_session on ticketing.checkouts (provider_session) where provider_session is not null;
+select onceward.protect('ticketing.checkouts');
+
+create table ticketing.seat_holds (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    event_id uuid not null,
+    section_id uuid not null,
+    seat_id uuid,
+    claim_id bigint not null unique,
+    basket text not null,
+    status text not null default 'active' check (status in ('active', 'converted', 'expired', 'cancelled')),
+    held_until timestamptz not null,
+    converted_at timestamptz,
+    created_at timestamptz not null default onceward.now(),
+    foreign key (seat_id, organization_id) references ticketing.seats (id, organization_id)
+);
+create index seat_holds_by_basket on ticketing.seat_holds (basket) where status = 'active';
+create index seat_holds_due on ticketing.seat_holds (held_until) where status = 'active';
+select onceward.protect('ticketing.seat_holds');
+
+create table ticketing.checkout_items (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    checkout_id uuid not null,
+    section_id uuid not null,
+    seat_id uuid,
+    seat_hold_id uuid not null references ticketing.seat_holds (id),
+    price_cents bigint not null,
+    discount_cents bigint not null,
+    tax_cents bigint not null,
+    fee_cents bigint not null,
+    position int not null,
+    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id)
+);
+create index checkout_items_by_checkout on ticketing.checkout_items (checkout_id);
+select onceward.protect('ticketing.checkout_items');
+
+create table ticketing.tickets (
+    id uuid primary key,
+    organization_id uuid not null default onceward.organization(),
+    event_id uuid not null,
+    section_id uuid not null,
+    seat_id uuid,
+    checkout_id uuid not null,
+    item_id uuid not null references ticketing.checkout_items (id),
+    user_id text,
+    holder_email text,
+    holder_name text not null default '',
+    status text not null default 'active' check (status in ('active', 'scanned', 'void')),
+    ticket_code text not null unique check (ticket_code ~ '^[0-9A-HJKMNP-TV-Z]{4}(-[0-9A-HJKMNP-TV-Z]{4}){2}$'),
+    qr_code_url text,
+    qr_generated_at timestamptz,
+    payment_reference text,
+    purchased_at timestamptz not null default onceward.now(),
+    scanned_at timestamptz,
+    scanned_gate text,
+    void_reason text,
+    transferred_from uuid,
+    created_at timestamptz not null default onceward.now(),
+    updated_at timestamptz not null default onceward.now(),
+    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id)
+);
+create unique index tickets_one_per_seat on ticketing.tickets (seat_id) where status <> 'void';
+create unique index tickets_one_per_item on ticketing.tickets (item_id) where status <> 'void';
+create index tickets_by_checkout on ticketing.tickets (checkout_id);
+create index tickets_by_event on ticketing.tickets (event_id);
+comment on index ticketing.tickets_one_per_seat is 'No seat has two tickets that admit, whatever path sold them.';
+select onceward.protect('ticketing.tickets');
+
+-- Money as the provider took it: one row for each payment, also for those that bought nothing.
+create table ticketing.payments (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    checkout_id uuid,
+    provider text not null,
+    provider_payment_id text not null,
+    reference text not null,
+    amount_cents bigint not null check (amount_cents > 0),
+    refunded_cents bigint not null default 0 check (refunded_cents between 0 and amount_cents),
+    currency text not null,
+    purpose text not null check (purpose in ('sale', 'refused')),
+    reason text,
+    journal_id bigint,
+    received_at timestamptz not null default onceward.now(),
+    unique (provider, provider_payment_id)
+);
+create index payments_by_checkout on ticketing.payments (checkout_id);
+select onceward.protect('ticketing.payments');
+
+create table ticketing.refunds (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    payment_id uuid not null references ticketing.payments (id),
+    checkout_id uuid,
+    ticket_ids uuid[] not null default '{}',
+    amount_cents bigint not null check (amount_cents > 0),
+    parts jsonb,                                -- which entries to reverse, and how much of each; null: all that is left
+    currency text not null,
+    reason text not null,
+    status text not null default 'pending' check (status in ('pending', 'done', 'failed')),
+    provider_refund_id text,
+    requested_by text not null,
+    requested_at timestamptz not null default onceward.now(),
+    done_at timestamptz,
+    journal_id bigint
+);
+create index refunds_by_payment on ticketing.refunds (payment_id);
+create index refunds_by_checkout on ticketing.refunds (checkout_id);
+select onceward.protect('ticketing.refunds');
+
+create table ticketing.scans (
+    id uuid primary key,
+    organization_id uuid not null default onceward.organization(),
+    ticket_id uuid,
+    event_id uuid,
+    outcome text not null check (outcome in ('admitted', 'already_used', 'void', 'unknown', 'wrong_event', 'forged')),
+    gate text not null default '',
+    scanned_by text not null,
+    scanned_at timestamptz not null default onceward.now()
+);
+create index scans_by_ticket on ticketing.scans (ticket_id);
+select onceward.protect('ticketing.scans');
+
+-- The funnel, one row per event and day; written by a job that may fail without harm.
+create table ticketing.sales_funnel (
+    organization_id uuid not null default onceward.organization(),
+    event_id uuid not null,
+    day date not null,
+    purchases bigint not null default 0,
+    seats bigint not null default 0,
+    revenue_cents bigint not null default 0,
+    coupon_purchases bigint not null default 0,
+    coupon_discount_cents bigint not null default 0,
+    conversion_s_total bigint not null default 0,
+    primary key (event_id, day)
+);
+select onceward.protect('ticketing.sales_funnel');
+create table ticketing.purchases_counted (
+    organization_id uuid not null default onceward.organization(),
+    checkout_id uuid primary key
+);
+select onceward.protect('ticketing.purchases_counted');
+
+select onceward.watch('ticketing.seats', 'event_id');
+select onceward.watch('ticketing.events', 'id');
+select onceward.watch('ticketing.pools', 'event_id');
+select onceward.watch('ticketing.seat_holds', 'event_id');
+select onceward.watch('ticketing.tickets', 'checkout_id');
+select onceward.watch('ticketing.tickets', 'event_id');
+select onceward.watch('ticketing.checkouts', 'id');
+
+-- Buyers are nobody's members: whose event, order or payment it is has to be found before row-level security lets one
+-- look. Ids are random, and all that is given away is the id of an organization.
+create function ticketing.organization_of(p_kind text, p_id uuid) returns uuid
+    language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    case p_kind
+        when 'event' then return (select organization_id from ticketing.events where id = p_id);
+        when 'checkout' then return (select organization_id from ticketing.checkouts where id = p_id);
+        when 'ticket' then return (select organization_id from ticketing.tickets where id = p_id);
+        else raise exception 'kind % is none of event, checkout, ticket', p_kind;
+    end case;
+end
+$$;
+revoke all on function ticketing.organization_of(text, uuid) from public;
+grant execute on function ticketing.organization_of(text, uuid) to onceward_app, onceward_engine;

@@ -1,0 +1,145 @@
+"""Who is told what: buyers by mail, the organization's staff by notices, dashboards by topic."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from prometheus_client import Counter
+
+from onceward import Tx
+from onceward_apps.ticketing.app import app
+from onceward_apps.ticketing.codes import order_token
+from onceward_apps.ticketing.model import AUDIENCE, Occupancy, Payment, Reason
+from onceward_apps.ticketing.store import sales
+
+SEAT_CONFLICTS = Counter("ticketing_seat_conflicts_total", "Sales that met a seat changed by somebody else.")
+SALES = Counter("ticketing_sales_total", "Checkouts completed.", ["provider"])
+REFUSED = Counter("ticketing_payments_refused_total", "Payments that bought nothing and were refunded.", ["reason"])
+
+TITLES: dict[Reason, str] = {
+    "organization_mismatch": "A payment names another organization than its checkout",
+    "event_mismatch": "A payment names another event than its checkout",
+    "currency_mismatch": "A payment came in another currency than asked for",
+    "amount_mismatch": "A payment differs from the amount asked for",
+    "checkout_abandoned": "A checkout was paid after the buyer gave it up",
+    "second_payment": "A checkout was paid twice",
+    "seats_gone": "A payment came too late: the seats are taken",
+}
+
+
+def order_url(checkout: Any) -> str:
+    """Where the buyer sees the order; whoever has the link is the buyer. (PayPal adds a `token` of its own to it.)"""
+    token = order_token(bytes(checkout["signing_key"]), checkout["id"])
+    return f"{app.services.settings.url}/orders/{checkout['id']}?access={token}"
+
+
+async def confirm(tx: Tx, checkout: Any, places: list[tuple[str, str]], *, again: str | None = None) -> None:
+    """The order's mail. `again` sends it once more, under a key of its own."""
+    await tx.send(
+        "order-confirmation",
+        to={"email": checkout["email"], "locale": checkout["locale"]},
+        key=f"checkout:{checkout['id']}:confirmation" + (f":{again}" if again else ""),
+        data={
+            "name": checkout["name"],
+            "event": checkout["event_name"],
+            "organizer": checkout["organizer"],
+            "starts_at": checkout["starts_at"],
+            "timezone": checkout["timezone"],
+            "venue": checkout["venue_name"],
+            "address": checkout["venue_address"],
+            "tickets": [{"code": code, "place": place} for code, place in places],
+            "total_cents": checkout["total_cents"],
+            "currency": checkout["currency"],
+            "order_url": order_url(checkout),
+            "refund_policy": checkout["refund_policy"],
+            "support_contact": checkout["support_contact"],
+        },
+    )
+
+
+async def payment_refused(tx: Tx, checkout: Any, payment: Payment, reason: Reason) -> None:
+    """The staff that the reason concerns, and the buyer, whose money is on its way back."""
+    tx.after_commit(lambda: REFUSED.labels(reason).inc())
+    await tx.notify_admins(
+        "PAYMENT_REFUSED",
+        "error" if AUDIENCE[reason] != "admin" else "warn",
+        TITLES[reason],
+        {
+            "reason": reason,
+            "provider": payment.provider,
+            "payment": payment.id,
+            "amount_cents": payment.amount_cents,
+            "currency": payment.currency,
+            "checkout": None if checkout is None else str(checkout["id"]),
+        },
+        audience=AUDIENCE[reason],
+    )
+    if checkout is None:
+        return
+    await tx.send(
+        "payment-refunded",
+        to={"email": checkout["email"], "locale": checkout["locale"]},
+        key=f"payment:{payment.provider}:{payment.id}:refused",
+        data={
+            "name": checkout["name"],
+            "event": checkout["event_name"],
+            "reason": reason,
+            "amount_cents": payment.amount_cents,
+            "currency": payment.currency,
+            "support_contact": checkout["support_contact"],
+        },
+    )
+
+
+async def missing_accounts(tx: Tx, organization: UUID, event_id: UUID, problem: str) -> None:
+    """In a transaction of its own: the sale is about to be rolled back, the notice must not be."""
+    async with tx.engine.transaction(organization=organization) as other:
+        await other.notify_admins(
+            "LEDGER_ACCOUNTS_MISSING",
+            "error",
+            "A sale cannot be booked: ledger accounts are missing",
+            {"event": str(event_id), "problem": problem},
+            audience="accounting",
+        )
+
+
+async def refunded_elsewhere(tx: Tx, checkout_id: UUID, amount_cents: int, currency: str) -> None:
+    await tx.notify_admins(
+        "REFUNDED_ELSEWHERE",
+        "error",
+        "A refund was made at the payment service and is missing in the books",
+        {"checkout": str(checkout_id), "amount_cents": amount_cents, "currency": currency},
+        audience="accounting",
+    )
+
+
+async def occupancy_changed(
+    tx: Tx, organization: UUID, event_id: UUID, what: str, seats: list[str], tickets: int, at: datetime
+) -> Occupancy:
+    """Tell everyone who follows the event, with totals read in this transaction."""
+    occupancy = await sales.occupancy(tx, event_id)
+    await tx.broadcast(
+        f"occupancy/{organization}/{event_id}",
+        {
+            "event": what,
+            "seat_ids": seats,
+            "ticket_count": tickets,
+            "sold_at" if what == "seats_sold" else "released_at": at.isoformat(),
+            "occupancy": occupancy.shown(),
+            "timestamp": at.isoformat(),
+        },
+    )
+    return occupancy
+
+
+async def nearly_sold_out(tx: Tx, checkout: Any, occupancy: Occupancy) -> None:
+    """Once per event."""
+    if await sales.alert_once(tx, checkout["event_id"]):
+        await tx.notify_admins(
+            "EVENT_NEARLY_SOLD_OUT",
+            "info",
+            f"{checkout['event_name']} is {occupancy.percent(occupancy.sold)} % sold",
+            {"event": str(checkout["event_id"]), **occupancy.shown()},
+        )

@@ -1,0 +1,104 @@
+"""Live: which seats are free, how full an event is, what has become of an order."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from onceward import Query
+from onceward.live import Caller
+from onceward_apps.ticketing.app import app
+from onceward_apps.ticketing.codes import is_order_token
+from onceward_apps.ticketing.model import Occupancy
+from onceward_apps.ticketing.store.sales import OCCUPANCY
+
+# One letter for each seat, in the order of the seat map: a change of one seat is a small message for a large hall.
+SEATS = """
+select section_id::text as section,
+       string_agg(case when status = 'sold' then 's' when status = 'blocked' then 'x'
+                       when status = 'held' and held_until > onceward.clock() then 'h' else 'f' end, ''
+                  order by ordinal) as states,
+       min(held_until) filter (where status = 'held' and held_until > onceward.clock()) as next_end
+  from ticketing.seats where event_id = $1 group by section_id
+"""
+PLACES = """
+select t.section_id::text as section, p.capacity - p.held - p.sold as free
+  from ticketing.pools t join onceward.capacity_pools p on p.id = t.pool_id
+ where t.event_id = $1 and t.row_name is null
+"""
+ON_SALE = "select status = 'on_sale' from ticketing.events where id = $1"
+ORDER = "select status, expires_at, refunded_cents, total_cents from ticketing.checkouts where id = $1"
+TICKETS = """
+select t.id::text, t.status, t.ticket_code, t.qr_code_url, coalesce(s.label, x.name) as place, t.scanned_at
+  from ticketing.tickets t
+  join ticketing.checkout_items i on i.id = t.item_id
+  join ticketing.sections x on x.id = t.section_id
+  left join ticketing.seats s on s.id = t.seat_id
+ where t.checkout_id = $1 and (t.status <> 'void' or t.void_reason <> 'transferred')
+ order by i.position
+"""
+
+
+async def anyone(caller: Caller) -> bool | UUID:
+    """Everybody may look at an event that exists, as its organization shows it."""
+    found = await caller.db.fetchval("select ticketing.organization_of('event', $1)", caller.arguments["event_id"])
+    return found or False
+
+
+async def bearer(caller: Caller) -> bool | UUID:
+    """Whoever has the order's link."""
+    checkout_id = caller.arguments["checkout_id"]
+    row = await caller.db.fetchrow(
+        "select c.organization_id, k.key from ticketing.checkouts c"
+        " join ticketing.signing_keys k on k.organization_id = c.organization_id where c.id = $1",
+        checkout_id,
+    )
+    if row is None or not is_order_token(bytes(row["key"]), checkout_id, str(caller.arguments["token"])):
+        return False
+    return row["organization_id"]
+
+
+@app.query(name="ticketing.seats", allow=anyone)
+async def seats(q: Query, *, event_id: UUID) -> dict[str, Any]:
+    """The state of every seat (f free, h held, s sold, x not for sale) and the places left in sections without seats."""
+    q.watch("ticketing.seats", event_id=event_id)
+    q.watch("ticketing.seat_holds", event_id=event_id)
+    q.watch("ticketing.tickets", event_id=event_id)
+    q.watch("ticketing.events", id=event_id)
+    q.watch("ticketing.pools", event_id=event_id)
+    q.ignore("onceward.capacity_pools")  # every claim of ours goes with a hold or a ticket
+    rows = await q.fetch(SEATS, event_id)
+    ends: list[datetime] = [row["next_end"] for row in rows if row["next_end"] is not None]
+    if ends:
+        q.stale_at(min(ends))
+    return {
+        "on_sale": await q.fetchval(ON_SALE, event_id),
+        "seats": {row["section"]: row["states"] for row in rows},
+        "places": {row["section"]: max(0, row["free"]) for row in await q.fetch(PLACES, event_id)},
+    }
+
+
+@app.query(name="ticketing.occupancy", allow="viewer")
+async def occupancy(q: Query, *, event_id: UUID) -> dict[str, Any]:
+    """How full an event is, for dashboards."""
+    q.watch("ticketing.seat_holds", event_id=event_id)
+    q.watch("ticketing.tickets", event_id=event_id)
+    q.watch("ticketing.pools", event_id=event_id)
+    q.ignore("onceward.capacity_pools", "onceward.capacity_claims")
+    q.stale_after(60)
+    row = await q.fetchrow(OCCUPANCY, event_id)
+    assert row is not None
+    return Occupancy(int(row["total"]), int(row["held"]), int(row["sold"])).shown()
+
+
+@app.query(name="ticketing.order", allow=bearer)
+async def order(q: Query, *, checkout_id: UUID, token: str) -> dict[str, Any]:
+    """An order as its buyer sees it: fills with tickets, then with QR codes, as they get ready."""
+    q.watch("ticketing.checkouts", id=checkout_id)
+    q.watch("ticketing.tickets", checkout_id=checkout_id)
+    q.ignore("ticketing.checkout_items", "ticketing.sections", "ticketing.seats")
+    found = await q.fetchrow(ORDER, checkout_id)
+    if found is None:
+        return {"status": "unknown", "tickets": []}
+    return {**dict(found), "tickets": [dict(row) for row in await q.fetch(TICKETS, checkout_id)]}

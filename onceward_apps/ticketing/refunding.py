@@ -1,0 +1,174 @@
+"""After the sale: refund an order or single tickets, void a ticket, hand one on to somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+from onceward import Tx
+from onceward.capacity import release
+from onceward.ledger import Part, reverse
+from onceward_apps.ticketing import jobs, notices
+from onceward_apps.ticketing.codes import new_ticket_code
+from onceward_apps.ticketing.errors import NotFound, NotRefundable
+from onceward_apps.ticketing.model import Share, refundable, sale_entries, total_share
+from onceward_apps.ticketing.store import reading, refunds, sales
+
+
+async def refund(
+    tx: Tx, checkout_id: UUID, *, tickets: Sequence[UUID] | None = None, reason: str, actor: str, used_too: bool = False
+) -> UUID | None:
+    """Void these tickets (None: all), put their seats back on sale and owe the money; a job gives it back.
+
+    Returns the refund, or None where nothing was paid. Tickets that were used are refused unless `used_too`.
+    """
+    checkout = await sales.lock(tx, checkout_id)
+    if checkout is None:
+        raise NotFound(f"there is no order {checkout_id}")
+    if checkout["status"] != "completed":
+        raise NotRefundable(f"the order is {checkout['status']}: there is nothing to refund")
+    live = await refunds.live_tickets(tx, checkout_id)
+    chosen = _chosen(live, tickets, used_too=used_too)
+    await _end(tx, checkout, chosen, "refunded")
+    shares = [_share(ticket) for ticket in chosen]
+    terms = {"fee_paid_by": checkout["fee_paid_by"], "tax_included": checkout["tax_included"]}
+    amount = refundable(shares, **terms)
+    await refunds.add_refunded(tx, checkout_id, amount, all_of_it=len(chosen) == len(live))
+    parts = await _parts(tx, checkout, shares)
+    refund_id = await _owe(tx, checkout, chosen, amount, parts, reason, actor)
+    await tx.audit(
+        "checkout_refund_requested",
+        entity_type="Checkout",
+        entity_id=checkout_id,
+        changes={"ticket_ids": [str(ticket["id"]) for ticket in chosen], "amount_cents": amount},
+        reason=reason,
+        actor=actor,
+    )
+    return refund_id
+
+
+async def void(tx: Tx, ticket_id: UUID, *, reason: str, actor: str) -> None:
+    """A ticket that shall admit nobody, without money going back. Its seat goes back on sale."""
+    checkout = await _lock_order_of(tx, ticket_id)
+    live = await refunds.live_tickets(tx, checkout["id"])
+    chosen = [each for each in live if each["id"] == ticket_id]
+    if not chosen:
+        raise NotRefundable(f"ticket {ticket_id} is void already")
+    await _end(tx, checkout, chosen, reason)
+    await tx.audit("ticket_voided", entity_type="Ticket", entity_id=ticket_id, reason=reason, actor=actor)
+
+
+async def transfer(tx: Tx, ticket_id: UUID, *, email: str, name: str, actor: str) -> UUID:
+    """Somebody else's from now on: a new ticket with a new code; the old one admits nobody."""
+    await _lock_order_of(tx, ticket_id)
+    ticket = await refunds.ticket(tx, ticket_id)
+    if ticket["status"] != "active":
+        raise NotRefundable(f"the ticket is {ticket['status']} and cannot be handed on")
+    new_id = uuid4()
+    await refunds.transfer(tx, ticket_id, new_id, email, name, new_ticket_code())
+    made = await reading.ticket(tx, new_id)
+    await tx.enqueue(jobs.generate_qr, ticket_id=new_id)
+    await tx.send(
+        "ticket-transferred",
+        to=email,
+        key=f"ticket:{new_id}:transferred",
+        data={
+            "name": name,
+            "event": made["event_name"],
+            "starts_at": made["starts_at"],
+            "code": made["ticket_code"],
+            "place": made["label"] or made["section"],
+        },
+    )
+    await tx.audit(
+        "ticket_transferred", entity_type="Ticket", entity_id=ticket_id, changes={"ticket": str(new_id)}, actor=actor
+    )
+    return new_id
+
+
+async def _lock_order_of(tx: Tx, ticket_id: UUID) -> Any:
+    """The order comes before its tickets: who locked a ticket first would wait for a refund that waits for the ticket."""
+    checkout_id = await refunds.checkout_of(tx, ticket_id)
+    if checkout_id is None:
+        raise NotFound(f"there is no ticket {ticket_id}")
+    return await sales.lock(tx, checkout_id)
+
+
+def _chosen(live: Sequence[Any], tickets: Sequence[UUID] | None, *, used_too: bool) -> list[Any]:
+    chosen = list(live) if tickets is None else [ticket for ticket in live if ticket["id"] in set(tickets)]
+    if not chosen or (tickets is not None and len(chosen) != len(set(tickets))):
+        raise NotRefundable("some of these tickets are void already, or of another order")
+    used = [ticket["ticket_code"] for ticket in chosen if ticket["status"] == "scanned"]
+    if used and not used_too:
+        raise NotRefundable(f"{len(used)} of these tickets were used to enter: say so explicitly to refund them")
+    return chosen
+
+
+async def _end(tx: Tx, checkout: Any, chosen: Sequence[Any], reason: str) -> None:
+    """Pools, then seats, then tickets: in the order in which everybody takes them."""
+    ids = [ticket["id"] for ticket in chosen]
+    await release(tx, [ticket["claim_id"] for ticket in chosen])
+    seats = await refunds.seats_back(tx, ids)
+    await refunds.void(tx, ids, reason)
+    now = checkout["now"]
+    organization, event_id = checkout["organization_id"], checkout["event_id"]
+    shown = [str(seat) for seat in seats]
+    await notices.occupancy_changed(tx, organization, event_id, "seats_released", shown, len(chosen), now)
+
+
+async def _parts(tx: Tx, checkout: Any, shares: Sequence[Share]) -> list[Part]:
+    """How much of each entry of the sale these tickets are."""
+    if checkout["journal_id"] is None:
+        return []
+    wanted = sale_entries(
+        total_share(shares),
+        event_id=checkout["event_id"],
+        currency=checkout["currency"],
+        fee_paid_by=checkout["fee_paid_by"],
+        tax_included=checkout["tax_included"],
+    )
+    found = {(row["debit"], row["credit"]): row["id"] for row in await refunds.entries(tx, checkout["journal_id"])}
+    return [Part(found[entry.debit, entry.credit], entry.amount) for entry in wanted]
+
+
+async def _owe(
+    tx: Tx, checkout: Any, chosen: Sequence[Any], amount: int, parts: Sequence[Part], reason: str, actor: str
+) -> UUID | None:
+    """A refund for a job to make; what cost nothing is taken back in the books at once."""
+    if amount == 0:
+        if parts:
+            key = f"checkout:{checkout['id']}:free:{min(str(ticket['id']) for ticket in chosen)}"
+            await reverse(tx, checkout["journal_id"], key=key, entries=list(parts), memo=reason)
+        return None
+    payment = await refunds.sale_payment(tx, checkout["id"])
+    refund_id = await refunds.add(
+        tx,
+        payment_id=payment["id"],
+        checkout_id=checkout["id"],
+        ticket_ids=[ticket["id"] for ticket in chosen],
+        amount_cents=amount,
+        parts=[{"entry": part.entry_id, "amount": part.amount} for part in parts],
+        currency=checkout["currency"],
+        reason=reason,
+        requested_by=actor,
+    )
+    await tx.enqueue(jobs.refund_payment.once(f"refund:{refund_id}", for_ever=True), refund_id=refund_id)
+    await tx.send(
+        "order-refunded",
+        to={"email": checkout["email"], "locale": checkout["locale"]},
+        key=f"refund:{refund_id}:mail",
+        data={
+            "name": checkout["name"],
+            "event": checkout["event_name"],
+            "amount_cents": amount,
+            "currency": checkout["currency"],
+            "codes": [ticket["ticket_code"] for ticket in chosen],
+            "support_contact": checkout["support_contact"],
+        },
+    )
+    return refund_id
+
+
+def _share(ticket: Any) -> Share:
+    return Share(ticket["price_cents"], ticket["discount_cents"], ticket["tax_cents"], ticket["fee_cents"])

@@ -1,0 +1,186 @@
+"""What buyers do: look at an event, hold seats, check out, pay. Nobody has to log in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field, StringConstraints
+
+from onceward_apps.ticketing import buying, paying
+from onceward_apps.ticketing.app import app
+from onceward_apps.ticketing.codes import new_basket, order_token
+from onceward_apps.ticketing.errors import NothingHeld, TicketingError
+from onceward_apps.ticketing.routes.requests import (
+    BASKET_COOKIE,
+    EngineHere,
+    acting,
+    basket_of,
+    order_for,
+    owner_of,
+    problem,
+)
+from onceward_apps.ticketing.store import setup
+
+router = APIRouter(prefix="/api/v1/ticketing/public", tags=["ticketing: buyers"])
+
+Email = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=320)]
+
+
+class HoldIn(BaseModel):
+    """Seats by id, and numbers of places by section."""
+
+    seats: list[UUID] = Field(default_factory=list[UUID], max_length=100)
+    places: dict[UUID, Annotated[int, Field(ge=1, le=100)]] = Field(default_factory=dict[UUID, int], max_length=20)
+
+
+class LetGoIn(BaseModel):
+    """Without `holds` all of them."""
+
+    holds: list[UUID] | None = None
+
+
+class CheckoutIn(BaseModel):
+    event_id: UUID
+    email: Email
+    name: str = Field("", max_length=200)
+    coupon: str | None = Field(None, max_length=40)
+    locale: str | None = Field(None, max_length=35, pattern=r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$")
+
+
+class PayIn(BaseModel):
+    token: str
+    provider: Literal["stripe", "paypal"] = "stripe"
+
+
+class TokenIn(BaseModel):
+    token: str
+
+
+@router.get("/events/{event_id}")
+async def event(engine: EngineHere, event_id: UUID) -> dict[str, Any]:
+    """The event and its seat map; which seats are free is the live query `ticketing.seats`."""
+    async with acting(engine, await owner_of(engine, "event", event_id)) as tx:
+        return shown(
+            await setup.event(tx, event_id), await setup.sections(tx, event_id), await setup.seat_rows(tx, event_id)
+        )
+
+
+def shown(event: Any, sections: list[Any], rows: list[Any]) -> dict[str, Any]:
+    """An event as the public may see it."""
+    names = ("id", "name", "description", "starts_at", "ends_at", "currency", "status", "most_per_order", "hold_s")
+    terms = ("fee_bps", "fee_paid_by", "tax_bps", "tax_included", "refund_policy", "support_contact")
+    by_section: dict[UUID, list[dict[str, Any]]] = {}
+    for row in rows:
+        seats = [{"id": id, "number": number} for id, number in zip(row["ids"], row["numbers"], strict=True)]
+        by_section.setdefault(row["section_id"], []).append({"name": row["row_name"], "seats": seats})
+    return {
+        **{name: event[name] for name in names + terms},
+        "organizer": event["organizer"],
+        "venue": {"name": event["venue_name"], "address": event["venue_address"], "timezone": event["timezone"]},
+        "sections": [
+            {
+                "id": section["id"],
+                "name": section["name"],
+                "kind": section["kind"],
+                "price_cents": section["price_cents"],
+                "rows": by_section.get(section["id"], []),
+            }
+            for section in sections
+        ],
+    }
+
+
+@router.post("/events/{event_id}/holds", status_code=201)
+async def hold(
+    engine: EngineHere, event_id: UUID, wanted: HoldIn, request: Request, response: Response
+) -> dict[str, Any]:
+    """Hold for the event's time, all or none. 409 names the seats that somebody else has."""
+    basket = basket_of(request) or new_basket()
+    async with acting(engine, await owner_of(engine, "event", event_id)) as tx:
+        held = await buying.hold(tx, event_id, basket, seats=wanted.seats, places=wanted.places)
+        now = await tx.fetchval("select onceward.clock()")
+    _remember(response, basket)
+    return {"basket": basket, **_held(held, now)}
+
+
+@router.get("/events/{event_id}/holds")
+async def holds(engine: EngineHere, event_id: UUID, request: Request) -> dict[str, Any]:
+    basket = basket_of(request)
+    if basket is None:
+        return {"holds": [], "until": None, "left_s": None}
+    async with acting(engine, await owner_of(engine, "event", event_id)) as tx:
+        return _held(await buying.held(tx, event_id, basket), await tx.fetchval("select onceward.clock()"))
+
+
+@router.post("/events/{event_id}/holds/release")
+async def let_go(engine: EngineHere, event_id: UUID, which: LetGoIn, request: Request) -> dict[str, Any]:
+    basket = basket_of(request)
+    if basket is None:
+        return {"holds": [], "until": None, "left_s": None}
+    async with acting(engine, await owner_of(engine, "event", event_id)) as tx:
+        held = await buying.let_go(tx, event_id, basket, holds=which.holds)
+        return _held(held, await tx.fetchval("select onceward.clock()"))
+
+
+@router.post("/checkouts", status_code=201)
+async def start_checkout(engine: EngineHere, new: CheckoutIn, request: Request) -> dict[str, Any]:
+    """A checkout over all that the basket holds; `token` is for the order's page and nobody else's."""
+    basket = basket_of(request)
+    if basket is None:
+        raise problem(NothingHeld("nothing is held: choose seats first"))
+    async with acting(engine, await owner_of(engine, "event", new.event_id)) as tx:
+        buyer = buying.Buyer(email=new.email, name=new.name.strip(), locale=new.locale)
+        checkout = await buying.start_checkout(tx, new.event_id, basket, buyer, coupon=new.coupon)
+        token = order_token(await setup.signing_key(tx), checkout["id"])
+    names = ("id", "status", "currency", "subtotal_cents", "discount_cents", "tax_cents", "platform_fee_cents")
+    return {
+        **{name: checkout[name] for name in (*names, "total_cents", "tax_included", "fee_paid_by", "expires_at")},
+        "token": token,
+        "order_url": f"/orders/{checkout['id']}?access={token}",
+    }
+
+
+@router.post("/checkouts/{checkout_id}/pay")
+async def pay(engine: EngineHere, checkout_id: UUID, how: PayIn) -> dict[str, str]:
+    """Where to go and pay; the order's own page where there is nothing to pay."""
+    organization = await owner_of(engine, "checkout", checkout_id)
+    async with acting(engine, organization) as tx:
+        await order_for(tx, checkout_id, how.token)
+    try:
+        opened = await paying.open_payment(engine, organization, checkout_id, how.provider)
+    except TicketingError as error:
+        raise problem(error) from error
+    return {"url": opened.url, "provider": opened.provider}
+
+
+@router.post("/checkouts/{checkout_id}/abandon", status_code=204)
+async def abandon(engine: EngineHere, checkout_id: UUID, bearer: TokenIn) -> None:
+    """Give up: the seats are free at once."""
+    async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
+        await order_for(tx, checkout_id, bearer.token)
+        await buying.abandon(tx, checkout_id)
+
+
+def _held(held: buying.Held, now: Any) -> dict[str, Any]:
+    return {
+        "holds": [
+            {
+                "id": row["id"],
+                "seat_id": row["seat_id"],
+                "section_id": row["section_id"],
+                "place": row["label"] or row["section"],
+                "price_cents": row["price_cents"],
+            }
+            for row in held.holds
+        ],
+        "until": held.until,
+        # Seconds beside the time: the buyer's clock may be wrong, the countdown must not be.
+        "left_s": None if held.until is None else max(0, int((held.until - now).total_seconds())),
+    }
+
+
+def _remember(response: Response, basket: str) -> None:
+    secure = app.services.settings.url.startswith("https://")
+    response.set_cookie(BASKET_COOKIE, basket, max_age=7200, httponly=True, samesite="lax", secure=secure, path="/")

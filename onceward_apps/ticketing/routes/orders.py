@@ -1,0 +1,107 @@
+"""What belongs to one order, for whoever has its link: tickets, QR codes, calendar, receipt, mail, handing on."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid4
+
+from fastapi import APIRouter, Header, Response
+from pydantic import BaseModel, Field
+
+from onceward_apps.ticketing import documents, notices, refunding
+from onceward_apps.ticketing.app import app
+from onceward_apps.ticketing.errors import CheckoutClosed, NotFound
+from onceward_apps.ticketing.routes.buyers import Email, TokenIn
+from onceward_apps.ticketing.routes.requests import EngineHere, acting, order_for, owner_of
+from onceward_apps.ticketing.store import reading
+
+router = APIRouter(tags=["ticketing: orders"])
+
+MOST_RESENDS = 5
+
+
+class TransferIn(BaseModel):
+    token: str
+    email: Email
+    name: str = Field("", max_length=200)
+
+
+@router.get("/api/tickets")
+async def tickets(
+    engine: EngineHere, checkout_id: UUID, token: str = "", authorization: str = Header("")
+) -> list[dict[str, Any]]:
+    """The tickets of a paid order; 404 until it is paid, so that whoever polls goes on polling."""
+    async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
+        order = await order_for(tx, checkout_id, token or authorization.removeprefix("Bearer "))
+        if order["status"] not in ("completed", "refunded"):
+            raise NotFound("this order is not paid yet")
+        return [_ticket(row) for row in await reading.tickets(tx, checkout_id)]
+
+
+@router.get("/orders/{checkout_id}/tickets/{ticket_id}/qr.png")
+async def qr_code(engine: EngineHere, checkout_id: UUID, ticket_id: UUID, access: str) -> Response:
+    """The stored image; drawn at once where it is not stored yet."""
+    async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
+        await order_for(tx, checkout_id, access)
+        ticket = await reading.ticket(tx, ticket_id)
+        if ticket is None or ticket["checkout_id"] != checkout_id or ticket["status"] == "void":
+            raise NotFound("there is no such ticket in this order")
+    image = await app.services.files.get(documents.qr_path(ticket)) if ticket["qr_code_url"] else None
+    return _private(image or documents.qr_png(ticket), "image/png")
+
+
+@router.get("/orders/{checkout_id}/calendar.ics")
+async def calendar(engine: EngineHere, checkout_id: UUID, access: str) -> Response:
+    async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
+        order = await order_for(tx, checkout_id, access)
+    return _private(documents.calendar(order, url=notices.order_url(order)), "text/calendar", "event.ics")
+
+
+@router.get("/orders/{checkout_id}/receipt.pdf")
+async def receipt(engine: EngineHere, checkout_id: UUID, access: str) -> Response:
+    async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
+        order = await order_for(tx, checkout_id, access)
+        if order["status"] not in ("completed", "refunded"):
+            raise CheckoutClosed("there is no receipt: this order is not paid")
+        items = await reading.items(tx, checkout_id)
+    return _private(documents.receipt(order, items), "application/pdf", f"receipt-{checkout_id}.pdf")
+
+
+@router.post("/orders/{checkout_id}/resend", status_code=202)
+async def resend(engine: EngineHere, checkout_id: UUID, bearer: TokenIn) -> dict[str, str]:
+    """The order's mail once more, to the address of the order; a few times at most."""
+    async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
+        order = await order_for(tx, checkout_id, bearer.token)
+        if order["status"] != "completed":
+            raise CheckoutClosed("this order is not paid")
+        sent = await reading.mails_sent(tx, checkout_id)
+        if sent > MOST_RESENDS:
+            raise CheckoutClosed("the mail was sent often enough; look into the spam folder")
+        rows = await reading.tickets(tx, checkout_id)
+        places = [(row["ticket_code"], row["place"]) for row in rows if row["status"] != "void"]
+        await notices.confirm(tx, order, places, again=uuid4().hex)
+    return {"status": "queued"}
+
+
+@router.post("/orders/{checkout_id}/tickets/{ticket_id}/transfer")
+async def transfer(engine: EngineHere, checkout_id: UUID, ticket_id: UUID, to: TransferIn) -> dict[str, Any]:
+    """Hand a ticket on: its code changes, the new holder gets it by mail."""
+    async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
+        await order_for(tx, checkout_id, to.token)
+        ticket = await reading.ticket(tx, ticket_id)
+        if ticket is None or ticket["checkout_id"] != checkout_id:
+            raise NotFound("there is no such ticket in this order")
+        made = await refunding.transfer(tx, ticket_id, email=to.email, name=to.name, actor="buyer")
+    return {"ticket_id": made}
+
+
+def _ticket(row: Any) -> dict[str, Any]:
+    names = ("id", "seat_id", "event_id", "status", "ticket_code", "qr_code_url", "place", "purchased_at")
+    return {name: row[name] for name in names}
+
+
+def _private(content: bytes, media_type: str, name: str | None = None) -> Response:
+    headers = {"Cache-Control": "private, no-store", "X-Content-Type-Options": "nosniff"}
+    if name is not None:
+        headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    return Response(content, media_type=media_type, headers=headers)

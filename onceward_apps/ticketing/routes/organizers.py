@@ -1,0 +1,191 @@
+"""What organizers do over the API: venues, events, coupons, orders, refunds."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from onceward_apps.ticketing import organizing, refunding
+from onceward_apps.ticketing.errors import NotFound
+from onceward_apps.ticketing.model import Policy
+from onceward_apps.ticketing.organizing import NewEvent, Section
+from onceward_apps.ticketing.routes.requests import EngineHere, Operator, Viewer, acting
+from onceward_apps.ticketing.store import reading, sales, setup
+
+router = APIRouter(prefix="/api/v1/ticketing", tags=["ticketing"])
+
+
+class VenueIn(BaseModel):
+    name: str = Field(min_length=1, max_length=200)
+    address: str = Field("", max_length=500)
+    timezone: str = "UTC"
+
+
+class SectionIn(BaseModel):
+    """`rows`: seats in each row by its name. `places`: a number of places without seats."""
+
+    name: str = Field(min_length=1, max_length=60)
+    price_cents: int = Field(ge=0, le=100_000_000)
+    rows: dict[str, int] | None = None
+    places: int | None = Field(None, ge=1, le=1_000_000)
+
+
+class EventIn(BaseModel):
+    """Rates in basis points: 250 is 2.5 %."""
+
+    venue_id: UUID
+    name: str = Field(min_length=1, max_length=200)
+    description: str = Field("", max_length=5000)
+    starts_at: datetime
+    ends_at: datetime
+    currency: str = Field(pattern="^[A-Z]{3}$")
+    sections: list[SectionIn] = Field(min_length=1, max_length=100)
+    fee_bps: int = Field(250, ge=0, le=10_000)
+    fee_paid_by: Literal["buyer", "organizer"] = "buyer"
+    tax_bps: int = Field(0, ge=0, le=10_000)
+    tax_included: bool = False
+    hold_s: int = Field(300, ge=30, le=3600)
+    checkout_s: int = Field(900, ge=60, le=7200)
+    most_per_order: int = Field(10, ge=1, le=100)
+    refund_policy: str = Field("", max_length=2000)
+    support_contact: str = Field("", max_length=200)
+
+
+class StatusIn(BaseModel):
+    status: Literal["on_sale", "closed", "cancelled"]
+
+
+class SeatsIn(BaseModel):
+    labels: list[str] = Field(min_length=1, max_length=1000)
+
+
+class CouponIn(BaseModel):
+    code: str = Field(min_length=2, max_length=40)
+    event_id: UUID | None = None
+    percent_bps: int | None = Field(None, ge=1, le=10_000)
+    amount_cents: int | None = Field(None, ge=1)
+    most_uses: int | None = Field(None, ge=1)
+    valid_until: datetime | None = None
+
+
+class RefundIn(BaseModel):
+    """Without `tickets` the whole order."""
+
+    tickets: list[UUID] | None = None
+    reason: str = Field(min_length=1, max_length=500)
+    used_too: bool = False
+
+
+class ReasonIn(BaseModel):
+    reason: str = Field(min_length=1, max_length=500)
+
+
+@router.post("/venues", status_code=201)
+async def add_venue(engine: EngineHere, who: Operator, new: VenueIn) -> dict[str, Any]:
+    async with acting(engine, who.organization) as tx:
+        return dict(
+            await organizing.add_venue(tx, new.name, address=new.address, timezone=new.timezone, actor=who.actor)
+        )
+
+
+@router.get("/venues")
+async def list_venues(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
+    async with acting(engine, who.organization) as tx:
+        return [dict(row) for row in await setup.venues(tx)]
+
+
+@router.post("/events", status_code=201)
+async def add_event(engine: EngineHere, who: Operator, new: EventIn) -> dict[str, Any]:
+    values = new.model_dump(exclude={"sections", "fee_bps", "fee_paid_by", "tax_bps", "tax_included"})
+    policy = Policy(
+        fee_bps=new.fee_bps, fee_paid_by=new.fee_paid_by, tax_bps=new.tax_bps, tax_included=new.tax_included
+    )
+    async with acting(engine, who.organization) as tx:
+        sections = [Section(**section.model_dump()) for section in new.sections]
+        return dict(
+            await organizing.add_event(tx, NewEvent(**values, sections=sections, policy=policy), actor=who.actor)
+        )
+
+
+@router.get("/events")
+async def list_events(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
+    async with acting(engine, who.organization) as tx:
+        return [dict(row) for row in await setup.events(tx)]
+
+
+@router.post("/events/{event_id}/status")
+async def set_status(engine: EngineHere, who: Operator, event_id: UUID, wanted: StatusIn) -> dict[str, Any]:
+    async with acting(engine, who.organization) as tx:
+        return dict(await organizing.set_status(tx, event_id, wanted.status, actor=who.actor))
+
+
+@router.post("/events/{event_id}/block", status_code=204)
+async def block(engine: EngineHere, who: Operator, event_id: UUID, seats: SeatsIn) -> None:
+    async with acting(engine, who.organization) as tx:
+        await organizing.block_seats(tx, event_id, seats.labels, actor=who.actor)
+
+
+@router.post("/events/{event_id}/unblock", status_code=204)
+async def unblock(engine: EngineHere, who: Operator, event_id: UUID, seats: SeatsIn) -> None:
+    async with acting(engine, who.organization) as tx:
+        await organizing.unblock_seats(tx, event_id, seats.labels, actor=who.actor)
+
+
+@router.get("/events/{event_id}/occupancy")
+async def occupancy(engine: EngineHere, who: Viewer, event_id: UUID) -> dict[str, Any]:
+    async with acting(engine, who.organization) as tx:
+        if await setup.event(tx, event_id) is None:
+            raise NotFound(f"there is no event {event_id}")
+        return (await sales.occupancy(tx, event_id)).shown()
+
+
+@router.get("/events/{event_id}/funnel")
+async def funnel(engine: EngineHere, who: Viewer, event_id: UUID) -> list[dict[str, Any]]:
+    """From reserved seats over checkouts to purchases, by day."""
+    async with acting(engine, who.organization) as tx:
+        return [dict(row) for row in await sales.funnel(tx, event_id)]
+
+
+@router.get("/events/{event_id}/orders")
+async def orders(
+    engine: EngineHere, who: Viewer, event_id: UUID, status: str | None = None, limit: int = Query(100, ge=1, le=1000)
+) -> list[dict[str, Any]]:
+    async with acting(engine, who.organization) as tx:
+        return [dict(row) for row in await reading.checkouts(tx, event_id, status, limit)]
+
+
+@router.post("/coupons", status_code=201)
+async def add_coupon(engine: EngineHere, who: Operator, new: CouponIn) -> dict[str, Any]:
+    async with acting(engine, who.organization) as tx:
+        return dict(await organizing.add_coupon(tx, **new.model_dump(), actor=who.actor))
+
+
+@router.get("/coupons")
+async def coupons(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
+    async with acting(engine, who.organization) as tx:
+        return [dict(row) for row in await setup.coupons(tx)]
+
+
+@router.post("/orders/{checkout_id}/refund", status_code=202)
+async def refund(engine: EngineHere, who: Operator, checkout_id: UUID, wanted: RefundIn) -> dict[str, Any]:
+    """Accepted: tickets are void and seats free at once, the money follows."""
+    async with acting(engine, who.organization) as tx:
+        refund_id = await refunding.refund(
+            tx,
+            checkout_id,
+            tickets=wanted.tickets,
+            reason=wanted.reason,
+            actor=who.actor,
+            used_too=wanted.used_too,
+        )
+    return {"refund_id": refund_id}
+
+
+@router.post("/tickets/{ticket_id}/void", status_code=204)
+async def void(engine: EngineHere, who: Operator, ticket_id: UUID, why: ReasonIn) -> None:
+    async with acting(engine, who.organization) as tx:
+        await refunding.void(tx, ticket_id, reason=why.reason, actor=who.actor)

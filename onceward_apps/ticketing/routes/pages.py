@@ -1,0 +1,92 @@
+"""Pages for people: the seat map, the order, the scanner. Server-rendered frames that ES modules fill; no inline script."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from fastapi import APIRouter, Request
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import FileResponse, Response
+
+from onceward_apps.ticketing.app import HERE
+from onceward_apps.ticketing.documents import money
+from onceward_apps.ticketing.errors import NotFound, TicketingError
+from onceward_apps.ticketing.handlers import reconcile
+from onceward_apps.ticketing.routes.requests import EngineHere, acting, order_for, owner_of, problem
+from onceward_apps.ticketing.store import reading, setup
+
+router = APIRouter(include_in_schema=False)
+
+STATIC: Path = HERE / "static"
+TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self' ws: wss:; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; media-src 'self' blob:"
+)
+
+
+@cache
+def _templates() -> Environment:
+    environment = Environment(loader=FileSystemLoader(HERE / "pages"), autoescape=True, undefined=StrictUndefined)
+    environment.filters["money"] = money
+    return environment
+
+
+def page(name: str, *, status: int = 200, camera: bool = False, **values: Any) -> Response:
+    text = _templates().get_template(name).render(**values)
+    headers = {
+        "Content-Security-Policy": POLICY,
+        "Referrer-Policy": "no-referrer",  # the order's link is the order
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-store",
+        "Permissions-Policy": "camera=(self)" if camera else "camera=()",
+    }
+    return Response(text, status_code=status, media_type="text/html", headers=headers)
+
+
+@router.get("/events/{event_id}")
+async def seat_map(engine: EngineHere, event_id: UUID) -> Response:
+    """Choose seats."""
+    try:
+        async with acting(engine, await owner_of(engine, "event", event_id)) as tx:
+            event = await setup.event(tx, event_id)
+            sections = await setup.sections(tx, event_id)
+    except Exception as error:
+        if getattr(error, "status_code", None) != 404:
+            raise
+        return page("missing.html", status=404, what="event")
+    return page("event.html", event=event, sections=sections)
+
+
+@router.get("/orders/{checkout_id}")
+async def order(engine: EngineHere, checkout_id: UUID, request: Request, access: str = "") -> Response:
+    """The order's page. Coming back from paying, we ask the payment service rather than wait for its webhook."""
+    try:
+        async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
+            found = await order_for(tx, checkout_id, access)
+            items = await reading.items(tx, checkout_id)
+            if "paid" in request.query_params and found["status"] in ("started", "failed", "expired"):
+                await tx.enqueue(reconcile.once(f"reconcile:{checkout_id}"), checkout_id=checkout_id)
+    except Exception as error:
+        if getattr(error, "status_code", None) != 404:
+            raise
+        return page("missing.html", status=404, what="order")
+    return page("order.html", order=found, items=items, token=access)
+
+
+@router.get("/scan/{event_id}")
+async def scanner(event_id: UUID) -> Response:
+    """For staff: camera or keyboard. What it shows comes from the scan endpoint, which asks who they are."""
+    return page("scan.html", event_id=event_id, camera=True)
+
+
+@router.get("/ticketing/static/{name}")
+async def static(name: str) -> Response:
+    path = STATIC / name
+    if path.parent != STATIC or path.suffix not in TYPES or not path.is_file():
+        error: TicketingError = NotFound(f"there is no file {name[:60]!r}")
+        raise problem(error)
+    return FileResponse(path, media_type=TYPES[path.suffix], headers={"Cache-Control": "max-age=300"})

@@ -1,0 +1,242 @@
+"""`fulfil`: the one way from a payment to tickets. Webhook, return page and reconciler all end here.
+
+One transaction: it holds the checkout's row, then the pools, then the seats, then writes the rest. What a payment
+cannot buy is given back in the same transaction: booked as owed to the buyer, refunded by a job, told to both sides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any, assert_never
+from uuid import UUID, uuid4
+
+from onceward import Reply, Retry, Tx
+from onceward.capacity import Refused, UnknownClaim, convert
+from onceward.ledger import UnknownAccount
+from onceward_apps.ticketing import jobs, notices
+from onceward_apps.ticketing.codes import new_ticket_code
+from onceward_apps.ticketing.model import (
+    Done,
+    GiveBack,
+    Order,
+    Payment,
+    Sell,
+    Share,
+    judge,
+    sale_entries,
+    total_share,
+)
+from onceward_apps.ticketing.refused import give_back
+from onceward_apps.ticketing.store import sales, setup
+
+TRIES = 3
+"""How often a sale reads the seats anew when somebody changed one of them meanwhile."""
+FIRST_PAUSE_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class NewTicket:
+    """A ticket about to be issued, with the item of the checkout that it is for."""
+
+    id: UUID
+    code: str
+    item: Any
+
+
+async def fulfil(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[str, Any]:
+    """Sell what the checkout is about, or give the money back; the result is what the payment service is told.
+
+    Raises `Retry` while the checkout is not known yet, and when seats or ledger accounts are not ready for it.
+    """
+    organization = await setup.organization_of(tx, "checkout", checkout_id)
+    if organization is None:
+        raise Retry(f"checkout {checkout_id} is not known (yet)")
+    if tx.organization is not None and tx.organization != organization:
+        # Its source belongs to another organization, which is whose account took the money.
+        return await give_back(tx, None, payment, GiveBack("organization_mismatch"))
+    await tx.act_for(organization)
+    checkout = await sales.lock(tx, checkout_id)
+    assert checkout is not None
+    seen = await sales.payment(tx, payment.provider, payment.id)
+    if seen is not None:
+        return _told_before(checkout, seen)
+    verdict = judge(
+        Order(
+            status=checkout["status"],
+            total_cents=checkout["total_cents"],
+            currency=checkout["currency"],
+            organization=organization,
+            event=checkout["event_id"],
+            paid_by=checkout["provider_payment_id"],
+        ),
+        payment,
+    )
+    match verdict:
+        case Done():
+            return checkout["result"]
+        case GiveBack():
+            return await give_back(tx, checkout, payment, verdict)
+        case Sell():
+            return await _sell(tx, checkout, payment)
+        case _:
+            assert_never(verdict)
+
+
+def _told_before(checkout: Any, seen: Any) -> dict[str, Any]:
+    if seen["purpose"] == "sale":
+        return checkout["result"]
+    return Reply(200, message="Payment was refunded", checkout_id=str(checkout["id"]), reason=seen["reason"])
+
+
+async def _sell(tx: Tx, checkout: Any, payment: Payment) -> dict[str, Any]:
+    items = await sales.items(tx, checkout["id"])
+    try:
+        await convert(tx, [item["claim_id"] for item in items])
+    except (Refused, UnknownClaim):
+        return await give_back(tx, checkout, payment, GiveBack("seats_gone"))
+    tickets = [NewTicket(uuid4(), new_ticket_code(), item) for item in items]
+    await _take_seats(tx, tickets)
+    journal = await _post(tx, checkout, tickets)
+    result = {
+        "message": "Checkout completed successfully",
+        "checkout_id": str(checkout["id"]),
+        "ticket_count": len(tickets),
+        "payment_reference": payment.reference,
+    }
+    await _issue(tx, checkout, payment, tickets, journal, result)
+    if payment.amount_cents > 0:
+        await sales.add_payment(tx, payment, checkout["id"], purpose="sale", reason=None, journal_id=journal)
+    await _tell(tx, checkout, payment, tickets, entries=0 if journal is None else 1)
+    return result
+
+
+async def _take_seats(tx: Tx, tickets: list[NewTicket]) -> None:
+    """Sell the seats in the version that was read. Who changed one meanwhile makes us read again, three times at most."""
+    seated = [ticket for ticket in tickets if ticket.item["seat_id"] is not None]
+    if not seated:
+        return
+    seat_ids = [ticket.item["seat_id"] for ticket in seated]
+    versions: dict[UUID, int] = {ticket.item["seat_id"]: ticket.item["version"] for ticket in seated}
+    for attempt in range(TRIES):
+        if attempt:
+            notices.SEAT_CONFLICTS.inc()
+            await asyncio.sleep(FIRST_PAUSE_S * 2**attempt)
+            versions = await sales.versions(tx, seat_ids)
+        sold = await sales.sell_seats(
+            tx, seat_ids, [versions[seat_id] for seat_id in seat_ids], [ticket.id for ticket in seated]
+        )
+        if len(sold) == len(seated):
+            return
+    raise Retry(f"seats were changed by others during {TRIES} tries")
+
+
+async def _post(tx: Tx, checkout: Any, tickets: list[NewTicket]) -> int | None:
+    """The journal of the sale; none where nothing is owed. An account that is missing is told to the accountants."""
+    shares = [
+        Share(*(ticket.item[name] for name in ("price_cents", "discount_cents", "tax_cents", "fee_cents")))
+        for ticket in tickets
+    ]
+    entries = sale_entries(
+        total_share(shares),
+        event_id=checkout["event_id"],
+        currency=checkout["currency"],
+        fee_paid_by=checkout["fee_paid_by"],
+        tax_included=checkout["tax_included"],
+    )
+    if not entries:
+        return None
+    try:
+        journal = await tx.post(entries, key=f"checkout:{checkout['id']}:sale", memo=f"{len(tickets)} tickets")
+    except UnknownAccount as error:
+        await notices.missing_accounts(tx, checkout["organization_id"], checkout["event_id"], str(error))
+        raise Retry(f"a ledger account is missing: {error}") from error
+    return journal.id
+
+
+async def _issue(
+    tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicket], journal: int | None, result: dict[str, Any]
+) -> None:
+    issued = await sales.issue(
+        tx,
+        checkout["id"],
+        checkout["event_id"],
+        checkout["user_id"],
+        checkout["email"],
+        checkout["name"],
+        payment.reference,
+        [ticket.id for ticket in tickets],
+        [ticket.item["section_id"] for ticket in tickets],
+        [ticket.item["seat_id"] for ticket in tickets],
+        [ticket.item["id"] for ticket in tickets],
+        [ticket.code for ticket in tickets],
+        [ticket.item["seat_hold_id"] for ticket in tickets],
+        payment.provider,
+        payment.id,
+        journal,
+        result,
+    )
+    if issued["issued"] != len(tickets) or issued["converted"] != len(tickets):
+        raise Retry(f"issued {issued['issued']} tickets and converted {issued['converted']} of {len(tickets)} holds")
+
+
+async def _tell(tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicket], *, entries: int) -> None:
+    """Jobs, mail, outbound event, broadcast and audit: all of it in the commit of the sale."""
+    checkout_id, event_id, organization = checkout["id"], checkout["event_id"], checkout["organization_id"]
+    now = checkout["now"].astimezone(UTC)
+    await tx.enqueue_many(jobs.generate_qr, [{"ticket_id": ticket.id} for ticket in tickets])
+    await tx.enqueue(jobs.record_purchase, checkout_id=checkout_id)
+    await notices.confirm(tx, checkout, [(ticket.code, _place(ticket.item)) for ticket in tickets])
+    await tx.publish(
+        "checkout.completed",
+        {
+            "checkout_id": checkout_id,
+            "user_id": checkout["user_id"],
+            "event_id": event_id,
+            "organization_id": organization,
+            "total_cents": checkout["total_cents"],
+            "currency": checkout["currency"],
+            "seat_count": len(tickets),
+            "ticket_ids": [ticket.id for ticket in tickets],
+            "payment_reference": payment.reference,
+            "timestamp": now,
+        },
+        key=f"checkout:{checkout_id}:completed",
+    )
+    seats = [str(ticket.item["seat_id"]) for ticket in tickets if ticket.item["seat_id"] is not None]
+    occupancy = await notices.occupancy_changed(tx, organization, event_id, "seats_sold", seats, len(tickets), now)
+    if checkout["alerted_at"] is None and occupancy.percent(occupancy.sold) >= checkout["alert_percent"]:
+        await notices.nearly_sold_out(tx, checkout, occupancy)
+    await tx.audit(
+        "checkout_completed",
+        entity_type="Checkout",
+        entity_id=checkout_id,
+        changes={
+            "status": {"from": checkout["status"], "to": "completed"},
+            "total_cents": checkout["total_cents"],
+            "seat_count": len(tickets),
+            "ticket_ids": [str(ticket.id) for ticket in tickets],
+            "payment_reference": payment.reference,
+            "platform_fee_cents": checkout["platform_fee_cents"],
+            "tax_cents": checkout["tax_cents"],
+            "discount_cents": checkout["discount_cents"],
+        },
+        metadata={
+            "payment_processor": payment.provider,
+            "webhook_event_id": payment.reference,
+            "tickets_created": len(tickets),
+            "ledger_journals": entries,
+            "jobs_scheduled": len(tickets) + 2,
+        },
+        actor=_actor(tx),
+    )
+
+
+def _actor(tx: Tx) -> str | None:
+    """Whoever caused it; a free order has no cause but its buyer."""
+    return "buyer" if tx.cause is None else None
+
+
+def _place(item: Any) -> str:
+    return item["label"] or item["section"]

@@ -1,0 +1,69 @@
+// The order: waits for the payment, then fills with tickets, then with their QR codes.
+
+import { LiveClient } from "/live/client.js";
+import { call, element, Refused, showTimes } from "./shared.js";
+
+const main = document.querySelector("main");
+const { checkout, token, event } = main.dataset;
+const state = document.getElementById("state");
+const POLL_MS = 2000;
+const POLL_FOR_MS = 300_000;
+const WORDS = {
+  started: ["Waiting for the payment to be confirmed. This page changes by itself.", ""],
+  failed: ["The payment was declined and nothing was taken. You can try again.", "bad"],
+  expired: ["The time for paying is over. If you paid all the same, you get your tickets or your money back, by mail.", "bad"],
+  abandoned: ["You gave this order up.", "bad"],
+  completed: ["Order confirmed. Here are your tickets.", "good"],
+  refunded: ["This order was refunded.", "bad"],
+};
+
+function show(order) {
+  const [words, kind] = WORDS[order.status] ?? ["", ""];
+  state.textContent = words;
+  state.className = `message ${kind}`;
+  document.getElementById("paid").hidden = order.status !== "completed";
+  document.getElementById("open").hidden = !["started", "failed"].includes(order.status);
+  document.getElementById("tickets").replaceChildren(...order.tickets.map(ticket));
+}
+
+function ticket(found) {
+  const image = found.status === "void" ? element("span", { class: "wait" }, "void")
+    : found.qr_code_url ? element("img", { src: `${found.qr_code_url}?access=${encodeURIComponent(token)}`, alt: `QR code of ticket ${found.ticket_code}` })
+    : element("span", { class: "wait" }, "QR code is being made…");
+  const words = { active: "Valid", scanned: "Used", void: "No longer valid" }[found.status];
+  const text = element("div", {}, element("strong", {}, found.place), element("div", { class: "code" }, found.ticket_code), element("div", {}, words));
+  return element("li", { "data-status": found.status, "data-ticket": found.id }, image, text);
+}
+
+// Where the live connection does not come about, ask every two seconds for five minutes, then say what to do.
+function poll(until = performance.now() + POLL_FOR_MS) {
+  if (live.state === "open") return;
+  call(`/api/tickets?checkout_id=${checkout}&token=${encodeURIComponent(token)}`)
+    .then((tickets) => show({ status: "completed", tickets }))
+    .catch((error) => {
+      if (performance.now() > until) state.textContent = "This takes longer than usual. Check your email: the tickets come there as well.";
+      else if (!(error instanceof Refused) || error.status === 404) setTimeout(poll, POLL_MS, until);
+    });
+}
+
+async function act(button, path, body, done) {
+  button.disabled = true;
+  try {
+    done(await call(path, body));
+  } catch (error) {
+    state.textContent = error instanceof Refused ? error.message : "The network is away. Try again.";
+    state.className = "message bad";
+  }
+  button.disabled = false;
+}
+
+showTimes();
+const live = new LiveClient("/live");
+live.subscribe("ticketing.order", { checkout_id: checkout, token }, ({ data }) => { if (data) show(data); });
+setTimeout(poll, POLL_MS);
+document.getElementById("resend").addEventListener("click", (clicked) =>
+  act(clicked.target, `/orders/${checkout}/resend`, { token }, () => { state.textContent = "The mail is on its way."; }));
+document.getElementById("pay").addEventListener("click", (clicked) =>
+  act(clicked.target, `/api/v1/ticketing/public/checkouts/${checkout}/pay`, { token, provider: "stripe" }, (found) => location.assign(found.url)));
+document.getElementById("giveup").addEventListener("click", (clicked) =>
+  act(clicked.target, `/api/v1/ticketing/public/checkouts/${checkout}/abandon`, { token }, () => location.assign(`/events/${event}`)));

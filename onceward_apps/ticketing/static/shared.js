@@ -1,0 +1,40 @@
+// What the pages share: money and times as the reader writes them, and calls that say what went wrong.
+
+export function money(cents, currency) {
+  const format = new Intl.NumberFormat(undefined, { style: "currency", currency });
+  return format.format(cents / 10 ** format.resolvedOptions().maximumFractionDigits);
+}
+
+export function showTimes() {
+  for (const time of document.querySelectorAll("time[datetime]")) {
+    const options = { dateStyle: "full", timeStyle: "short", timeZone: time.dataset.zone || undefined };
+    time.textContent = new Intl.DateTimeFormat(undefined, options).format(new Date(time.dateTime));
+  }
+}
+
+export class Refused extends Error {
+  constructor(status, problem) {
+    super(problem.detail || "That did not work.");
+    this.status = status;
+    this.problem = problem;
+  }
+}
+
+/** Call our API with JSON; throws Refused with the server's words, or a TypeError where there is no network. */
+export async function call(path, body, headers = {}) {
+  const options = body === undefined ? { headers } : {
+    method: "POST", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body),
+  };
+  const response = await fetch(path, { credentials: "same-origin", ...options });
+  const text = await response.text();
+  const value = text ? JSON.parse(text) : null;
+  if (!response.ok) throw new Refused(response.status, value || {});
+  return value;
+}
+
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) if (value !== null && value !== undefined) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}

@@ -1,0 +1,204 @@
+"""What buyers do before they pay: hold seats, let them go, start a checkout, give it up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from onceward import Tx
+
+SEATS = """
+select s.id, s.label, s.pool_key, s.status, x.name as section
+  from ticketing.seats s join ticketing.sections x on x.id = s.section_id
+ where s.event_id = $1 and s.id = any($2)
+"""
+GENERAL = """
+select x.id, p.key from ticketing.sections x join ticketing.pools p on p.section_id = x.id
+ where x.event_id = $1 and x.kind = 'general' and x.id = any($2)
+"""
+# A claim that the basket has already keeps its hold; a hold that had run out under somebody else's name ends here.
+TAKE = """
+with claimed as (
+    select c.id as claim_id, c.expires_at, p.section_id, p.event_id, s.id as seat_id, s.seat_hold_id as before
+      from onceward.capacity_claims c
+      join ticketing.pools p on p.pool_id = c.pool_id
+      left join ticketing.seats s on s.event_id = p.event_id and s.label = c.unit
+     where c.id = any($1)
+), kept as (
+    insert into ticketing.seat_holds as h (event_id, section_id, seat_id, claim_id, basket, held_until)
+    select event_id, section_id, seat_id, claim_id, $2, expires_at from claimed order by claim_id
+    on conflict (claim_id) do update set held_until = excluded.held_until
+    returning h.id, h.seat_id, h.section_id, h.claim_id, h.held_until
+), replaced as (
+    update ticketing.seat_holds h set status = 'expired'
+      from claimed c where h.id = c.before and h.claim_id <> c.claim_id and h.status = 'active'
+), shown as (
+    update ticketing.seats s
+       set status = 'held', seat_hold_id = k.id, held_until = k.held_until, locked_at = onceward.now(),
+           version = s.version + 1
+      from kept k where s.id = k.seat_id
+)
+select id from kept
+"""
+HOLDS = """
+select h.id, h.seat_id, h.section_id, h.claim_id, h.held_until, h.created_at, s.label, x.name as section, x.price_cents
+  from ticketing.seat_holds h
+  join ticketing.sections x on x.id = h.section_id
+  left join ticketing.seats s on s.id = h.seat_id
+ where h.basket = $1 and h.event_id = $2 and h.status = 'active' and h.held_until > onceward.clock()
+   and not exists (select from ticketing.checkout_items i join ticketing.checkouts c on c.id = i.checkout_id
+                    where i.seat_hold_id = h.id and c.status = 'started')
+ order by x.position, s.row_name, s.number, h.id
+"""
+LET_GO = """
+with gone as (
+    update ticketing.seat_holds set status = 'cancelled'
+     where id = any($1) and status = 'active' returning id
+)
+update ticketing.seats s
+   set status = 'available', seat_hold_id = null, held_until = null, locked_at = null, version = s.version + 1
+  from gone where s.seat_hold_id = gone.id and s.status = 'held'
+"""
+PROLONG = """
+with longer as (
+    update ticketing.seat_holds set held_until = greatest(held_until, $2) where id = any($1) returning id, held_until
+)
+update ticketing.seats s set held_until = longer.held_until, version = s.version + 1
+  from longer where s.seat_hold_id = longer.id
+"""
+COUPON = """
+select c.*, (select count(*) from ticketing.checkouts k where k.coupon_id = c.id
+              and (k.status in ('completed', 'refunded') or (k.status in ('started', 'failed') and k.expires_at > onceward.clock()))) as used
+  from ticketing.coupons c
+ where c.organization_id = $1 and c.code = $2 and (c.event_id is null or c.event_id = $3)
+   for update of c
+"""
+ADD_CHECKOUT = """
+insert into ticketing.checkouts
+    (id, event_id, basket, user_id, email, name, locale, currency, subtotal_cents, discount_cents, tax_cents,
+     platform_fee_cents, total_cents, fee_paid_by, tax_included, coupon_id, coupon_code, reserved_at, expires_at)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+"""
+ADD_ITEMS = """
+insert into ticketing.checkout_items
+    (checkout_id, section_id, seat_id, seat_hold_id, price_cents, discount_cents, tax_cents, fee_cents, position)
+select $1, i.* from unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+                           $9::int[]) as i
+"""
+CHECKOUT = "select * from ticketing.checkouts where id = $1"
+LOCK_CHECKOUT = "select * from ticketing.checkouts where id = $1 for update"
+SET_PAYMENT = """
+update ticketing.checkouts set provider = $2, provider_session = $3, payment_url = $4
+ where id = $1 and status in ('started', 'failed', 'expired')
+"""
+END_CHECKOUT = """
+update ticketing.checkouts set status = $2, ended_at = onceward.now()
+ where id = $1 and status = any($3) returning provider, provider_session
+"""
+HOLDS_OF = """
+select h.id, h.claim_id from ticketing.checkout_items i join ticketing.seat_holds h on h.id = i.seat_hold_id
+ where i.checkout_id = $1 and h.status = 'active' order by h.claim_id
+"""
+PAYMENT_CLOSED = "update ticketing.checkouts set payment_closed_at = onceward.now() where id = $1"
+CLOCK = "select onceward.clock()"
+EXPIRE_HOLDS = """
+with due as (
+    select id from ticketing.seat_holds where status = 'active' and held_until <= onceward.clock() and organization_id = $1
+     order by held_until limit $2 for update skip locked
+), ended as (
+    update ticketing.seat_holds h set status = 'expired' from due where h.id = due.id returning h.id
+), freed as (
+    select s.id from ticketing.seats s join ended e on e.id = s.seat_hold_id where s.status = 'held'
+     order by s.id for update of s skip locked
+), shown as (
+    update ticketing.seats s
+       set status = 'available', seat_hold_id = null, held_until = null, locked_at = null, version = s.version + 1
+      from freed where s.id = freed.id returning s.event_id
+)
+select (select count(*) from ended) as holds, array(select distinct event_id from shown) as events
+"""
+
+
+async def seats(tx: Tx, event_id: UUID, ids: Sequence[UUID]) -> list[Any]:
+    return await tx.fetch(SEATS, event_id, list(ids))
+
+
+async def general(tx: Tx, event_id: UUID, ids: Sequence[UUID]) -> Mapping[UUID, str]:
+    """The pools of sections without seats."""
+    return {row["id"]: row["key"] for row in await tx.fetch(GENERAL, event_id, list(ids))}
+
+
+async def take(tx: Tx, claim_ids: Sequence[int], basket: str) -> None:
+    """Write down what was claimed: holds, and seats that others now see as held."""
+    await tx.fetch(TAKE, list(claim_ids), basket)
+
+
+async def holds(tx: Tx, basket: str, event_id: UUID) -> list[Any]:
+    """What a basket holds now and has not taken to a checkout."""
+    return await tx.fetch(HOLDS, basket, event_id)
+
+
+async def let_go(tx: Tx, hold_ids: Sequence[UUID]) -> None:
+    await tx.execute(LET_GO, list(hold_ids))
+
+
+async def prolong(tx: Tx, hold_ids: Sequence[UUID], until: datetime) -> None:
+    await tx.execute(PROLONG, list(hold_ids), until)
+
+
+async def coupon(tx: Tx, code: str, event_id: UUID) -> Any:
+    """A coupon, locked: its last use is given to one checkout only."""
+    return await tx.fetchrow(COUPON, tx.organization, code, event_id)
+
+
+async def add_checkout(tx: Tx, *values: Any) -> None:
+    await tx.execute(ADD_CHECKOUT, *values)
+
+
+async def add_items(tx: Tx, checkout_id: UUID, columns: Sequence[Sequence[Any]]) -> None:
+    await tx.execute(ADD_ITEMS, checkout_id, *columns)
+
+
+async def checkout(tx: Tx, checkout_id: UUID, *, lock: bool = False) -> Any:
+    return await tx.fetchrow(LOCK_CHECKOUT if lock else CHECKOUT, checkout_id)
+
+
+async def find(tx: Tx, checkout_id: UUID) -> Any:
+    """A checkout from a transaction that acts for nobody yet; from here on it acts for its organization."""
+    organization = await tx.fetchval("select ticketing.organization_of('checkout', $1)", checkout_id)
+    if organization is None:
+        return None
+    if tx.organization is None:
+        await tx.act_for(organization)
+    return await checkout(tx, checkout_id)
+
+
+async def set_payment(tx: Tx, checkout_id: UUID, provider: str, session: str | None, url: str | None) -> None:
+    await tx.execute(SET_PAYMENT, checkout_id, provider, session, url)
+
+
+async def payment_closed(tx: Tx, checkout_id: UUID) -> None:
+    """The payment service says that this can no longer be paid: it need not be asked again."""
+    await tx.execute(PAYMENT_CLOSED, checkout_id)
+
+
+async def end_checkout(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> Any:
+    """Move it to a status from one of these; None when it was in another."""
+    return await tx.fetchrow(END_CHECKOUT, checkout_id, status, list(of))
+
+
+async def holds_of(tx: Tx, checkout_id: UUID) -> list[Any]:
+    return await tx.fetch(HOLDS_OF, checkout_id)
+
+
+async def clock(tx: Tx) -> datetime:
+    return await tx.fetchval(CLOCK)
+
+
+async def expire_holds(tx: Tx, *, most: int = 500) -> tuple[int, list[UUID]]:
+    """Housekeeping: holds whose time is over say so, and their seats are shown as free. Returns how many, and whose."""
+    row = await tx.fetchrow(EXPIRE_HOLDS, tx.organization, most)
+    assert row is not None
+    return row["holds"], row["events"]

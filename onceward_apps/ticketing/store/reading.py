@@ -1,0 +1,136 @@
+"""What is shown: orders, tickets, seat maps."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from onceward import Tx
+
+TICKET = """
+select t.*, k.key as signing_key, s.label, x.name as section, e.name as event_name, e.starts_at
+  from ticketing.tickets t
+  join ticketing.sections x on x.id = t.section_id
+  join ticketing.events e on e.id = t.event_id
+  join ticketing.signing_keys k on k.organization_id = t.organization_id
+  left join ticketing.seats s on s.id = t.seat_id
+ where t.id = $1
+"""
+SET_QR = """
+update ticketing.tickets set qr_code_url = $2, qr_generated_at = onceward.now(), updated_at = onceward.now() where id = $1
+"""
+ORDER = """
+select c.*, e.name as event_name, e.starts_at, e.ends_at, e.refund_policy, e.support_contact, v.name as venue_name,
+       v.address as venue_address, v.timezone, o.name as organizer, k.key as signing_key
+  from ticketing.checkouts c
+  join ticketing.events e on e.id = c.event_id
+  join ticketing.venues v on v.id = e.venue_id
+  join onceward.organizations o on o.organization_id = c.organization_id
+  join ticketing.signing_keys k on k.organization_id = c.organization_id
+ where c.id = $1
+"""
+TICKETS = """
+select t.id, t.status, t.ticket_code, t.qr_code_url, t.purchased_at, t.scanned_at, t.holder_name, t.seat_id, t.section_id,
+       t.event_id, coalesce(s.label, x.name) as place, i.price_cents, i.position
+  from ticketing.tickets t
+  join ticketing.checkout_items i on i.id = t.item_id
+  join ticketing.sections x on x.id = t.section_id
+  left join ticketing.seats s on s.id = t.seat_id
+ where t.checkout_id = $1 and (t.status <> 'void' or t.void_reason <> 'transferred')
+ order by i.position, t.created_at
+"""
+ITEMS = """
+select i.*, coalesce(s.label, x.name) as place
+  from ticketing.checkout_items i
+  join ticketing.sections x on x.id = i.section_id
+  left join ticketing.seats s on s.id = i.seat_id
+ where i.checkout_id = $1 order by i.position
+"""
+MAILS = """
+select count(*) from onceward.messages
+ where coalesce(organization_id, '00000000-0000-0000-0000-000000000000') = $1 and key >= $2 and key < $2 || '~'
+"""
+FREE_SEATS = """
+select id from ticketing.seats
+ where event_id = $1 and (status = 'available' or (status = 'held' and held_until <= onceward.clock()))
+ order by section_id, ordinal
+"""
+CHECKOUTS = """
+select c.id, c.status, c.email, c.name, c.total_cents, c.refunded_cents, c.currency, c.provider, c.provider_payment_id,
+       c.payment_reference, c.started_at, c.completed_at,
+       (select count(*) from ticketing.checkout_items i where i.checkout_id = c.id) as seats
+  from ticketing.checkouts c
+ where c.event_id = $1 and ($2::text is null or c.status = $2)
+ order by c.started_at desc, c.id limit $3
+"""
+SCAN_TICKET = """
+select t.id, t.status, t.ticket_code, t.event_id, t.scanned_at, t.scanned_gate, t.void_reason, t.holder_name,
+       coalesce(s.label, x.name) as place
+  from ticketing.tickets t
+  join ticketing.sections x on x.id = t.section_id
+  left join ticketing.seats s on s.id = t.seat_id
+ where t.ticket_code = $1
+   for update of t
+"""
+ADMIT = """
+update ticketing.tickets set status = 'scanned', scanned_at = onceward.clock(), scanned_gate = $2, updated_at = onceward.now()
+ where id = $1 and status = 'active' returning scanned_at
+"""
+SCAN = "select * from ticketing.scans where id = $1"
+ADD_SCAN = """
+insert into ticketing.scans (id, ticket_id, event_id, outcome, gate, scanned_by) values ($1, $2, $3, $4, $5, $6)
+on conflict (id) do nothing
+"""
+
+
+async def ticket(tx: Tx, ticket_id: UUID) -> Any:
+    """With the key it is signed with."""
+    return await tx.fetchrow(TICKET, ticket_id)
+
+
+async def set_qr(tx: Tx, ticket_id: UUID, url: str) -> None:
+    await tx.execute(SET_QR, ticket_id, url)
+
+
+async def order(tx: Tx, checkout_id: UUID) -> Any:
+    return await tx.fetchrow(ORDER, checkout_id)
+
+
+async def tickets(tx: Tx, checkout_id: UUID) -> list[Any]:
+    """Those of an order, void ones included; of one that was transferred only the new one."""
+    return await tx.fetch(TICKETS, checkout_id)
+
+
+async def mails_sent(tx: Tx, checkout_id: UUID) -> int:
+    """How often the order's mail was queued."""
+    return await tx.fetchval(MAILS, tx.organization, f"checkout:{checkout_id}:confirmation")
+
+
+async def items(tx: Tx, checkout_id: UUID) -> list[Any]:
+    return await tx.fetch(ITEMS, checkout_id)
+
+
+async def checkouts(tx: Tx, event_id: UUID, status: str | None, limit: int) -> list[Any]:
+    return await tx.fetch(CHECKOUTS, event_id, status, limit)
+
+
+async def free_seats(tx: Tx, event_id: UUID) -> list[UUID]:
+    """Those that could be held at this moment, neighbours beside each other."""
+    return [row["id"] for row in await tx.fetch(FREE_SEATS, event_id)]
+
+
+async def ticket_to_scan(tx: Tx, code: str) -> Any:
+    """Locked: of two gates that scan it at the same moment one admits."""
+    return await tx.fetchrow(SCAN_TICKET, code)
+
+
+async def admit(tx: Tx, ticket_id: UUID, gate: str) -> Any:
+    return await tx.fetchval(ADMIT, ticket_id, gate)
+
+
+async def scan(tx: Tx, scan_id: UUID) -> Any:
+    return await tx.fetchrow(SCAN, scan_id)
+
+
+async def add_scan(tx: Tx, *values: Any) -> None:
+    await tx.execute(ADD_SCAN, *values)

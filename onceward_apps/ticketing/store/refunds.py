@@ -1,0 +1,165 @@
+"""Refunds, voids and transfers: what is owed back, and tickets and seats that change hands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from onceward import Tx
+
+ADD = """
+insert into ticketing.refunds (payment_id, checkout_id, ticket_ids, amount_cents, parts, currency, reason, requested_by)
+values ($1, $2, $3, $4, $5, $6, $7, $8) returning id
+"""
+REFUND = """
+select r.*, p.provider, p.provider_payment_id, p.journal_id as payment_journal, p.purpose, c.event_id, c.email, c.locale,
+       c.total_cents, c.refunded_cents, onceward.now() - r.requested_at as age
+  from ticketing.refunds r
+  join ticketing.payments p on p.id = r.payment_id
+  left join ticketing.checkouts c on c.id = r.checkout_id
+ where r.id = $1
+"""
+DONE = """
+with done as (
+    update ticketing.refunds set status = 'done', provider_refund_id = $2, done_at = onceward.now(), journal_id = $3
+     where id = $1 and status <> 'done' returning payment_id, amount_cents
+)
+update ticketing.payments p set refunded_cents = p.refunded_cents + done.amount_cents
+  from done where p.id = done.payment_id returning p.refunded_cents
+"""
+FAILED = "update ticketing.refunds set status = 'failed' where id = $1 and status = 'pending' returning 1"
+GIVEN_BACK = """
+select coalesce(sum(r.amount_cents) filter (where r.status <> 'failed'), 0)::int8
+  from ticketing.payments p left join ticketing.refunds r on r.payment_id = p.id
+ where p.provider = $1 and p.provider_payment_id = $2 group by p.id
+"""
+REFUNDS_OF = "select * from ticketing.refunds where checkout_id = $1 order by requested_at"
+SALE_PAYMENT = "select * from ticketing.payments where checkout_id = $1 and purpose = 'sale'"
+TICKETS_TO_END = """
+select t.id, t.ticket_code, t.status, t.seat_id, t.item_id, i.price_cents, i.discount_cents, i.tax_cents, i.fee_cents,
+       h.claim_id
+  from ticketing.tickets t
+  join ticketing.checkout_items i on i.id = t.item_id
+  join ticketing.seat_holds h on h.id = i.seat_hold_id
+ where t.checkout_id = $1 and t.status <> 'void'
+ order by i.position
+   for update of t
+"""
+VOID = """
+update ticketing.tickets set status = 'void', void_reason = $2, updated_at = onceward.now() where id = any($1)
+"""
+SEATS_BACK = """
+update ticketing.seats s
+   set status = 'available', ticket_id = null, sold_at = null, version = s.version + 1
+ where s.ticket_id = any($1) and s.status = 'sold'
+returning s.id
+"""
+REFUNDED = """
+update ticketing.checkouts
+   set refunded_cents = refunded_cents + $2, status = case when $3 then 'refunded' else status end
+ where id = $1
+"""
+TICKET = "select * from ticketing.tickets where id = $1 for update"
+CHECKOUT_OF = "select checkout_id from ticketing.tickets where id = $1"
+TRANSFER = """
+with old as (
+    update ticketing.tickets set status = 'void', void_reason = 'transferred', updated_at = onceward.now()
+     where id = $1 and status = 'active' returning *
+), new as (
+    insert into ticketing.tickets
+        (id, event_id, section_id, seat_id, checkout_id, item_id, holder_email, holder_name, ticket_code,
+         payment_reference, purchased_at, transferred_from)
+    select $2, event_id, section_id, seat_id, checkout_id, item_id, $3, $4, $5, payment_reference, purchased_at, id from old
+    returning id, seat_id
+)
+update ticketing.seats s set ticket_id = new.id, version = s.version + 1 from new where s.id = new.seat_id
+"""
+ENTRIES = """
+select e.id, d.code as debit, c.code as credit, e.amount
+  from onceward.ledger_entries e
+  join onceward.ledger_accounts d on d.id = e.debit_id
+  join onceward.ledger_accounts c on c.id = e.credit_id
+ where e.journal_id = $1
+"""
+
+
+async def add(
+    tx: Tx,
+    *,
+    payment_id: UUID,
+    checkout_id: UUID | None,
+    ticket_ids: Sequence[UUID],
+    amount_cents: int,
+    parts: Any,
+    currency: str,
+    reason: str,
+    requested_by: str,
+) -> UUID:
+    """A refund that is owed. `parts` are the entries to reverse; None is all that is left of the journal."""
+    return await tx.fetchval(
+        ADD, payment_id, checkout_id, list(ticket_ids), amount_cents, parts, currency, reason, requested_by
+    )
+
+
+async def refund(tx: Tx, refund_id: UUID, *, lock: bool = False) -> Any:
+    return await tx.fetchrow(REFUND + (" for update of r" if lock else ""), refund_id)
+
+
+async def done(tx: Tx, refund_id: UUID, provider_refund_id: str | None, journal_id: int) -> bool:
+    """Mark it done; False when it was."""
+    return await tx.fetchval(DONE, refund_id, provider_refund_id, journal_id) is not None
+
+
+async def failed(tx: Tx, refund_id: UUID) -> bool:
+    return await tx.fetchval(FAILED, refund_id) is not None
+
+
+async def given_back(tx: Tx, provider: str, payment_id: str) -> int | None:
+    """How much of a payment we have given back or are about to; None when the payment is not ours."""
+    return await tx.fetchval(GIVEN_BACK, provider, payment_id)
+
+
+async def refunds_of(tx: Tx, checkout_id: UUID) -> list[Any]:
+    return await tx.fetch(REFUNDS_OF, checkout_id)
+
+
+async def sale_payment(tx: Tx, checkout_id: UUID) -> Any:
+    return await tx.fetchrow(SALE_PAYMENT, checkout_id)
+
+
+async def live_tickets(tx: Tx, checkout_id: UUID) -> list[Any]:
+    """The tickets of an order that still admit somebody, or did, with what each cost; locked."""
+    return await tx.fetch(TICKETS_TO_END, checkout_id)
+
+
+async def void(tx: Tx, ticket_ids: Sequence[UUID], reason: str) -> None:
+    await tx.execute(VOID, list(ticket_ids), reason)
+
+
+async def seats_back(tx: Tx, ticket_ids: Sequence[UUID]) -> list[UUID]:
+    """Put the seats of these tickets back on sale."""
+    return [row["id"] for row in await tx.fetch(SEATS_BACK, list(ticket_ids))]
+
+
+async def add_refunded(tx: Tx, checkout_id: UUID, amount_cents: int, *, all_of_it: bool) -> None:
+    await tx.execute(REFUNDED, checkout_id, amount_cents, all_of_it)
+
+
+async def checkout_of(tx: Tx, ticket_id: UUID) -> UUID | None:
+    """Which order a ticket belongs to; not locked, because the order has to be locked first."""
+    return await tx.fetchval(CHECKOUT_OF, ticket_id)
+
+
+async def ticket(tx: Tx, ticket_id: UUID) -> Any:
+    """A ticket, locked."""
+    return await tx.fetchrow(TICKET, ticket_id)
+
+
+async def transfer(tx: Tx, ticket_id: UUID, new_id: UUID, email: str, name: str, code: str) -> None:
+    """A new ticket with a new code in the place of the old one, which admits nobody any more."""
+    await tx.execute(TRANSFER, ticket_id, new_id, email, name, code)
+
+
+async def entries(tx: Tx, journal_id: int) -> list[Any]:
+    return await tx.fetch(ENTRIES, journal_id)

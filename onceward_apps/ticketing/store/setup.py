@@ -1,0 +1,159 @@
+"""What organizers set up: venues, events, seat maps, coupons, and the key that tickets are signed with."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from onceward import Tx
+
+SIGNING_KEY = """
+with made as (
+    insert into ticketing.signing_keys (organization_id, key) values ($1, $2)
+    on conflict (organization_id) do nothing returning key
+)
+select key from made union all select key from ticketing.signing_keys where organization_id = $1 limit 1
+"""
+ADD_VENUE = "insert into ticketing.venues (name, address, timezone) values ($1, $2, $3) returning *"
+VENUES = "select * from ticketing.venues where organization_id = $1 order by name"
+ADD_EVENT = """
+insert into ticketing.events
+    (venue_id, name, description, starts_at, ends_at, currency, fee_bps, fee_paid_by, tax_bps, tax_included, hold_s,
+     checkout_s, most_per_order, refund_policy, support_contact)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+returning *
+"""
+EVENT = """
+select e.*, v.name as venue_name, v.address as venue_address, v.timezone, o.name as organizer
+  from ticketing.events e
+  join ticketing.venues v on v.id = e.venue_id
+  join onceward.organizations o on o.organization_id = e.organization_id
+ where e.id = $1
+"""
+EVENTS = """
+select e.*, v.name as venue_name, v.address as venue_address, v.timezone
+  from ticketing.events e join ticketing.venues v on v.id = e.venue_id
+ where e.organization_id = $1 order by e.starts_at, e.id
+"""
+SET_STATUS = "update ticketing.events set status = $2 where id = $1 returning *"
+ADD_SECTION = """
+insert into ticketing.sections (event_id, name, kind, price_cents, position)
+values ($1, $2, $3, $4, (select count(*) from ticketing.sections where event_id = $1))
+returning *
+"""
+SECTIONS = "select * from ticketing.sections where event_id = $1 order by position"
+ADD_POOL = "insert into ticketing.pools (pool_id, event_id, section_id, key, row_name) values ($1, $2, $3, $4, $5)"
+ADD_SEATS = """
+insert into ticketing.seats (event_id, section_id, row_name, number, ordinal, label, pool_key)
+select $1, $2, $3, n, n + $7, l, $6 from unnest($4::int[], $5::text[]) as s (n, l)
+"""
+SEAT_ROWS = """
+select section_id, row_name, array_agg(id order by ordinal) as ids, array_agg(number order by ordinal) as numbers
+  from ticketing.seats where event_id = $1 group by section_id, row_name order by section_id, min(ordinal)
+"""
+GROW = "update ticketing.events set capacity = capacity + $2 where id = $1"
+ADD_COUPON = """
+insert into ticketing.coupons (event_id, code, percent_bps, amount_cents, most_uses, valid_until)
+values ($1, $2, $3, $4, $5, $6) returning *
+"""
+COUPONS = """
+select c.*, (select count(*) from ticketing.checkouts k where k.coupon_id = c.id and k.status in ('completed', 'refunded')) as used
+  from ticketing.coupons c where c.organization_id = $1 order by c.code
+"""
+SEATS_BY_LABEL = """
+select id, label, pool_key, status, version from ticketing.seats where event_id = $1 and label = any($2) order by id
+"""
+BLOCK = """
+update ticketing.seats
+   set status = 'blocked', seat_hold_id = null, held_until = null, locked_at = null, version = version + 1
+ where id = any($1) and status in ('available', 'held')
+"""
+UNBLOCK = (
+    "update ticketing.seats set status = 'available', version = version + 1 where id = any($1) and status = 'blocked'"
+)
+
+
+async def organization_of(tx: Tx, kind: str, id: UUID) -> UUID | None:
+    """Whose event, checkout or ticket it is; None when there is none. Asked before anybody acts for anybody."""
+    return await tx.fetchval("select ticketing.organization_of($1, $2)", kind, id)
+
+
+async def signing_key(tx: Tx) -> bytes:
+    """The organization's key; made at the first use."""
+    return bytes(await tx.fetchval(SIGNING_KEY, tx.organization, secrets.token_bytes(32)))
+
+
+async def add_venue(tx: Tx, name: str, address: str, timezone: str) -> Any:
+    return await tx.fetchrow(ADD_VENUE, name, address, timezone)
+
+
+async def venues(tx: Tx) -> list[Any]:
+    return await tx.fetch(VENUES, tx.organization)
+
+
+async def add_event(tx: Tx, *values: Any) -> Any:
+    return await tx.fetchrow(ADD_EVENT, *values)
+
+
+async def event(tx: Tx, event_id: UUID) -> Any:
+    """The event with its venue and organizer, or None."""
+    return await tx.fetchrow(EVENT, event_id)
+
+
+async def events(tx: Tx) -> list[Any]:
+    return await tx.fetch(EVENTS, tx.organization)
+
+
+async def set_status(tx: Tx, event_id: UUID, status: str) -> Any:
+    return await tx.fetchrow(SET_STATUS, event_id, status)
+
+
+async def add_section(tx: Tx, event_id: UUID, name: str, kind: str, price_cents: int) -> Any:
+    return await tx.fetchrow(ADD_SECTION, event_id, name, kind, price_cents)
+
+
+async def sections(tx: Tx, event_id: UUID) -> list[Any]:
+    return await tx.fetch(SECTIONS, event_id)
+
+
+async def add_pool(tx: Tx, pool_id: int, event_id: UUID, section_id: UUID, key: str, row_name: str | None) -> None:
+    await tx.execute(ADD_POOL, pool_id, event_id, section_id, key, row_name)
+
+
+async def add_seats(
+    tx: Tx, event_id: UUID, section_id: UUID, row_name: str, labels: Sequence[str], pool_key: str, before: int
+) -> None:
+    """A row of seats, numbered from 1, after so many others of its section."""
+    numbers = list(range(1, len(labels) + 1))
+    await tx.execute(ADD_SEATS, event_id, section_id, row_name, numbers, list(labels), pool_key, before)
+
+
+async def seat_rows(tx: Tx, event_id: UUID) -> list[Any]:
+    """Every seat of an event in order, as the seat map lists them."""
+    return await tx.fetch(SEAT_ROWS, event_id)
+
+
+async def grow(tx: Tx, event_id: UUID, places: int) -> None:
+    await tx.execute(GROW, event_id, places)
+
+
+async def add_coupon(tx: Tx, *values: Any) -> Any:
+    return await tx.fetchrow(ADD_COUPON, *values)
+
+
+async def coupons(tx: Tx) -> list[Any]:
+    return await tx.fetch(COUPONS, tx.organization)
+
+
+async def seats_by_label(tx: Tx, event_id: UUID, labels: Sequence[str]) -> list[Any]:
+    return await tx.fetch(SEATS_BY_LABEL, event_id, list(labels))
+
+
+async def block(tx: Tx, seat_ids: Sequence[UUID]) -> None:
+    await tx.execute(BLOCK, list(seat_ids))
+
+
+async def unblock(tx: Tx, seat_ids: Sequence[UUID]) -> None:
+    await tx.execute(UNBLOCK, list(seat_ids))

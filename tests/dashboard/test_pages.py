@@ -1,0 +1,235 @@
+"""Pages over HTTP: who may see them, what they may never contain, and that no button works without its token."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from onceward.web.dashboard.pages import ACTIONS, PAGES
+from tests.dashboard.conftest import LogIn
+from tests.dashboard.season import busy
+from tests.dashboard.shop import World, settled
+
+
+async def test_every_page_answers_and_carries_nothing_that_the_policy_forbids(world: World, log_in: LogIn) -> None:
+    ids = await busy(world)
+    root = await log_in("root@example.org")
+    noun = {"event": ids["event"], "job": ids["job"]}
+    for name, table in (("message", "messages"), ("delivery", "deliveries"), ("workflow", "workflows")):
+        noun[name] = await world.runtime.database.fetchval(f"select max(id) from onceward.{table}")
+    for page in PAGES:
+        path = page.path.replace("{code:path}", "cash")
+        path = path.format(id=noun.get(page.name, ids["event"]), name="expire_holds", currency="EUR")
+        if page.name == "account":
+            continue  # of one organization, below
+        if page.name == "template":
+            path = "/dashboard/templates/notification"
+        status, text, headers = await root.get(path)
+        assert status == 200, path
+        assert "script-src 'self'" in headers["Content-Security-Policy"]
+        assert headers["Cache-Control"] == "no-store"
+        assert not re.search(r"<script(?![^>]*\ssrc=)", text), path
+        assert not re.search(r"\sstyle=|<style|\son\w+=|javascript:", text), path
+    owner = await log_in("olga@acme.example")
+    for path in ("/dashboard/ledger", "/dashboard/ledger/EUR/cash", "/dashboard/keys"):
+        assert (await owner.get(path))[0] == 200, path
+
+
+async def test_who_is_not_logged_in_is_sent_to_the_login_page(world: World, log_in: LogIn) -> None:
+    person = await log_in("vera@acme.example")
+    person.http.cookie_jar.clear()
+    for page in PAGES:
+        status, _, headers = await person.get(
+            page.path.replace("{code:path}", "x").format(id=1, name="x", currency="EUR")
+        )
+        assert (status, headers["Location"]) == (303, "/login"), page.path
+    for action in ACTIONS:
+        status, _, headers = await person.post(action.path.format(slug="jobs", id=1), csrf=False)
+        assert (status, headers["Location"]) == (303, "/login"), action.path
+
+
+RANK = ["viewer", "operator", "owner", "admin"]
+PEOPLE = {"viewer": "vera@acme.example", "operator": "otto@acme.example", "owner": "olga@acme.example"}
+
+
+@pytest.mark.parametrize("role", PEOPLE)
+async def test_every_page_and_button_asks_for_its_role(world: World, log_in: LogIn, role: str) -> None:
+    person = await log_in(PEOPLE[role])
+    for page in PAGES:
+        path = page.path.replace("{code:path}", "x").format(id=999999, name="x", currency="EUR")
+        status, _, _ = await person.get(path)
+        assert (status == 403) == (RANK.index(role) < RANK.index(page.scope)), (page.name, status)
+    for action in ACTIONS:
+        status, _, _ = await person.post(action.path.format(slug="jobs", id=999999))
+        assert (status == 403) == (RANK.index(role) < RANK.index(action.scope)), (action.path, status)
+
+
+async def test_no_button_works_without_its_token_or_from_another_site(world: World, log_in: LogIn) -> None:
+    root = await log_in("root@example.org")
+    for action in ACTIONS:
+        status, _, _ = await root.post(
+            action.path.format(slug="jobs", id=1), csrf=False, queue="default", all="yes", reason="x"
+        )
+        assert status == 403, action.path
+    form = {"csrf_token": await root.csrf(), "queue": "default"}
+    there = {"Origin": "https://evil.example"}
+    async with root.http.post(f"{world.url}/dashboard/queues/pause", data=form, headers=there) as reply:
+        assert reply.status == 403
+    assert (
+        await world.runtime.database.fetchval("select count(*) from onceward.queues where paused_at is not null") == 0
+    )
+
+
+async def test_nothing_of_another_organization_is_shown_or_touched(world: World, log_in: LogIn) -> None:
+    world.weather.crm_works = False
+    event = await world.pay("SECRET-ORDER")
+    await settled(world.runtime.database, event)
+    job = await world.runtime.database.fetchval("select id from onceward.jobs where task = 'update_crm'")
+    assert await settled(world.runtime.database, job) == "dead_letter"
+    bert = await log_in("bert@bolt.example")
+    for path in (
+        "/",
+        "/dashboard/events",
+        "/dashboard/jobs",
+        "/dashboard/dead-letters",
+        "/dashboard/dead-letters/replay",
+        f"/dashboard/dead-letters/replay?ids={job}",
+        "/dashboard/ledger",
+        "/dashboard/audit",
+        "/dashboard/sources",
+        "/dashboard/search?q=evt_SECRET-ORDER",
+        f"/dashboard/search?q={job}",
+    ):
+        status, text, _ = await bert.get(path)
+        assert status == 200, path
+        assert "SECRET-ORDER" not in text.replace("q=evt_SECRET-ORDER", "").replace("“evt_SECRET-ORDER”", "").replace(
+            'value="evt_SECRET-ORDER"', ""
+        ), path
+        assert f"#{job}" not in text
+        assert "update_crm" not in text
+    for path in (f"/dashboard/jobs/{job}", f"/dashboard/consequences/{event}", "/dashboard/ledger/EUR/cash"):
+        assert (await bert.get(path))[0] == 404, path
+    assert (await bert.get("/dashboard/jobs?organization=acme"))[0] == 403
+    await bert.post("/dashboard/dead-letters/replay", ids=str(job), reason="mine now")
+    await bert.post("/dashboard/dead-letters/replay", all="yes", reason="mine now")
+    await bert.post("/dashboard/dead-letters/discard", ids=str(job), reason="mine now")
+    assert (await bert.post(f"/dashboard/jobs/{job}/cancel", reason="mine now"))[0] == 404
+    assert (await bert.post("/dashboard/sources/pause", source="acme"))[0] == 404
+    assert await settled(world.runtime.database, job) == "dead_letter"
+
+
+async def test_an_administrator_chooses_an_organization_and_sees_only_it(world: World, log_in: LogIn) -> None:
+    await settled(world.runtime.database, await world.pay("A-9"))
+    root = await log_in("root@example.org")
+    assert "evt_A-9" in (await root.get("/dashboard/events"))[1]
+    await root.choose("bolt")
+    assert "evt_A-9" not in (await root.get("/dashboard/events"))[1]
+    assert (await root.get("/dashboard/queues"))[0] == 403, "queues belong to no organization"
+    await root.choose("")
+    assert (await root.get("/dashboard/queues"))[0] == 200
+
+
+async def test_secrets_in_payloads_and_addresses_are_covered(world: World, log_in: LogIn) -> None:
+    event = await world.pay("A-10")
+    await settled(world.runtime.database, event)
+    await busy(world)
+    root = await log_in("root@example.org")
+    _, text, _ = await root.get(f"/dashboard/events/{event}")
+    assert "api_key" in text
+    assert "sk_live_hidden" not in text
+    message = await world.runtime.database.fetchval("select max(id) from onceward.messages")
+    _, text, _ = await root.get(f"/dashboard/messages/{message}")
+    assert "@example.org" in text
+    assert "person1@example.org" not in text
+
+
+async def test_a_key_is_shown_once_and_never_again(world: World, log_in: LogIn) -> None:
+    owner = await log_in("olga@acme.example")
+    status, text, _ = await owner.post("/dashboard/keys", name="ci", scope="viewer", days="30")
+    found = re.search(r"ow_[a-z2-7]{10}_[A-Za-z0-9_-]{43}", text)
+    assert status == 200
+    assert found is not None
+    assert found[0] not in (await owner.get("/dashboard/keys"))[1]
+    assert (await owner.post("/dashboard/keys", name="root", scope="admin", days=""))[0] == 400
+    key = await world.runtime.database.fetchval("select key_id::text from onceward.api_keys where name = 'ci'")
+    assert (await owner.post("/dashboard/keys/revoke", key=key))[0] == 303
+    assert await world.runtime.database.fetchval(
+        "select revoked_at is not null from onceward.api_keys where name = 'ci'"
+    )
+
+
+async def test_replaying_all_needs_the_word_and_a_reason(world: World, log_in: LogIn) -> None:
+    world.weather.crm_works = False
+    event = await world.pay("A-11")
+    await settled(world.runtime.database, event)
+    job = await world.runtime.database.fetchval("select id from onceward.jobs where task = 'update_crm'")
+    assert await settled(world.runtime.database, job) == "dead_letter"
+    root = await log_in("root@example.org")
+    assert (await root.post("/dashboard/dead-letters/replay", reason="no filter"))[0] == 400
+    assert (await root.post("/dashboard/dead-letters/replay", all="yes", reason=" "))[0] == 400
+    world.weather.crm_works = True
+    status, _, headers = await root.post("/dashboard/dead-letters/replay", all="yes", reason="it works again")
+    assert status == 303
+    assert await settled(world.runtime.database, job) == "success"
+    _, text, _ = await root.get(headers["Location"])
+    assert "All 1 have ended." in text
+    assert "it works again" in text
+
+
+async def test_waiting_work_is_cancelled_with_a_reason(world: World, log_in: LogIn) -> None:
+    async with world.runtime.database.transaction(role="engine", organization=world.acme) as tx:
+        job = await tx.fetchval(
+            "select onceward.enqueue('slow_report', '{}', run_at => onceward.now() + interval '1 hour')"
+        )
+    otto = await log_in("otto@acme.example")
+    assert "scheduled" in (await otto.get(f"/dashboard/jobs/{job}"))[1]
+    assert (await otto.post(f"/dashboard/jobs/{job}/cancel", reason="not needed"))[0] == 303
+    assert await settled(world.runtime.database, job) == "cancelled"
+
+
+async def test_filters_live_in_the_address(world: World, log_in: LogIn) -> None:
+    ids = await busy(world)
+    otto = await log_in("otto@acme.example")
+
+    async def rows(query: str) -> list[int]:
+        _, text, _ = await otto.get(f"/dashboard/jobs?{query}")
+        return [int(found) for found in re.findall(r'data-row="(\d+)"', text)]
+
+    assert ids["job"] in await rows("state=dead_letter")
+    assert ids["job"] in await rows(f"q={ids['job']}")
+    assert ids["job"] in await rows("q=update_c&state=dead_letter&span=1h")
+    assert await rows("q=update_crm_") == []
+    assert await rows("state=dead_letter&until=2001-01-01T00:00") == []
+    assert ids["job"] not in await rows("state=success&label=update_crm")
+    newest = await rows("")
+    assert newest == sorted(newest, reverse=True)
+    older = await rows(f"before={newest[-1]}")
+    assert len(newest) == len(older) == 50
+    assert max(older) < newest[-1]
+    assert await rows("state=nonsense&before=-1&since=then&queue=%00") is not None
+
+
+async def test_the_live_query_renders_what_the_page_renders(world: World, log_in: LogIn) -> None:
+    await settled(world.runtime.database, await world.pay("A-12"))
+    otto = await log_in("otto@acme.example")
+    async with otto.http.ws_connect(f"{world.url}/live", origin=world.url) as socket:
+        await socket.send_json({"type": "hello"})
+        for id, page in ((1, "events"), (2, "queues"), (3, "nonsense")):
+            arguments = {"page": page, "params": {}}
+            await socket.send_json({"type": "subscribe", "id": id, "query": "dashboard.part", "arguments": arguments})
+        answers: dict[int, str] = {}
+        while len(answers) < 3:
+            for message in flat(json.loads(await socket.receive_str(timeout=15))):
+                if message["type"] == "error":
+                    answers[message["id"]] = message["code"]
+                for result in message.get("results", ()):
+                    answers[result["id"]] = result["data"]["html"] if "data" in result else result["error"]["code"]
+    assert "evt_A-12" in answers[1]
+    assert answers[2] == "refused", "an operator of an organization does not see the machine"
+    assert answers[3] == "refused"
+
+
+def flat(message: dict[str, object]) -> list[dict[str, object]]:
+    return message["messages"] if message["type"] == "batch" else [message]  # type: ignore[return-value]

@@ -1,0 +1,80 @@
+"""Kill -9 under load: what was committed arrives everywhere, at least once, under one id; what rolled back never."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from pathlib import Path
+
+from onceward.simulators import CustomerEndpoint
+
+from .conftest import OutboxBench, until
+
+EVENTS = 120
+ROOT = Path(__file__).parents[2]
+
+
+class Undone(Exception):
+    """Rolls back."""
+
+
+async def start_process(url: str) -> asyncio.subprocess.Process:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.outbox.process", url, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    while b"working" not in await process.stdout.readline():
+        assert process.returncode is None
+    return process
+
+
+async def test_kill_at_random_loses_nothing_and_invents_nothing(bench: OutboxBench, database_url: str) -> None:
+    endpoints = [CustomerEndpoint() for _ in range(3)]
+    for endpoint in endpoints:
+        await endpoint.start()
+        await bench.register(endpoint.hook_url)
+    committed: dict[str, int] = {}
+    chance = random.Random(8)
+
+    async def publish() -> None:
+        for n in range(EVENTS):
+            try:
+                async with bench.engine.transaction() as tx:
+                    sent = await tx.publish("order.paid", {"n": n})
+                    if chance.random() < 0.3:
+                        raise Undone
+            except Undone:
+                continue
+            committed[sent.message_id] = n
+            await asyncio.sleep(0.005)
+
+    processes: list[asyncio.subprocess.Process] = []
+    try:
+        publishing = asyncio.create_task(publish())
+        for _ in range(3):
+            process = await start_process(database_url)
+            processes.append(process)
+            await asyncio.sleep(chance.uniform(0.05, 0.25))
+            process.kill()
+            await process.wait()
+        await publishing
+        # Whoever is left takes over what the dead held.
+        await bench.start_worker(observe_s=0.2, beat_s=0.1)
+
+        async def all_delivered() -> bool:
+            left = await bench.db.fetchval("select count(*) from onceward.deliveries where status <> 'success'")
+            return left == 0
+
+        await until(all_delivered, timeout_s=60)
+        for endpoint in endpoints:
+            assert set(endpoint.unique) == set(committed)
+            for message_id, delivered in endpoint.unique.items():
+                assert delivered.json["data"]["n"] == committed[message_id]
+                assert delivered.json["id"] == message_id
+    finally:
+        for process in processes:
+            if process.returncode is None:
+                process.kill()
+        for endpoint in endpoints:
+            await endpoint.stop()

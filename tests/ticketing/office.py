@@ -1,0 +1,272 @@
+"""What tests of ticketing do again and again, in few words."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import orjson
+
+from onceward import Engine, Onceward
+from onceward.db import Database
+from onceward.inbox import Inbox
+from onceward.inbox.sources import NewSource, add
+from onceward.ledger import balance
+from onceward.providers.inbound import SourceConfig
+from onceward.providers.registry import get_provider
+from onceward.settings import Settings
+from onceward.simulators import PayPalSimulator, StripeSimulator
+from onceward.testing import drain
+from onceward.trust import SecretBox
+from onceward_apps.ticketing import buying, organizing
+from onceward_apps.ticketing.codes import new_basket
+from onceward_apps.ticketing.model import Policy
+from onceward_apps.ticketing.organizing import NewEvent, Section
+
+SECRET = "whsec_a_secret_of_the_tests_32_chars"
+BOX = SecretBox(["a key of the tests, which is long enough"])
+DEFAULT_SECTIONS = (Section(name="Stalls", price_cents=25000, rows={"A": 8, "B": 8}),)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the endpoint answered."""
+
+    status: int
+    json: Any
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Show:
+    """An event on sale."""
+
+    organization: UUID
+    id: UUID
+    currency: str
+
+
+async def post(asgi: Any, path: str, body: bytes, headers: Mapping[str, str]) -> Told:
+    """One request through an ASGI callable, without a socket."""
+    sent: list[Any] = []
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "client": ("203.0.113.9", 4242),
+    }
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Any:
+        return messages.pop(0) if messages else {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await asgi(scope, receive, send)
+    told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    content = b"".join(each.get("body", b"") for each in sent[1:])
+    return Told(sent[0]["status"], orjson.loads(content) if content else None, told)
+
+
+class Office:
+    """An engine, an inbox, simulated payment services and helpers around them."""
+
+    def __init__(self, db: Database, app: Onceward) -> None:
+        self.db = db
+        self.app = app
+        self.slug = "shop"
+        self.clock = asyncio.Lock()
+        self.engine = Engine(db, app.registry, event_types=app.event_types)
+        self.stripe = StripeSimulator(retry_delays_s=())
+        self.paypal = PayPalSimulator(retry_delays_s=())
+        self.inbox = Inbox(
+            db, app.registry, app.handlers, self.engine.waker, open_tx=self.engine.open_tx, box=BOX, environ={}
+        )
+
+    @classmethod
+    async def open(cls, db: Database, app: Onceward, folder: Path) -> Office:
+        made = cls(db, app)
+        await made.stripe.start()
+        await made.paypal.start()
+        app.services.configure(
+            Settings(
+                data_dir=folder,
+                public_url="https://tickets.example",
+                stripe_secret_key="sk_test_1",  # pyright: ignore[reportArgumentType]
+                stripe_url=made.stripe.url,
+                paypal_client_id="client",
+                paypal_client_secret="secret",  # pyright: ignore[reportArgumentType]
+                paypal_url=made.paypal.url,
+            )
+        )
+        await made.engine.start()
+        await made.inbox.start()
+        return made
+
+    async def close(self) -> None:
+        await self.inbox.stop()
+        await self.engine.stop()
+        await self.app.services.aclose()
+        await self.stripe.stop()
+        await self.paypal.stop()
+
+    # -- organizers ----------------------------------------------------------------------------------------------
+
+    async def organization(self, slug: str = "shop") -> UUID:
+        return await self.db.fetchval(
+            "insert into onceward.organizations (slug, name) values ($1, $1)"
+            " on conflict (slug) do update set name = excluded.name returning organization_id",
+            slug,
+        )
+
+    async def show(
+        self,
+        *,
+        sections: Sequence[Section] = DEFAULT_SECTIONS,
+        policy: Policy = Policy(),
+        slug: str | None = None,
+        currency: str = "ZAR",
+        **more: Any,
+    ) -> Show:
+        """An event on sale, a month from now."""
+        organization = await self.organization(slug or self.slug)
+        async with self.engine.transaction(organization=organization) as tx:
+            now = await tx.fetchval("select onceward.now()")
+            venue = await organizing.add_venue(tx, "Hall", address="1 Quay", actor="test")
+            event = await organizing.add_event(
+                tx,
+                NewEvent(
+                    venue_id=venue["id"],
+                    name="Night",
+                    starts_at=now + timedelta(days=30),
+                    ends_at=now + timedelta(days=30, hours=3),
+                    currency=currency,
+                    sections=sections,
+                    policy=policy,
+                    **more,
+                ),
+                actor="test",
+            )
+            await organizing.set_status(tx, event["id"], "on_sale", actor="test")
+        return Show(organization, event["id"], currency)
+
+    # -- buyers ------------------------------------------------------------------------------------------------------
+
+    async def seats(self, show: Show, *labels: str) -> list[UUID]:
+        rows = await self.db.fetch(
+            "select id, label from ticketing.seats where event_id = $1 and label = any($2)", show.id, list(labels)
+        )
+        by_label = {row["label"]: row["id"] for row in rows}
+        return [by_label[label] for label in labels]
+
+    async def hold(self, show: Show, *labels: str, basket: str | None = None, places: Any = None) -> str:
+        basket = basket or new_basket()
+        seats = await self.seats(show, *labels)
+        async with self.engine.transaction(organization=show.organization) as tx:
+            await buying.hold(tx, show.id, basket, seats=seats, places=places)
+        return basket
+
+    async def checkout(
+        self, show: Show, *labels: str, coupon: str | None = None, basket: str | None = None, places: Any = None
+    ) -> Any:
+        """Hold these seats and start a checkout over them."""
+        basket = basket or await self.hold(show, *labels, places=places)
+        async with self.engine.transaction(organization=show.organization) as tx:
+            buyer = buying.Buyer(email="buyer@example.org", name="Thandi")
+            return await buying.start_checkout(tx, show.id, basket, buyer, coupon=coupon)
+
+    # -- payments ----------------------------------------------------------------------------------------------------
+
+    async def source(self, provider: str = "stripe", *, organization: UUID | None = None, **options: Any) -> None:
+        """The endpoint `/webhooks/payments/{provider}`, of the platform or of one organization."""
+        async with self.db.transaction(role="engine") as tx:
+            new = NewSource(
+                name=f"payments-{provider}",
+                provider=provider,
+                secrets=(SECRET,) if provider == "stripe" else (),
+                organization=organization,
+                mode="inline",
+                options=options,
+            )
+            await add(tx, BOX, new, actor="test")
+        await self.inbox.catalog.refresh()
+
+    async def webhook(
+        self, payload: Any, *, at: float | None = None, secret: str = SECRET, path: str = "/webhooks/payments/stripe"
+    ) -> Told:
+        """Post a webhook as Stripe would sign it."""
+        body = orjson.dumps(payload)
+        config = SourceConfig(provider="stripe", secrets=(secret,))
+        headers = get_provider("stripe").sign(config, body, time.time() if at is None else at)
+        return await post(self.inbox, path, body, {**headers, "content-length": str(len(body))})
+
+    async def pay(self, checkout: Any, **changes: Any) -> Told:
+        return await self.webhook(charge(checkout, **changes))
+
+    async def drain(self) -> int:
+        return await drain(self.engine)
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    async def status(self, checkout: Any) -> str:
+        return await self.db.fetchval("select status from ticketing.checkouts where id = $1", checkout["id"])
+
+    async def tickets(self, checkout: Any) -> list[Any]:
+        return await self.db.fetch(
+            "select * from ticketing.tickets where checkout_id = $1 and status <> 'void' order by id", checkout["id"]
+        )
+
+    async def balance(self, show: Show, code: str, currency: str | None = None) -> int:
+        async with self.db.transaction(organization=show.organization) as tx:
+            found = await balance(tx, code, currency=currency or show.currency)
+        return found.balance
+
+    async def notices(self) -> list[Any]:
+        return await self.db.fetch("select type, severity, audience, details from onceward.notices order by id")
+
+    async def later(self, **units: float) -> None:
+        """Move the business clock on."""
+        shift = timedelta(**units).total_seconds()
+        async with self.clock:  # PostgreSQL does not like a function to be replaced twice at once
+            await self.db.execute(
+                "create or replace function onceward.now() returns timestamptz language sql stable parallel safe"
+                f" as $$select now() + interval '{shift} seconds'$$"
+            )
+
+
+def charge(checkout: Any, **changes: Any) -> dict[str, Any]:
+    """`charge.succeeded` for a checkout, as Stripe sends it; single fields can be made wrong."""
+    metadata = {
+        "checkout_id": str(checkout["id"]),
+        "organization_id": str(checkout["organization_id"]),
+        "event_id": str(checkout["event_id"]),
+        **changes.pop("metadata", {}),
+    }
+    return {
+        "id": changes.pop("event_id", f"evt_{uuid4().hex}"),
+        "object": "event",
+        "type": changes.pop("type", "charge.succeeded"),
+        "created": int(datetime.now(UTC).timestamp()),
+        "data": {
+            "object": {
+                "id": f"ch_{uuid4().hex[:16]}",
+                "object": "charge",
+                "amount": checkout["total_cents"],
+                "currency": checkout["currency"].lower(),
+                "status": "succeeded",
+                "paid": True,
+                "metadata": metadata,
+                **changes,
+            }
+        },
+    }

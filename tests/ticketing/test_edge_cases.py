@@ -1,0 +1,453 @@
+"""What can go wrong with a payment: one test, or a few, for each row of the table in README.md."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+
+from onceward.ledger import check
+from onceward_apps.ticketing import buying, jobs
+from onceward_apps.ticketing.organizing import Section
+from onceward_apps.ticketing.store import sales
+from tests.ticketing.office import Office, Show, charge
+
+
+async def paid_at_stripe(office: Office, checkout: Any) -> str:
+    """A payment that the simulated service knows, so that it can be refunded there."""
+    made = await office.app.services.stripe.create_payment_intent(
+        key=f"test:{checkout['id']}:{time.monotonic_ns()}",
+        amount_minor=checkout["total_cents"] or 100,
+        currency=checkout["currency"],
+    )
+    intent = str(made.reference)  # pyright: ignore[reportAttributeAccessIssue]
+    office.stripe.books.charge(office.stripe.books.intents[intent])
+    return intent
+
+
+async def assert_given_back(office: Office, show: Show, checkout: Any, *, reason: str, audience: str) -> None:
+    """Refunded at the service and in the books, and told to whoever it concerns."""
+    await office.drain()
+    refund = await office.db.fetchrow("select * from ticketing.refunds where checkout_id = $1", checkout["id"])
+    assert refund is not None
+    assert (refund["status"], refund["reason"]) == ("done", reason)
+    assert office.stripe.books.refunds[refund["provider_refund_id"]]["amount"] == refund["amount_cents"]
+    assert await office.balance(show, "cash", refund["currency"]) == 0
+    assert await office.balance(show, "refunds_payable", refund["currency"]) == 0
+    assert [(row["type"], row["audience"]) for row in await office.notices()] == [("PAYMENT_REFUSED", audience)]
+    templates = await office.db.fetch("select template from onceward.messages")
+    assert [row["template"] for row in templates] == ["payment-refunded"]
+    async with office.db.acquire() as conn:
+        assert await check(conn) == []
+
+
+# -- duplicate webhook -------------------------------------------------------------------------------------------
+
+
+async def test_duplicate_webhook_gets_the_first_result_and_causes_nothing(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1", "Stalls A2")
+    payload = charge(checkout)
+    first = await office.webhook(payload)
+    again = await office.webhook(payload)
+    assert (first.status, again.status) == (200, 200)
+    assert again.json == first.json
+    assert again.headers["onceward-duplicate"] == "true"
+    assert len(await office.tickets(checkout)) == 2
+    assert await office.balance(show, "cash") == checkout["total_cents"]
+    assert await office.db.fetchval("select count(*) from onceward.messages") == 1
+
+
+async def test_three_events_about_one_payment_sell_once(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    charged = charge(checkout, payment_intent="pi_1")
+    intent = charge(checkout, type="payment_intent.succeeded", id="pi_1")
+    session = charge(
+        checkout,
+        type="checkout.session.completed",
+        id="cs_1",
+        payment_intent="pi_1",
+        payment_status="paid",
+        amount_total=checkout["total_cents"],
+    )
+    told = await asyncio.gather(*(office.webhook(each) for each in (charged, intent, session)))
+    assert {each.status for each in told} == {200}
+    assert len({str(sorted(each.json.items())) for each in told}) == 1
+    assert len(await office.tickets(checkout)) == 1
+    assert await office.db.fetchval("select count(*) from ticketing.payments") == 1
+
+
+# -- webhook out of order ----------------------------------------------------------------------------------------
+
+
+async def test_webhook_out_of_order_before_its_checkout_is_known_is_tried_again(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    payload = charge({**dict(checkout), "id": "7f8e7a5e-93a3-4a5c-9d0b-6c1c5f5b1f10"})
+    told = await office.webhook(payload)
+    assert told.status == 500
+    assert await office.db.fetchval("select status from onceward.webhook_events") == "pending"
+
+
+async def test_webhook_out_of_order_after_the_buyer_gave_up_is_refunded_with_400_once(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    async with office.engine.transaction(organization=show.organization) as tx:
+        await buying.abandon(tx, checkout["id"])
+    payload = charge(checkout, payment_intent=await paid_at_stripe(office, checkout))
+    first = await office.webhook(payload)
+    assert (first.status, first.json["error"]) == (400, "checkout_abandoned")
+    assert (await office.webhook(payload)).status == 200
+    await assert_given_back(office, show, checkout, reason="checkout_abandoned", audience="admin")
+    assert await office.tickets(checkout) == []
+
+
+# -- checkout expired, seat hold expired ---------------------------------------------------------------------------
+
+
+async def test_checkout_expired_sells_what_is_still_free(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1", "Stalls A2")
+    await office.later(minutes=16)
+    told = await office.pay(checkout)
+    assert (told.status, told.json["ticket_count"]) == (200, 2)
+    assert await office.status(checkout) == "completed"
+
+
+async def test_checkout_expired_and_swept_still_sells_what_is_free(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    await office.later(minutes=20)
+    await office.db.execute("select onceward.capacity_reap(100)")
+    async with office.engine.transaction(organization=show.organization) as tx:
+        await buying.end(tx, checkout["id"], "expired", of=("started",))
+        from onceward_apps.ticketing.store import buying as rows
+
+        assert (await rows.expire_holds(tx))[0] == 1
+    assert (await office.pay(checkout)).status == 200
+
+
+async def test_checkout_expired_whose_seats_are_gone_is_refunded_with_400_once(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    late = await office.checkout(show, "Stalls A1", "Stalls A2")
+    await office.later(minutes=16)
+    await office.hold(show, "Stalls A2")
+    payload = charge(late, payment_intent=await paid_at_stripe(office, late))
+    told = await office.webhook(payload)
+    assert (told.status, told.json["error"]) == (400, "seats_gone")
+    again = await office.webhook(payload)
+    assert again.status == 200
+    await assert_given_back(office, show, late, reason="seats_gone", audience="admin")
+    # The seat that was still free was not taken by the half that failed.
+    assert await office.db.fetchval("select status from ticketing.seats where label = 'Stalls A1'") != "sold"
+
+
+async def test_seat_hold_expired_before_the_checkout_starts_asks_to_choose_again(office: Office) -> None:
+    show = await office.show()
+    basket = await office.hold(show, "Stalls A1")
+    await office.later(minutes=5)
+    with pytest.raises(buying.NothingHeld):
+        await office.checkout(show, basket=basket)
+
+
+async def test_seat_hold_lasts_as_long_as_the_checkout_it_was_taken_to(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    await office.later(minutes=14)
+    with pytest.raises(buying.SeatTaken):
+        await office.hold(show, "Stalls A1")
+    assert (await office.pay(checkout)).status == 200
+
+
+# -- seat already sold ---------------------------------------------------------------------------------------------
+
+
+async def test_seat_already_sold_is_read_again_when_its_version_changed(office: Office) -> None:
+    """Somebody touches the seat between reading and selling: the second try sells it."""
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    read = sales.items
+
+    async def read_then_touch(tx: Any, checkout_id: Any) -> Any:
+        rows = await read(tx, checkout_id)
+        await office.db.execute("update ticketing.seats set version = version + 1 where label = 'Stalls A1'")
+        return rows
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sales, "items", read_then_touch)
+        told = await office.pay(checkout)
+    assert told.status == 200
+    assert len(await office.tickets(checkout)) == 1
+
+
+async def test_seat_already_sold_is_given_up_after_three_tries_and_nothing_is_left(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1", "Stalls A2")
+    tries = 0
+
+    async def never(*_: Any) -> list[Any]:
+        nonlocal tries
+        tries += 1
+        return []
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sales, "sell_seats", never)
+        told = await office.pay(checkout)
+    assert (told.status, tries) == (500, 3)
+    assert await office.tickets(checkout) == []
+    assert await office.status(checkout) == "started"
+    assert await office.balance(show, "cash") == 0
+
+
+# -- amount mismatch -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("difference", [-1, 1, -100])
+async def test_amount_mismatch_is_refunded_with_400_and_told_to_fraud(office: Office, difference: int) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    wrong = {**dict(checkout), "total_cents": checkout["total_cents"] + difference}
+    payload = charge(wrong, payment_intent=await paid_at_stripe(office, wrong))
+    told = await office.webhook(payload)
+    assert (told.status, told.json["error"]) == (400, "amount_mismatch")
+    await assert_given_back(office, show, checkout, reason="amount_mismatch", audience="fraud")
+    assert await office.status(checkout) == "started"
+    assert (await office.pay(checkout)).status == 200
+
+
+async def test_amount_mismatch_in_another_currency_is_refunded_in_that_currency(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    wrong = {**dict(checkout), "currency": "USD"}
+    told = await office.webhook(charge(wrong, payment_intent=await paid_at_stripe(office, wrong)))
+    assert (told.status, told.json["error"]) == (400, "currency_mismatch")
+    await assert_given_back(office, show, checkout, reason="currency_mismatch", audience="fraud")
+
+
+async def test_amount_mismatch_of_organizations_is_refunded_and_told_to_security(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    other = await office.organization("other")
+    checkout = await office.checkout(show, "Stalls A1")
+    payment = await paid_at_stripe(office, checkout)
+    told = await office.pay(checkout, payment_intent=payment, metadata={"organization_id": str(other)})
+    assert (told.status, told.json["error"]) == (400, "organization_mismatch")
+    await assert_given_back(office, show, checkout, reason="organization_mismatch", audience="security")
+
+
+async def test_a_source_of_another_organization_cannot_complete_a_checkout(office: Office) -> None:
+    show = await office.show()
+    other = await office.show(slug="other")
+    await office.source(organization=other.organization)
+    checkout = await office.checkout(show, "Stalls A1")
+    told = await office.pay(checkout, payment_intent=await paid_at_stripe(office, checkout))
+    assert told.status == 400
+    assert str(checkout["id"]) not in str(told.json)
+    await office.drain()
+    assert await office.status(checkout) == "started"
+    assert await office.balance(other, "cash") == 0
+    assert await office.db.fetchval("select status from ticketing.refunds") == "done"
+
+
+# -- missing ledger accounts ---------------------------------------------------------------------------------------
+
+
+async def test_missing_ledger_accounts_are_told_to_accounting_and_tried_again(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    await office.db.execute(
+        "update ticketing.checkouts set currency = 'EUR' where id = $1", checkout["id"]
+    )  # nothing was ever opened in euros
+    told = await office.pay({**dict(checkout), "currency": "EUR"})
+    assert told.status == 500
+    assert [(row["type"], row["audience"]) for row in await office.notices()] == [
+        ("LEDGER_ACCOUNTS_MISSING", "accounting")
+    ]
+    assert await office.tickets(checkout) == []
+    assert await office.db.fetchval("select status from ticketing.seats where label = 'Stalls A1'") == "held"
+    assert await office.db.fetchval("select status from onceward.webhook_events") == "pending"
+
+
+# -- QR generation fails -------------------------------------------------------------------------------------------
+
+
+async def test_qr_generation_fails_and_is_tried_again_while_the_ticket_is_valid(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    await office.pay(checkout)
+
+    class Broken:
+        async def put(self, *_: Any, **__: Any) -> None:
+            raise OSError("the store is away")
+
+    office.app.services.use("files", Broken())
+    await office.drain()
+    [ticket] = await office.tickets(checkout)
+    assert (ticket["status"], ticket["qr_code_url"]) == ("active", None)
+    attempts = "select w.attempts from onceward.work w join onceward.jobs j using (id) where j.task = $1"
+    assert await office.db.fetchval(attempts, jobs.generate_qr.name) == 1
+    assert jobs.generate_qr.task.retry.attempts == 5
+
+    office.app.services.configure(office.app.services.settings)
+    await office.later(hours=1)
+    await office.drain()
+    [ticket] = await office.tickets(checkout)
+    assert ticket["qr_code_url"] is not None
+
+
+# -- email delivery fails ------------------------------------------------------------------------------------------
+
+
+async def test_email_delivery_fails_without_harm_to_the_tickets(office: Office) -> None:
+    """Mail is a message of its own, written with the sale: nothing of the sale waits for it or fails with it."""
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    assert (await office.pay(checkout)).status == 200
+    row = await office.db.fetchrow("select template, policy, status from onceward.messages")
+    assert dict(row or {}) == {"template": "order-confirmation", "policy": "patient", "status": "pending"}
+    assert len(await office.tickets(checkout)) == 1
+
+
+# -- invalid signature, too old ------------------------------------------------------------------------------------
+
+
+async def test_invalid_webhook_signature_is_rejected_with_400_and_told_to_security(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    told = await office.webhook(charge(checkout), secret="whsec_somebody_else_made_this_one_up")
+    assert told.status == 400
+    assert await office.db.fetchval("select count(*) from onceward.webhook_events") == 0
+    await office.inbox.rejects.flush()
+    assert [(row["type"], row["audience"]) for row in await office.notices()] == [("WEBHOOK_FORGED", "security")]
+    assert await office.tickets(checkout) == []
+
+
+async def test_webhook_too_old_is_rejected_with_400(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    assert (await office.webhook(charge(checkout), at=time.time() - 301)).status == 400
+    assert (await office.webhook(charge(checkout), at=time.time() - 290)).status == 200
+
+
+# -- concurrent payment --------------------------------------------------------------------------------------------
+
+
+async def test_concurrent_payment_sells_once_and_gives_the_second_back(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    payments = [await paid_at_stripe(office, checkout) for _ in range(2)]
+    told = await asyncio.gather(*(office.pay(checkout, payment_intent=payment) for payment in payments))
+    assert [each.status for each in told] == [200, 200]
+    assert len({each.json["payment_reference"] for each in told}) == 1
+    await office.drain()
+    assert len(await office.tickets(checkout)) == 1
+    assert len(office.stripe.books.refunds) == 1
+    assert await office.balance(show, "cash") == checkout["total_cents"]
+    assert await office.balance(show, "refunds_payable") == 0
+
+
+# -- database connection lost --------------------------------------------------------------------------------------
+
+
+async def test_database_connection_lost_is_answered_503_and_leaves_nothing(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    read = sales.items
+
+    async def read_then_lose(tx: Any, checkout_id: Any) -> Any:
+        rows = await read(tx, checkout_id)
+        pid = await tx.fetchval("select pg_backend_pid()")
+        await office.db.execute("select pg_terminate_backend($1)", pid)
+        return rows
+
+    payload = charge(checkout)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sales, "items", read_then_lose)
+        told = await office.webhook(payload)
+    assert told.status == 503
+    assert "retry-after" in told.headers
+    assert await office.db.fetchval("select count(*) from onceward.webhook_events") == 0
+    assert (await office.webhook(payload)).status == 200
+    assert len(await office.tickets(checkout)) == 1
+
+
+# -- Redis unavailable ---------------------------------------------------------------------------------------------
+
+
+async def test_redis_unavailable_does_not_matter_because_nothing_here_uses_it(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    assert office.app.services.settings.redis_url is None
+    assert (await office.pay(checkout)).status == 200
+
+
+# -- transaction timeout -------------------------------------------------------------------------------------------
+
+
+async def test_transaction_timeout_rolls_back_and_is_tried_again(office: Office) -> None:
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    read = sales.items
+
+    async def too_slow(tx: Any, checkout_id: Any) -> Any:
+        await tx.execute("set local statement_timeout = '20ms'")
+        await tx.execute("select pg_sleep(1)")
+        return await read(tx, checkout_id)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sales, "items", too_slow)
+        told = await office.pay(checkout)
+    assert told.status == 500
+    assert await office.tickets(checkout) == []
+    await office.later(minutes=1)
+    await office.drain()
+    assert await office.status(checkout) == "completed"
+
+
+async def test_transaction_timeout_is_far_away_for_an_order_of_a_hundred_seats(office: Office) -> None:
+    await office.source()
+    big = (Section(name="Hall", price_cents=1000, rows={f"R{n}": 10 for n in range(10)}),)
+    show = await office.show(sections=big, most_per_order=100)
+    labels = [f"Hall R{row}{seat}" for row in range(10) for seat in range(1, 11)]
+    checkout = await office.checkout(show, *labels)
+    told = await office.pay(checkout)
+    assert told.json["ticket_count"] == 100
+
+
+# -- broadcast fails -----------------------------------------------------------------------------------------------
+
+
+async def test_pubsub_broadcast_is_part_of_the_commit_and_needs_nobody_to_listen(office: Office) -> None:
+    """There is no broker that could fail: a broadcast is a row, read by the nodes that have listeners."""
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    await office.pay(checkout)
+    row = await office.db.fetchrow("select topic, payload from onceward.topic_messages")
+    assert row is not None
+    assert row["topic"] == f"occupancy/{show.organization}/{show.id}"
+    assert row["payload"]["occupancy"]["total_sold"] == 1

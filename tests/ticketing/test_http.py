@@ -1,0 +1,292 @@
+"""A whole process on a port: organizers over the API, buyers over the API, the simulated payment service, a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import aiohttp
+import pytest
+from pydantic import SecretStr
+
+from onceward import Onceward
+from onceward.inbox.sources import NewSource, add
+from onceward.runtime import Runtime, secret_box
+from onceward.settings import Settings
+from onceward.simulators import PayPalSimulator, StripeSimulator
+from onceward.trust.keys import create_key
+from onceward.trust.organizations import create_organization
+from onceward_apps.ticketing import app as ticketing
+from tests.ticketing.office import SECRET
+
+PUBLIC = "/api/v1/ticketing/public"
+BROWSER = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+]
+
+
+class Shop:
+    """A running process with an organization, its key, and one event on sale."""
+
+    def __init__(self, runtime: Runtime, stripe: StripeSimulator, paypal: PayPalSimulator) -> None:
+        self.runtime = runtime
+        self.stripe = stripe
+        self.paypal = paypal
+        self.key = ""
+        self.event_id = ""
+
+    @property
+    def url(self) -> str:
+        assert self.runtime.web is not None
+        return self.runtime.web.url
+
+    async def open(self, folder: Path) -> None:
+        async with self.runtime.database.transaction(role="engine") as tx:
+            made = await create_organization(tx, "riverside", name="Riverside", actor="test")
+            key = await create_key(
+                tx, name="door", organization=made.organization_id, scopes=["operator"], actor="test"
+            )
+            box = secret_box(self.runtime.settings)
+            for new in (
+                NewSource(name="payments-stripe", provider="stripe", secrets=(SECRET,), mode="inline"),
+                NewSource(name="payments-paypal", provider="paypal", mode="inline", options=self.paypal.source_options),
+            ):
+                await add(tx, box, new, actor="test")
+        self.key = key.text
+        self.stripe.send_webhooks_to(f"{self.url}/webhooks/payments/stripe", secret=SECRET)
+        self.paypal.send_webhooks_to(f"{self.url}/webhooks/payments/paypal")
+
+    async def call(
+        self, path: str, body: Any = None, *, staff: bool = False, basket: str = "", method: str = ""
+    ) -> Any:
+        headers = {"authorization": f"Bearer {self.key}"} if staff else {}
+        if basket:
+            headers["x-basket"] = basket
+        async with aiohttp.ClientSession(self.url) as http:
+            how = method or ("GET" if body is None else "POST")
+            async with http.request(how, path, json=body, headers=headers) as response:
+                assert response.status < 400, (response.status, await response.text())
+                return await response.json() if response.content_type == "application/json" else await response.read()
+
+    async def put_on_sale(self) -> None:
+        venue = await self.call(
+            "/api/v1/ticketing/venues", {"name": "Hall", "timezone": "Africa/Johannesburg"}, staff=True
+        )
+        starts = datetime.now(UTC) + timedelta(days=20)
+        event = await self.call(
+            "/api/v1/ticketing/events",
+            {
+                "venue_id": venue["id"],
+                "name": "Open Air Night",
+                "starts_at": starts.isoformat(),
+                "ends_at": (starts + timedelta(hours=3)).isoformat(),
+                "currency": "ZAR",
+                "tax_bps": 1500,
+                "sections": [
+                    {"name": "Stalls", "price_cents": 25000, "rows": {"A": 6, "B": 6}},
+                    {"name": "Lawn", "price_cents": 9000, "places": 50},
+                ],
+            },
+            staff=True,
+        )
+        self.event_id = event["id"]
+        await self.call(f"/api/v1/ticketing/events/{self.event_id}/status", {"status": "on_sale"}, staff=True)
+
+    async def start(self, seats: int, *, places: int = 0, email: str = "buyer@example.org") -> Any:
+        """Hold and check out as a client of the API does."""
+        shown = await self.call(f"{PUBLIC}/events/{self.event_id}")
+        stalls, lawn = shown["sections"]
+        wanted = [seat["id"] for seat in stalls["rows"][0]["seats"][:seats]]
+        held = await self.call(
+            f"{PUBLIC}/events/{self.event_id}/holds",
+            {"seats": wanted, "places": {lawn["id"]: places} if places else {}},
+        )
+        return await self.call(
+            f"{PUBLIC}/checkouts", {"event_id": self.event_id, "email": email}, basket=held["basket"]
+        )
+
+
+async def until(condition: Callable[[], Any], *, within_s: float = 15.0) -> Any:
+    """Poll until it holds; fails with the last value."""
+    deadline = time.monotonic() + within_s
+    while True:
+        found = await condition()
+        if found or time.monotonic() > deadline:
+            assert found, f"did not become true: {found!r}"
+            return found
+        await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+async def shop(database_url: str, tmp_path: Path) -> AsyncIterator[Shop]:
+    stripe, paypal = StripeSimulator(), PayPalSimulator()
+    await stripe.start()
+    await paypal.start()
+    settings = Settings(
+        database_url=SecretStr(database_url),
+        data_dir=tmp_path,
+        port=0,
+        pool_min=1,
+        pool_max=8,
+        poll_interval_ms=100,
+        stripe_secret_key=SecretStr("sk_test_1"),
+        stripe_url=stripe.url,
+        paypal_client_id="client",
+        paypal_client_secret=SecretStr("secret"),
+        paypal_url=paypal.url,
+    )
+    app = Onceward("demo")
+    app.include(ticketing)
+    runtime = Runtime(app, settings)
+    await runtime.start()
+    assert runtime.web is not None
+    # The port is known only now, and links have to lead to it.
+    app.services.configure(settings.model_copy(update={"public_url": runtime.web.url}))
+    made = Shop(runtime, stripe, paypal)
+    await made.open(tmp_path)
+    await made.put_on_sale()
+    yield made
+    await runtime.stop()
+    await stripe.stop()
+    await paypal.stop()
+
+
+async def test_a_client_of_the_api_buys_by_card_and_gets_its_tickets(shop: Shop) -> None:
+    checkout = await shop.start(2, places=1)
+    assert checkout["total_cents"] == 59000 + 8850 + 1475
+    opened = await shop.call(f"{PUBLIC}/checkouts/{checkout['id']}/pay", {"token": checkout["token"]})
+    async with aiohttp.ClientSession() as http, http.post(opened["url"], data={"choice": "pay"}) as response:
+        assert response.status == 200
+        assert str(response.url).startswith(f"{shop.url}/orders/{checkout['id']}")
+    await shop.stripe.webhooks.settle()
+    assert all(delivery.statuses == [200] for delivery in shop.stripe.webhooks.deliveries)
+    query = f"checkout_id={checkout['id']}&token={checkout['token']}"
+
+    async def with_images() -> Any:
+        tickets = await shop.call(f"/api/tickets?{query}")
+        return tickets if all(ticket["qr_code_url"] for ticket in tickets) else None
+
+    tickets = await until(with_images)
+    assert sorted(ticket["place"] for ticket in tickets) == ["Lawn", "Stalls A1", "Stalls A2"]
+    token = f"?access={checkout['token']}"
+    assert (await shop.call(tickets[0]["qr_code_url"] + token)).startswith(b"\x89PNG")
+    assert b"BEGIN:VEVENT" in await shop.call(f"/orders/{checkout['id']}/calendar.ics{token}")
+    assert (await shop.call(f"/orders/{checkout['id']}/receipt.pdf{token}")).startswith(b"%PDF")
+    await shop.call(f"/orders/{checkout['id']}/resend", {"token": checkout["token"]})
+
+
+async def test_a_buyer_approves_at_paypal_and_the_money_is_taken(shop: Shop) -> None:
+    checkout = await shop.start(1)
+    opened = await shop.call(
+        f"{PUBLIC}/checkouts/{checkout['id']}/pay", {"token": checkout["token"], "provider": "paypal"}
+    )
+    async with aiohttp.ClientSession() as http, http.post(opened["url"], data={"choice": "approve"}) as response:
+        assert response.status == 200
+
+    async def completed() -> bool:
+        status = "select status from ticketing.checkouts where id = $1"
+        return await shop.runtime.database.fetchval(status, checkout["id"]) == "completed"
+
+    await until(completed)
+    [capture] = shop.paypal.books.captures.values()
+    assert capture["custom_id"] == checkout["id"]
+
+
+async def test_nobody_sees_an_order_without_its_token_or_before_it_is_paid(shop: Shop) -> None:
+    checkout = await shop.start(1)
+    async with aiohttp.ClientSession(shop.url) as http:
+        for token, expected in ((checkout["token"], 404), ("WRONG", 404), ("", 404)):
+            async with http.get(f"/api/tickets?checkout_id={checkout['id']}&token={token}") as response:
+                assert response.status == expected
+        async with http.get(f"/orders/{checkout['id']}?access=WRONG") as response:
+            assert response.status == 404
+        async with http.get(f"/orders/{checkout['id']}?access={checkout['token']}") as response:
+            assert response.status == 200
+            assert "script-src 'self'" in response.headers["content-security-policy"]
+            assert "<script>" not in await response.text()
+
+
+async def test_only_staff_may_scan_refund_or_change_an_event(shop: Shop) -> None:
+    async with aiohttp.ClientSession(shop.url) as http:
+        for path in ("events", "venues", "coupons", "scan", f"orders/{uuid4()}/refund", f"tickets/{uuid4()}/void"):
+            async with http.post(f"/api/v1/ticketing/{path}", json={}) as response:
+                assert response.status == 401, path
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed: apt-get install chromium")
+async def test_a_person_buys_two_seats_another_sees_them_grey_out_and_the_scan_admits_once(shop: Shop) -> None:
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=BROWSER)
+        try:
+            await _buy_and_scan(shop, browser)
+        finally:
+            await browser.close()
+
+
+async def _buy_and_scan(shop: Shop, browser: Any) -> None:
+    other = await (await browser.new_context()).new_page()
+    await other.goto(f"{shop.url}/events/{shop.event_id}")
+    await other.get_by_role("button", name="Stalls, row A, seat 1, free").wait_for()
+
+    phone = await browser.new_context(viewport={"width": 390, "height": 844})
+    buyer = await phone.new_page()
+    problems: list[str] = []
+    buyer.on("pageerror", lambda error: problems.append(str(error)))
+    buyer.on("console", lambda said: problems.append(said.text) if "Content Security Policy" in said.text else None)
+    await buyer.goto(f"{shop.url}/events/{shop.event_id}")
+    first = buyer.get_by_role("button", name="Stalls, row A, seat 1, free")
+    await first.focus()
+    await buyer.keyboard.press("Enter")
+    await buyer.get_by_role("button", name="Stalls, row A, seat 1, yours").wait_for()
+    await buyer.keyboard.press("ArrowRight")
+    await buyer.keyboard.press("Space")
+    await buyer.get_by_role("button", name="Stalls, row A, seat 2, yours").wait_for()
+    assert (await buyer.locator("#left").inner_text()).startswith(("4:", "5:"))
+
+    for seat in (1, 2):
+        await other.get_by_role("button", name=f"Stalls, row A, seat {seat}, held by somebody else").wait_for()
+
+    await buyer.get_by_label("Email for the tickets").fill("buyer@example.org")
+    await buyer.get_by_role("button", name="Continue to payment").click()
+    await buyer.get_by_role("button", name="Pay").click()
+    await buyer.get_by_text("Order confirmed").wait_for()
+    await buyer.locator(".tickets img").nth(1).wait_for()
+    codes = await buyer.locator(".tickets .code").all_inner_texts()
+    assert len(codes) == 2
+    for seat in (1, 2):
+        await other.get_by_role("button", name=f"Stalls, row A, seat {seat}, sold").wait_for()
+    assert problems == []
+
+    door = await (await browser.new_context()).new_page()
+    await door.goto(f"{shop.url}/scan/{shop.event_id}")
+    await door.locator("summary").click()
+    await door.get_by_label("Gate").fill("North")
+    await door.locator("#key").fill(shop.key)
+    await door.get_by_label("Ticket code").fill(codes[0].lower())
+    await door.get_by_role("button", name="Check").click()
+    await door.locator(".verdict.yes", has_text="Welcome").wait_for()
+    await door.get_by_label("Ticket code").fill(codes[0])
+    await door.get_by_role("button", name="Check").click()
+    await door.locator(".verdict.no", has_text="Already used").wait_for()
+    assert "North" in await door.locator("#verdict").inner_text()
+
+    await door.context.set_offline(True)
+    await door.get_by_label("Ticket code").fill(codes[1])
+    await door.get_by_role("button", name="Check").click()
+    await door.get_by_text("Not checked yet").wait_for()
+    await door.context.set_offline(False)
+    await door.locator(".verdict.yes", has_text="Welcome").wait_for()
