@@ -69,24 +69,38 @@ def template(server_url: str) -> str:
     return name
 
 
+async def _administer(server_url: str, *statements: str) -> None:
+    admin = await asyncpg.connect(server_url)
+    try:
+        for statement in statements:
+            await admin.execute(statement)
+    finally:
+        await admin.close()
+
+
+@pytest.fixture(scope="session")
+def used_databases(server_url: str) -> Iterator[list[str]]:
+    """Databases that tests are done with. Dropping one makes the server write out everything, so it is done in batches."""
+    used: list[str] = []
+    yield used
+    asyncio.run(_drop(server_url, used))
+
+
+async def _drop(server_url: str, used: list[str]) -> None:
+    names, used[:] = list(used), []
+    await _administer(server_url, *(f"drop database if exists {name} with (force)" for name in names))
+
+
 @pytest.fixture
-def database_url(server_url: str, template: str) -> Iterator[str]:
+def database_url(server_url: str, template: str, used_databases: list[str]) -> Iterator[str]:
     """The address of a migrated database of the test's own."""
     name = f"test_{uuid.uuid4().hex[:12]}"
-
-    async def create() -> None:
-        admin = await asyncpg.connect(server_url)
-        await admin.execute(f"create database {name} template {template} strategy wal_log")
-        await admin.close()
-
-    async def drop() -> None:
-        admin = await asyncpg.connect(server_url)
-        await admin.execute(f"drop database if exists {name} with (force)")
-        await admin.close()
-
-    asyncio.run(create())
+    # Copied through the log: copying files would need a checkpoint before and after.
+    asyncio.run(_administer(server_url, f"create database {name} template {template} strategy wal_log"))
     yield with_database(server_url, name)
-    asyncio.run(drop())
+    used_databases.append(name)
+    if len(used_databases) >= 25:
+        asyncio.run(_drop(server_url, used_databases))
 
 
 @pytest.fixture
