@@ -11,27 +11,30 @@ from typer.testing import CliRunner
 from onceward import capacity, ledger
 from onceward.cli.nouns import build
 from onceward.db import Cause, Database
+from onceward.engine import Engine
 from onceward.ledger import Entry, InvalidEntry, KeyConflict, open_account, post
 from onceward.trust import checks as trust_checks
 from onceward.trust.verify import collect, verify
 from onceward.tx import Tx
+from onceward.work import Registry
 from tests.ledger.conftest import sale
 
 
 async def test_a_handler_posts_without_a_key_once_for_what_caused_it(db: Database, books: UUID) -> None:
+    engine = Engine(db, Registry())
     async with db.acquire() as conn:
         for fresh in (True, False):
-            tx = Tx(conn, engine=None, organization=books, cause=Cause("event", 5))  # pyright: ignore[reportArgumentType]
+            tx = Tx(conn, engine, organization=books, cause=Cause("event", 5))
             await tx.open()
             journal = await tx.post(sale())
             assert (journal.key, journal.fresh) == ("event:5:post", fresh)
             await tx.commit()
-        tx = Tx(conn, engine=None, organization=books, cause=Cause("event", 5))  # pyright: ignore[reportArgumentType]
+        tx = Tx(conn, engine, organization=books, cause=Cause("event", 5))
         await tx.open()
         with pytest.raises(KeyConflict):
             await tx.post(sale(7))
         await tx.rollback()
-        tx = Tx(conn, engine=None, organization=books)  # pyright: ignore[reportArgumentType]
+        tx = Tx(conn, engine, organization=books)
         await tx.open()
         with pytest.raises(InvalidEntry, match="give the journal a key"):
             await tx.post(sale())
