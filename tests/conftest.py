@@ -11,12 +11,16 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import asyncpg
-import hypothesis  # noqa: F401  its plugin would import it at the end of the run, which Python 3.11 cannot always do
+import hypothesis
 import pytest
 
 from onceward.db import Database, migrate
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.schema import LINES
+
+# How long an example takes says something about the machine, not about us.
+hypothesis.settings.register_profile("ours", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("ours")
 
 
 @pytest.fixture(scope="session")
