@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 
 LIST = "select * from onceward.sources where origin <> 'builtin'"
 ALIVE = "select distinct t from onceward.workers w, unnest(w.tasks) t where not w.stopping"
-ASKED_AGAIN_AFTER_S = 1.0
+LOOKS_APART_S = 0.25
 
 DECLARE = """
 insert into onceward.sources as s
@@ -68,8 +68,9 @@ class Catalog:
         self._followers: dict[str, tuple[str, ...]] = {}
         self.version = 0
         """Counts the readings: what was derived from an earlier one may be out of date."""
-        self._refreshed = float("-inf")
+        self._began = float("-inf")
         self._reading = asyncio.Lock()
+        self._looking = asyncio.Lock()
         self._note_followers()
 
     def get(self, name: str) -> Source | None:
@@ -133,13 +134,14 @@ class Catalog:
         """Read sources and live handlers; what did not change is not built again."""
         # One at a time: an older answer must not replace a newer one.
         async with self._reading:
+            began = time.monotonic()
             async with self._db.acquire() as conn:
                 rows = await conn.fetch(LIST)
                 alive = await conn.fetch(ALIVE)
             self._take(rows, alive)
+            self._began = began
 
     def _take(self, rows: Sequence[Any], alive: Sequence[Any]) -> None:
-        self._refreshed = time.monotonic()
         self._tasks = self._own | {row["t"] for row in alive}
         self._note_followers()
         sources: dict[str, Source] = {}
@@ -158,12 +160,16 @@ class Catalog:
         self.version += 1
 
     async def look_again(self, name: str) -> Source | None:
-        """Somebody asks for a source we do not know: it may be new. Asked of the database at most once a second."""
-        if time.monotonic() - self._refreshed > ASKED_AGAIN_AFTER_S:
-            try:
-                await self.refresh()
-            except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
-                log.warning("sources_not_read", error=type(error).__name__)
+        """Somebody asks for a source we do not know: it may be new. One reading answers all who asked before it began."""
+        asked = time.monotonic()
+        async with self._looking:
+            if self._began < asked:
+                # However many ask for what does not exist, the database is asked a few times a second.
+                await asyncio.sleep(self._began + LOOKS_APART_S - asked)
+                try:
+                    await self.refresh()
+                except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
+                    log.warning("sources_not_read", error=type(error).__name__)
         return self._sources.get(name)
 
     def _source(self, row: Any) -> Source:

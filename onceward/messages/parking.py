@@ -22,13 +22,18 @@ log = structlog.get_logger(__name__)
 FIRST_S = 1.0
 LONGEST_S = 300.0
 
+# Sends that run side by side fail together: only the first one's failure counts, the others find the queue parked.
 PARK = """
 insert into onceward.queues as q (name, parked_until, parked_for, failures)
-values ($1, clock_timestamp() + make_interval(secs => $2), $3, 1)
+values ($1, clock_timestamp() + make_interval(secs => coalesce($2::float8, $4::float8)), $3, 1)
 on conflict (name) do update
-    set parked_until = greatest(q.parked_until, excluded.parked_until), parked_for = excluded.parked_for,
-        failures = q.failures + 1
-returning failures
+    set parked_until = case when q.parked_until > clock_timestamp()
+            then greatest(q.parked_until, clock_timestamp() + make_interval(secs => $2::float8))
+            else clock_timestamp() + make_interval(
+                secs => coalesce($2::float8, least($5::float8, $4::float8 * 2 ^ least(q.failures, 20)))) end,
+        parked_for = excluded.parked_for,
+        failures = q.failures + case when q.parked_until > clock_timestamp() then 0 else 1 end
+returning failures, extract(epoch from parked_until - clock_timestamp())::float8
 """
 
 UNPARK = (
@@ -68,10 +73,12 @@ class Parking:
 
     async def park(self, reason: str, *, for_s: float | None = None) -> float:
         """Rest; longer every time, or as long as the service asked for. Returns for how long."""
-        wait_s = for_s if for_s is not None else min(LONGEST_S, FIRST_S * 2 ** min(self._failures, 20))
-        wait_s = max(0.1, wait_s)
+        asked_s = None if for_s is None else max(0.1, for_s)
+        async with self._db.acquire() as conn:
+            row = await conn.fetchrow(PARK, self._queue, asked_s, reason[:200], FIRST_S, LONGEST_S)
+        assert row is not None
+        self._failures, wait_s = row
         self._until = max(self._until, time.monotonic() + wait_s)
-        self._failures = await self._db.fetchval(PARK, self._queue, wait_s, reason[:200])
         metrics.PARKED.labels(self._channel).inc()
         log.warning(
             "channel_parked", channel=self._channel, for_s=round(wait_s, 1), failures=self._failures, reason=reason

@@ -101,7 +101,6 @@ async def test_the_browser_shows_each_change_and_survives_a_dropped_connection(
     for connection in list(here.node.hub.connections):
         connection.close()
     await here.node.endpoint.close_all()
-    await page.evaluate("window.client._connection?.socket?.close() ?? window.client._connection?.abort.abort()")
     await add_seat(shop, organization, event)
     await page.wait_for_function("window.shown.data.seats === 2 && !window.shown.stale")
     assert "waiting" in await page.evaluate("window.states")

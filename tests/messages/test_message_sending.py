@@ -82,6 +82,9 @@ async def test_an_unreachable_channel_is_parked_and_uses_up_no_attempts(office) 
     async with asyncio.timeout(10):
         while not await here.db.fetchval("select failures from onceward.queues where name = 'message.email'"):
             await asyncio.sleep(0.02)
+    await asyncio.sleep(0.3)
+    # However many were being sent at once, it is one outage.
+    assert await here.db.fetchval("select failures from onceward.queues where name = 'message.email'") == 1
     rows = await here.db.fetch("select status, attempts from onceward.messages")
     assert {tuple(row) for row in rows} <= {("pending", 0), ("processing", 0)}
     await here.sims.smtp.start(port=port)
