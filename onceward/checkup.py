@@ -22,7 +22,7 @@ from onceward import __version__
 from onceward.app import Onceward
 from onceward.db import Connection, DatabaseError, Line, MigrationError, plan
 from onceward.db.embedded import EmbeddedPostgres
-from onceward.runtime import OLDEST_SERVER
+from onceward.opening import OLDEST_SERVER
 from onceward.schema import LINES
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
 

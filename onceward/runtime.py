@@ -16,21 +16,20 @@ from typing import Literal, Protocol
 from onceward import __version__
 from onceward.app import Onceward
 from onceward.capacity import reap
-from onceward.db import Database, DatabaseError, Line, Migration, MigrationError, migrate, plan
-from onceward.db.embedded import EmbeddedPostgres
+from onceward.db import Database, MigrationError
 from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
 from onceward.limits import AdaptiveLimit, Bounds, EarlyRefusal, Tiers, reconcile
 from onceward.live import LiveNode, LiveOptions, LiveRegistry, authenticator
 from onceward.messages.office import PostOffice
+from onceward.opening import Opening, secret_box
 from onceward.outbox import Outbox, OutboxOptions
 from onceward.outbox.owners import TEMPLATE, Notice
 from onceward.schedules import Scheduler
-from onceward.schema import LINES
 from onceward.settings import Settings
-from onceward.telemetry import configure_logging, configure_tracing, get_logger
-from onceward.trust import Sealer, SecretBox
+from onceward.telemetry import get_logger
+from onceward.trust import Sealer
 from onceward.trust.failures import forget_old
 from onceward.trust.sessions import first_admin_link, forget_expired
 from onceward.web import Dispatcher, Health, WebServer, create_api
@@ -55,7 +54,6 @@ log = get_logger("onceward.runtime")
 
 RoleName = Literal["web", "worker", "scheduler"]
 EVERYTHING: frozenset[RoleName] = frozenset({"web", "worker", "scheduler"})
-OLDEST_SERVER = 150000
 
 
 class Component(Protocol):
@@ -64,10 +62,6 @@ class Component(Protocol):
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
-
-
-class OldServer(DatabaseError):
-    """The server is older than what our SQL is written for."""
 
 
 class Runtime:
@@ -82,18 +76,11 @@ class Runtime:
         self.first_login: str | None = None
         """Where the administrator logs in, as long as nobody has."""
         self._undo: list[tuple[str, Callable[[], Awaitable[None]]]] = []
-        self._database: Database | None = None
+        self._opening = Opening(settings, app.lines)
 
     @property
     def database(self) -> Database:
-        if self._database is None:
-            raise RuntimeError("the runtime has not been started")
-        return self._database
-
-    @property
-    def lines(self) -> tuple[Line, ...]:
-        """The engine's migrations, then those of the apps."""
-        return (*LINES, *self.app.lines)
+        return self._opening.database
 
     async def start(self, roles: Iterable[RoleName] = EVERYTHING) -> None:
         """Open the database, bring the schema up to date, start the parts that these roles need."""
@@ -101,7 +88,9 @@ class Runtime:
         self.app.services.configure(self.settings)
         self._undo.append(("services", self.app.services.aclose))
         try:
-            await self.open_database()
+            self._undo.append(("database", self._opening.close))
+            await self._opening.open()
+            self.health.add("database", self._ask_database)
             await self._prepare_schema()
             for name, component in self._components(chosen):
                 await component.start()
@@ -126,7 +115,6 @@ class Runtime:
                 log.warning("runtime.stop_cut_short", component=name)
             except Exception:
                 log.exception("runtime.stop_failed", component=name)
-        self._database = None
         if hurried:
             raise asyncio.CancelledError
 
@@ -162,46 +150,11 @@ class Runtime:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
 
-    # -- the database --------------------------------------------------------------------------------------
-
-    async def open_database(self) -> Database:
-        """Connect to the configured database, or start the embedded one first."""
-        settings = self.settings
-        if settings.database_url is None:
-            url = await self._start_embedded(EmbeddedPostgres(settings.data_dir))
-        else:
-            url = settings.database_url.get_secret_value()
-        database = await Database.open(
-            url,
-            min_size=settings.pool_min,
-            max_size=settings.pool_max,
-            pgbouncer=settings.pgbouncer,
-            application_name=settings.service,
-        )
-        self._database = database
-        self._undo.append(("database", database.close))
-        version = int(await database.fetchval("show server_version_num"))
-        if version < OLDEST_SERVER:
-            raise OldServer(f"the server is PostgreSQL {version // 10000}, Onceward needs 15 or newer: upgrade it")
-        self.health.add("database", self._ask_database)
-        return database
-
-    async def _start_embedded(self, server: EmbeddedPostgres) -> str:
-        # The thread cannot be interrupted. Whoever stops us meanwhile waits for it, or the server would stay behind.
-        starting = asyncio.ensure_future(asyncio.to_thread(server.start))
-
-        async def leave() -> None:
-            await asyncio.wait({starting})
-            await asyncio.to_thread(server.stop)
-
-        self._undo.append(("embedded database", leave))
-        return await asyncio.shield(starting)
-
     async def _ask_database(self) -> None:
         await self.database.fetchval("select 1")
 
     async def _prepare_schema(self) -> None:
-        pending = await self.pending_migrations()
+        pending = await self._opening.pending_migrations()
         if not pending:
             return
         if not self.settings.auto_migrate:
@@ -209,33 +162,8 @@ class Runtime:
                 f"{len(pending)} migrations are pending, the first is {pending[0]}, and ONCEWARD_AUTO_MIGRATE is "
                 "off: run `onceward migrate`"
             )
-        for migration in await self.migrate():
+        for migration in await self._opening.migrate():
             log.info("migration.applied", migration=str(migration))
-
-    async def pending_migrations(self) -> list[Migration]:
-        """What `migrate` would apply."""
-        async with self.database.acquire() as conn:
-            return await plan(conn, self.lines)
-
-    async def migrate(self) -> list[Migration]:
-        """Apply what is pending, over a connection of its own that PgBouncer has no part in."""
-        settings = self.settings
-        if settings.direct_url is not None:
-            direct = await Database.open(settings.direct_url.get_secret_value(), min_size=0, max_size=1)
-        elif settings.pgbouncer:
-            raise MigrationError(
-                "migrations are pending and cannot be applied through PgBouncer, which would mix up whose lock is "
-                "whose: set ONCEWARD_DIRECT_URL to the database itself"
-            )
-        else:
-            direct = self.database
-        conn = await direct.connect(application_name=f"{settings.service}-migrate")
-        try:
-            return await migrate(conn, self.lines)
-        finally:
-            await conn.close()
-            if direct is not self.database:
-                await direct.close()
 
     # -- the parts -----------------------------------------------------------------------------------------
 
@@ -382,11 +310,6 @@ class Runtime:
         return WebServer(dispatcher, self.settings)
 
 
-def secret_box(settings: Settings) -> SecretBox:
-    """The keys that stored secrets are sealed with: as set, else one made in the data directory."""
-    return SecretBox(settings.secret_keys) if settings.secret_keys else SecretBox.from_directory(settings.data_dir)
-
-
 def make_outbox(
     database: Database, app: Onceward, settings: Settings, *, engine: Engine | None = None, upkeep: bool = False
 ) -> Outbox:
@@ -415,11 +338,3 @@ async def _tell_owner(engine: Engine, notice: Notice) -> None:
     """A mail to the owner of an endpoint; the key makes it one, however often this is tried."""
     async with engine.transaction(organization=notice.organization_id) as tx:
         await tx.send(TEMPLATE, to=notice.owner, key=notice.key, data=notice.data, channel="email")
-
-
-def configure_process(settings: Settings) -> None:
-    """Logging and tracing for the whole process, from its settings."""
-    identity = {"service": settings.service, "environment": settings.environment, "version": __version__}
-    configure_logging(level=settings.log_level, format=settings.log_format, **identity)
-    if settings.tracing:
-        configure_tracing(**identity)

@@ -17,7 +17,7 @@ from onceward.cli.session import opened, run
 
 if TYPE_CHECKING:
     from onceward.app import Onceward
-    from onceward.runtime import Runtime
+    from onceward.db import Database
     from onceward.schedules import Report, Run, Schedule
 
 AppOption = Annotated[str, typer.Option("--app", help="The app, as pkg.module:app.")]
@@ -39,10 +39,10 @@ def register(cli: typer.Typer) -> None:
 def ls(app: AppOption = BUNDLED, as_json: JsonOption = False) -> None:
     """All schedules with their last and next run."""
 
-    async def main(runtime: Runtime) -> list[dict[str, Any]]:
+    async def main(app: Onceward, database: Database) -> list[dict[str, Any]]:
         from onceward.schedules import overview
 
-        return await overview(runtime.database)
+        return await overview(database)
 
     columns = ("name", "when", "tz", "next_at", "last_status", "last_due", "last_duration_ms", "paused_at")
     listing(_with_database(app, main), columns=columns, as_json=as_json, empty="no schedule has been started yet")
@@ -51,11 +51,11 @@ def ls(app: AppOption = BUNDLED, as_json: JsonOption = False) -> None:
 def show(name: NameArgument, app: AppOption = BUNDLED, limit: int = 20, as_json: JsonOption = False) -> None:
     """The latest runs of a schedule, with the items that failed."""
 
-    async def main(runtime: Runtime) -> list[dict[str, Any]]:
+    async def main(app: Onceward, database: Database) -> list[dict[str, Any]]:
         from onceward.schedules import history
 
-        _find(runtime.app, name)
-        return await history(runtime.database, name, limit=limit)
+        _find(app, name)
+        return await history(database, name, limit=limit)
 
     runs = _with_database(app, main)
     if as_json:
@@ -90,16 +90,16 @@ def run_one(
     A progress bar on a terminal, JSON lines elsewhere. Exit 0: the run finished; 1: it broke.
     """
 
-    async def main(runtime: Runtime) -> Report:
+    async def main(app: Onceward, database: Database) -> Report:
         from onceward.engine import Engine
         from onceward.schedules import Scheduler, StillRunning, run_here
 
-        schedule = _find(runtime.app, name)
-        await Scheduler(runtime.database, runtime.app.schedules.values()).register()
-        engine = Engine(runtime.database, runtime.app.registry)
+        schedule = _find(app, name)
+        await Scheduler(database, app.schedules.values()).register()
+        engine = Engine(database, app.registry)
         watch, finish = _watcher(name)
         try:
-            return await run_here(runtime.database, schedule, open_tx=engine.open_tx, by=BY, on_progress=watch)
+            return await run_here(database, schedule, open_tx=engine.open_tx, by=BY, on_progress=watch)
         except StillRunning as error:
             raise CommandFailed(str(error)) from None
         finally:
@@ -116,10 +116,10 @@ def run_one(
 def pause(name: NameArgument, app: AppOption = BUNDLED) -> None:
     """Write no more runs of a schedule until it is resumed."""
 
-    async def main(runtime: Runtime) -> bool:
+    async def main(app: Onceward, database: Database) -> bool:
         from onceward.schedules import pause as pause_schedule
 
-        async with runtime.database.transaction(role="engine") as tx:
+        async with database.transaction(role="engine") as tx:
             return await pause_schedule(tx, name, by=BY)
 
     if not _with_database(app, main):
@@ -130,10 +130,10 @@ def pause(name: NameArgument, app: AppOption = BUNDLED) -> None:
 def resume(name: NameArgument, app: AppOption = BUNDLED) -> None:
     """Go on from now; due times during the pause are not made up for."""
 
-    async def main(runtime: Runtime) -> bool:
+    async def main(app: Onceward, database: Database) -> bool:
         from onceward.schedules import resume as resume_schedule
 
-        async with runtime.database.transaction(role="engine") as tx:
+        async with database.transaction(role="engine") as tx:
             return await resume_schedule(tx, name, by=BY)
 
     if not _with_database(app, main):
@@ -149,30 +149,30 @@ def backfill(
 ) -> None:
     """Write runs for due times of the past that have none; workers do them."""
 
-    async def main(runtime: Runtime) -> int:
+    async def main(app: Onceward, database: Database) -> int:
         from datetime import UTC
 
         from onceward.schedules import Scheduler
         from onceward.schedules import backfill as backfill_schedule
 
-        schedule = _find(runtime.app, name)
-        await Scheduler(runtime.database, runtime.app.schedules.values()).register()
-        async with runtime.database.transaction(role="engine") as tx:
+        schedule = _find(app, name)
+        await Scheduler(database, app.schedules.values()).register()
+        async with database.transaction(role="engine") as tx:
             begin, end = since.replace(tzinfo=UTC), until.replace(tzinfo=UTC)
             return len(await backfill_schedule(tx, schedule, since=begin, until=end, by=BY))
 
     say(f"{_with_database(app, main)} runs of {name} written")
 
 
-def _with_database(app_path: str, main: Callable[[Runtime], Any]) -> Any:
+def _with_database(app_path: str, main: Callable[[Onceward, Database], Any]) -> Any:
     from onceward.settings import load_settings
 
     settings = load_settings()
     app = load_app(app_path)
 
     async def inside() -> Any:
-        async with opened(app, settings) as runtime:
-            return await main(runtime)
+        async with opened(settings) as opening:
+            return await main(app, opening.database)
 
     return run(inside())
 

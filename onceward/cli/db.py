@@ -6,20 +6,15 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import typer
 
 from onceward.cli.exits import CommandFailed
 from onceward.cli.rendering import say
-from onceward.cli.session import opened, run
-
-if TYPE_CHECKING:
-    from onceward.runtime import Runtime
+from onceward.cli.session import opened_database, run
 
 CREATE_ROLES = """
 do $$
@@ -79,8 +74,8 @@ def psql(context: typer.Context) -> None:
 
 async def _interactive(program: str, *options: str) -> int:
     """Leave the terminal, Ctrl-C included, to one of PostgreSQL's programs until it ends."""
-    async with _configured() as runtime:
-        environment = {**os.environ, **connection_environment(runtime.database.url)}
+    async with opened_database() as database:
+        environment = {**os.environ, **connection_environment(database.url)}
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             process = await asyncio.create_subprocess_exec(str(_program(program)), *options, env=environment)
@@ -89,26 +84,13 @@ async def _interactive(program: str, *options: str) -> int:
             signal.signal(signal.SIGINT, before)
 
 
-@asynccontextmanager
-async def _configured() -> AsyncGenerator[Runtime]:
-    """The configured database, whatever app it belongs to."""
-    from onceward.app import Onceward
-    from onceward.runtime import configure_process
-    from onceward.settings import load_settings
-
-    settings = load_settings()
-    configure_process(settings)
-    async with opened(Onceward("db"), settings) as runtime:
-        yield runtime
-
-
 async def _with_program(program: str, *options: str) -> None:
     """Run one of PostgreSQL's programs against the configured database."""
-    async with _configured() as runtime:
-        environment = connection_environment(runtime.database.url)
+    async with opened_database() as database:
+        environment = connection_environment(database.url)
         command = [str(_program(program)), *options]
         if program == "pg_restore":
-            await runtime.database.execute(CREATE_ROLES)
+            await database.execute(CREATE_ROLES)
             command.append(f"--dbname={environment['PGDATABASE']}")
         process = await asyncio.create_subprocess_exec(
             *command, env={**os.environ, **environment}, stderr=asyncio.subprocess.PIPE, start_new_session=True

@@ -233,7 +233,7 @@ async def read_catalog(db: Database) -> Catalog:
 
     from onceward.inbox import environment
     from onceward.inbox.catalog import Catalog
-    from onceward.runtime import secret_box
+    from onceward.opening import secret_box
     from onceward.settings import load_settings
 
     settings = load_settings()

@@ -8,7 +8,7 @@ import typer
 
 from onceward.cli.loading import BUNDLED, AppArgument, load_app
 from onceward.cli.rendering import JsonOption, listing
-from onceward.cli.session import opened, run
+from onceward.cli.session import configure_process, opened, run
 
 if TYPE_CHECKING:
     from onceward.db import Migration
@@ -25,7 +25,6 @@ def migrate(
     as_json: JsonOption = False,
 ) -> None:
     """Apply pending migrations of the engine and of the app. Safe to run from many nodes at once."""
-    from onceward.runtime import configure_process
     from onceward.settings import load_settings
 
     settings = load_settings()
@@ -37,6 +36,6 @@ def migrate(
 
 
 async def _migrate(path: str, settings: Settings, *, only_plan: bool) -> list[Migration]:
-    async with opened(load_app(path), settings) as runtime:
-        pending = await runtime.pending_migrations()
-        return pending if only_plan or not pending else await runtime.migrate()
+    async with opened(settings, load_app(path)) as opening:
+        pending = await opening.pending_migrations()
+        return pending if only_plan or not pending else await opening.migrate()

@@ -8,7 +8,7 @@ import typer
 
 from onceward.cli.loading import BUNDLED, AppArgument, load_app
 from onceward.cli.rendering import say
-from onceward.cli.session import run
+from onceward.cli.session import configure_process, run
 
 if TYPE_CHECKING:
     from onceward.runtime import RoleName
@@ -51,7 +51,7 @@ def scheduler(app: AppArgument = BUNDLED) -> None:
 
 
 def _run(path: str, roles: set[RoleName], **overrides: Any) -> None:
-    from onceward.runtime import Runtime, configure_process
+    from onceward.runtime import Runtime
     from onceward.settings import load_settings
 
     settings = load_settings(**overrides)

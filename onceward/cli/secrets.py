@@ -24,7 +24,7 @@ def rotate() -> None:
     """Seal everything under the first key of ONCEWARD_SECRET_KEY. Afterwards the other keys can be dropped."""
 
     async def work() -> int:
-        from onceward.runtime import secret_box
+        from onceward.opening import secret_box
         from onceward.settings import load_settings
         from onceward.trust.secrets import rotate
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from onceward.app import Onceward
     from onceward.db import Database
-    from onceward.runtime import Runtime
+    from onceward.opening import Opening
     from onceward.settings import Settings
 
 T = TypeVar("T")
@@ -26,27 +26,36 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
 
-@asynccontextmanager
-async def opened(app: Onceward, settings: Settings) -> AsyncGenerator[Runtime]:
-    """The database of an app, without starting anything else and without touching the schema."""
-    from onceward.runtime import Runtime
+def configure_process(settings: Settings) -> None:
+    """Logging and tracing for the whole process, from its settings."""
+    from onceward import __version__
+    from onceward.telemetry import configure_logging, configure_tracing
 
-    runtime = Runtime(app, settings)
+    identity = {"service": settings.service, "environment": settings.environment, "version": __version__}
+    configure_logging(level=settings.log_level, format=settings.log_format, **identity)
+    if settings.tracing:
+        configure_tracing(**identity)
+
+
+@asynccontextmanager
+async def opened(settings: Settings, app: Onceward | None = None) -> AsyncGenerator[Opening]:
+    """The database (and the migrations of an app), without starting anything else and without touching the schema."""
+    from onceward.opening import Opening
+
+    opening = Opening(settings, () if app is None else app.lines)
     try:
-        await runtime.open_database()
-        yield runtime
+        await opening.open()
+        yield opening
     finally:
-        await runtime.stop()
+        await opening.close()
 
 
 @asynccontextmanager
 async def opened_database() -> AsyncGenerator[Database]:
     """The configured database, for commands that need no app. Answers go to stdout, so logs keep to warnings."""
-    from onceward.app import Onceward
-    from onceward.runtime import configure_process
     from onceward.settings import load_settings
 
     settings = load_settings(log_level="warning")
     configure_process(settings)
-    async with opened(Onceward("onceward"), settings) as runtime:
-        yield runtime.database
+    async with opened(settings) as opening:
+        yield opening.database

@@ -92,8 +92,8 @@ def add(
 
     async def work() -> Listed:
         from onceward.inbox import sources
+        from onceward.opening import secret_box
         from onceward.providers.inbound import ConfigError
-        from onceward.runtime import secret_box
         from onceward.settings import load_settings
         from onceward.trust import find_organization
 
@@ -153,8 +153,8 @@ def rotate(
 
     async def work() -> int:
         from onceward.inbox import sources
+        from onceward.opening import secret_box
         from onceward.providers.inbound import ConfigError
-        from onceward.runtime import secret_box
         from onceward.settings import load_settings
 
         async with opened_database() as db, db.transaction(role="engine") as tx:

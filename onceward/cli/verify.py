@@ -45,7 +45,7 @@ def verify(
 
 
 def _chosen(only: list[str] | None, own: list[str]) -> list[Check]:
-    from onceward.runtime import secret_box
+    from onceward.opening import secret_box
     from onceward.schema import ORDER
     from onceward.settings import load_settings
     from onceward.trust.checks import check_secrets_can_be_opened

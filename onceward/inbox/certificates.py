@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from onceward.http import GuardedClient
+from typing import TYPE_CHECKING
+
 from onceward.providers.inbound import Rejected
+
+if TYPE_CHECKING:
+    from onceward.http import GuardedClient
 
 MAX_BYTES = 64 * 1024
 TIMEOUT_S = 5.0
@@ -17,6 +21,8 @@ class CertificateFetcher:
 
     async def __call__(self, url: str) -> bytes:
         if self._client is None:
+            from onceward.http import GuardedClient  # few sources need it, and it takes its time to import
+
             self._client = GuardedClient(timeout_s=TIMEOUT_S, max_response_bytes=MAX_BYTES, concurrency=8)
         answer = await self._client.request("GET", url)
         if not answer.ok or answer.truncated:

@@ -19,7 +19,8 @@ from pydantic import SecretStr
 from onceward import Engine, Tx
 from onceward.inbox.sources import NewSource
 from onceward.inbox.sources import add as add_source
-from onceward.runtime import Runtime, secret_box
+from onceward.opening import secret_box
+from onceward.runtime import Runtime
 from onceward.simulators import PayPalSimulator, StripeSimulator
 from onceward.trust import create_organization
 from onceward_apps.ticketing import buying, organizing, paying, refunding

@@ -14,7 +14,8 @@ from onceward import Event, Job, Onceward, Tx, Workflow
 from onceward.db import Database
 from onceward.inbox.sources import NewSource, add
 from onceward.ledger import Entry, open_account
-from onceward.runtime import Runtime, secret_box
+from onceward.opening import secret_box
+from onceward.runtime import Runtime
 from onceward.schedules import Run
 from onceward.settings import Settings
 from onceward.trust import create_organization

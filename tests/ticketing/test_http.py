@@ -17,7 +17,8 @@ from pydantic import SecretStr
 
 from onceward import Onceward
 from onceward.inbox.sources import NewSource, add
-from onceward.runtime import Runtime, secret_box
+from onceward.opening import secret_box
+from onceward.runtime import Runtime
 from onceward.settings import Settings
 from onceward.simulators import PayPalSimulator, StripeSimulator
 from onceward.trust.keys import create_key
