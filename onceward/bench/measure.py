@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -31,6 +32,12 @@ class Measurement:
     baseline_value: float | None
     ratio: float | None
     spread: float
+
+    def __post_init__(self) -> None:
+        # A run takes minutes: say what is known so far.
+        beside = "" if self.ratio is None else f", {self.ratio:.2f} of {self.baseline} ({self.baseline_value:,.1f})"
+        sys.stderr.write(f"{self.bench} {self.case}: {self.value:,.1f} {self.unit}{beside}\n")
+        sys.stderr.flush()
 
     def line(self) -> str:
         """One line of JSON."""

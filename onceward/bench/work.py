@@ -252,6 +252,7 @@ async def drain_pinned(rig: Rig) -> list[Measurement]:
 
     free = [await one(count) for _ in range(3)]
     pin = await rig.db.connect()
+    await pin.execute("set idle_in_transaction_session_timeout = 0")
     await pin.execute("begin isolation level repeatable read; select count(*) from onceward.jobs")
     for _ in range(churn // 100_000):
         await one(100_000)

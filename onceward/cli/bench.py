@@ -27,9 +27,12 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line per measurement.")] = False,
 ) -> None:
     """Measure, with the baseline interleaved in the same run. Uses a database of its own that is thrown away."""
+    from onceward.telemetry import configure_logging
+
     chosen = available() if which == "all" else [which]
     if unknown := [name for name in chosen if name not in available()]:
         raise CommandFailed(f"there is no bench {unknown[0]!r}; there are: {', '.join(available())}")
+    configure_logging(level="error", format="auto")
     found: list[Any] = []
     for name in chosen:
         for measurement in run(_measure(name, case, quick)):

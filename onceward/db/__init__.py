@@ -1,5 +1,6 @@
 """PostgreSQL: connections, transactions, migrations. Imports nothing else of ours."""
 
+from onceward.db.ending import end
 from onceward.db.errors import DatabaseError, MigrationError, OutcomeUnknown, Unavailable
 from onceward.db.migrate import Line, Migration, migrate, plan
 from onceward.db.pool import Database, RawJson, dump_json
@@ -21,6 +22,7 @@ __all__ = [
     "Transaction",
     "Unavailable",
     "dump_json",
+    "end",
     "migrate",
     "plan",
     "quote",

@@ -104,7 +104,8 @@ class Database:
     async def close(self) -> None:
         """Wait for connections in use for a while, then cut them."""
         try:
-            await asyncio.wait_for(self.pool.close(), timeout=10)
+            async with asyncio.timeout(10):
+                await self.pool.close()
         except TimeoutError:
             self.pool.terminate()
 

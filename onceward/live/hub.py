@@ -16,7 +16,7 @@ from uuid import UUID
 
 import asyncpg
 
-from onceward.db import BROKEN, Database, DatabaseError
+from onceward.db import BROKEN, Database, DatabaseError, end
 from onceward.live import metrics
 from onceward.live.access import Viewer
 from onceward.live.connection import Connection, Follow, Subscription
@@ -87,9 +87,7 @@ class Hub:
         ]
 
     async def stop(self) -> None:
-        for task in self._runners:
-            task.cancel()
-        await asyncio.gather(*self._runners, return_exceptions=True)
+        await end(*self._runners)
         self._runners.clear()
         for group in self.groups.values():
             group.cancel_timers()

@@ -8,7 +8,7 @@ import time
 
 import asyncpg
 
-from onceward.db import BROKEN, Connection, DatabaseError
+from onceward.db import BROKEN, Connection, DatabaseError, end
 from onceward.live import metrics
 from onceward.live.feed import Reader
 from onceward.live.hub import Hub
@@ -38,9 +38,7 @@ class FeedLoop:
 
     async def stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await end(self._task)
             self._task = None
         if self._conn is not None and not self._conn.is_closed():
             await self._conn.close()

@@ -85,7 +85,8 @@ class Sealer:
                 log.warning("audit.seal_failed", error=type(error).__name__, sqlstate=getattr(error, "sqlstate", None))
             if sealed < self.batch:
                 try:
-                    await asyncio.wait_for(self._stopping.wait(), timeout=self.interval_s)
+                    async with asyncio.timeout(self.interval_s):
+                        await self._stopping.wait()
                 except TimeoutError:
                     continue
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, DatabaseError
+from onceward.db import BROKEN, DatabaseError, end
 
 log = structlog.get_logger(__name__)
 
@@ -30,9 +30,7 @@ class Loop:
 
     async def stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await end(self._task)
             self._task = None
 
     def nudge(self) -> None:
@@ -50,4 +48,5 @@ class Loop:
                 log.exception("step_failed", loop=self.name)
             with contextlib.suppress(TimeoutError):
                 # A little jitter, so that nodes started together do not stay in step.
-                await asyncio.wait_for(self._nudged.wait(), timeout=self._every_s * random.uniform(0.9, 1.1))
+                async with asyncio.timeout(self._every_s * random.uniform(0.9, 1.1)):
+                    await self._nudged.wait()

@@ -16,7 +16,7 @@ from datetime import datetime
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Connection, Database, Unavailable
+from onceward.db import BROKEN, Connection, Database, Unavailable, end
 from onceward.telemetry.logs import running
 from onceward.work.claim import BEGINNING, Claim, claim, claim_lanes, claim_suspect, release
 from onceward.work.claimed import Claimed
@@ -137,9 +137,7 @@ class QueueRunner:
     async def stop(self, grace_s: float) -> None:
         """Claim no more, hand back what was not started, wait for the rest, then cut it off."""
         self._stopping = True
-        for loop in self._loops:
-            loop.cancel()
-        await asyncio.gather(*self._loops, return_exceptions=True)
+        await end(*self._loops)
         waiting = list(self._ready)
         self._ready.clear()
         await self._hand_back(waiting)
@@ -194,7 +192,8 @@ class QueueRunner:
                 pause_s = 0.1
                 if got == 0:
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._wanted.wait(), timeout=self._pause_s())
+                        async with asyncio.timeout(self._pause_s()):
+                            await self._wanted.wait()
                     self._has_lanes = True
                     self._has_plain = True
             except (*BROKEN, Unavailable, asyncpg.PostgresError, TimeoutError) as error:

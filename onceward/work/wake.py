@@ -8,14 +8,13 @@ wake-up costs one poll interval and nothing else.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Connection, Database, Unavailable
+from onceward.db import BROKEN, Connection, Database, Unavailable, end
 
 CHANNEL = "onceward_work"
 COALESCE_S = 0.002
@@ -53,9 +52,7 @@ class Waker:
 
     async def stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await end(self._task)
             self._task = None
         if self._listening is not None and not self._listening.is_closed():
             await self._listening.close()
@@ -73,7 +70,8 @@ class Waker:
                     self._listening = await self._db.connect(application_name="onceward listen")
                     await self._listening.add_listener(CHANNEL, self._heard)
                 try:
-                    await asyncio.wait_for(self._wanted.wait(), timeout=5)
+                    async with asyncio.timeout(5):
+                        await self._wanted.wait()
                 except TimeoutError:
                     continue
                 self._wanted.clear()

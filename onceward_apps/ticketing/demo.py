@@ -17,6 +17,7 @@ import structlog
 from pydantic import SecretStr
 
 from onceward import Engine, Tx
+from onceward.db import end
 from onceward.inbox.sources import NewSource
 from onceward.inbox.sources import add as add_source
 from onceward.opening import secret_box
@@ -88,9 +89,7 @@ class TicketingDemo:
         self._go(self._buyers())
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)
         await self.stripe.stop()
         await self.paypal.stop()
 

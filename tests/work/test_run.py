@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from onceward import Job, Onceward, Permanent, Retry, Tx
+from onceward.work.loop import Loop
 
 
 async def test_a_job_runs_and_its_result_is_kept(bench) -> None:
@@ -106,3 +107,22 @@ async def test_concurrent_enqueues_share_commits_and_each_gets_its_own_id(bench)
     assert [rows[each.id] for each in done] == list(range(200))
     commits = await here.db.fetchval("select count(distinct xmin::text) from onceward.jobs")
     assert commits < 20
+
+
+async def test_a_stop_ends_a_loop_that_swallowed_the_first_cancellation() -> None:
+    swallowed: list[int] = []
+
+    async def step() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            if len(swallowed) == 2:
+                raise
+            swallowed.append(1)
+
+    loop = Loop("deaf", step, every_s=0.01)
+    await loop.start()
+    await asyncio.sleep(0.05)
+    async with asyncio.timeout(10):
+        await loop.stop()
+    assert len(swallowed) == 2
