@@ -16,6 +16,7 @@ from onceward.bench.peers import peer
 from onceward.db import Database, migrate
 from onceward.schema import LINES
 from onceward.work import Worker, WorkerOptions
+from onceward.work.metrics import count
 
 ARGUMENT = "x" * 138  # with its name and quotes, 150 bytes of JSON
 CALLERS = 32
@@ -84,7 +85,9 @@ class Rig:
     @asynccontextmanager
     async def worker(self, *, concurrency: int = 64, queues: tuple[str, ...] = ("default",)) -> AsyncGenerator[Worker]:
         options = WorkerOptions(concurrency=concurrency, only_queues=queues)
-        worker = Worker(self.db, self.engine.registry, self.engine.waker, options=options, open_tx=self.engine.open_tx)
+        worker = Worker(
+            self.db, self.engine.registry, self.engine.waker, options=options, open_tx=self.engine.open_tx, count=count
+        )
         await worker.start()
         try:
             yield worker
@@ -93,7 +96,7 @@ class Rig:
 
     async def drained(self) -> None:
         while await self.db.fetchval("select exists (select from onceward.work where dead_reason is null)"):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
 
 
 async def run(quick: bool, url: str, only: str | None = None) -> list[Measurement]:
@@ -368,9 +371,8 @@ async def _work(url: str) -> None:
     db = await Database.open(url, min_size=4, max_size=10)
     engine = Engine(db, app.registry)
     await engine.start()
-    worker = Worker(
-        db, app.registry, engine.waker, options=WorkerOptions(only_queues=("default",)), open_tx=engine.open_tx
-    )
+    options = WorkerOptions(only_queues=("default",))
+    worker = Worker(db, app.registry, engine.waker, options=options, open_tx=engine.open_tx, count=count)
     await worker.start()
     await asyncio.Event().wait()
 

@@ -135,6 +135,7 @@ class JobTask(Orderable):
         self.task = task
         self.name = task.name
         self.model = _arguments_model(function, task.name, injected, open_ended=task.batch > 1)
+        self._validate: Callable[[Any], BaseModel] = self.model.__pydantic_validator__.validate_python
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -162,10 +163,9 @@ class JobTask(Orderable):
     def load(self, arguments: Any) -> dict[str, Any]:
         """Arguments from JSON, as the types the signature asks for."""
         try:
-            model = self.model.model_validate(arguments)
+            return dict(self._validate(arguments).__dict__)
         except ValidationError as error:
             raise PayloadInvalid(f"{self.name}: {_first_problem(error)}") from None
-        return {name: getattr(model, name) for name in self.model.model_fields}
 
     def _with(self, **changes: Any) -> Order:
         return Order(self, Options(**changes))

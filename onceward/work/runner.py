@@ -29,7 +29,9 @@ log = structlog.get_logger(__name__)
 
 QUICK_S = 0.05
 """Handlers slower than this get no work fetched ahead: another worker may be free for it."""
-MOST_AHEAD = 1000
+MOST_AHEAD = 2000
+MOST_AT_ONCE = 500
+"""Rows per claim when fetching ahead: the next claim is under way while the slots still have work."""
 AHEAD_FOR_S = 0.04
 """How much is fetched ahead: what the slots need until the next claim has come back."""
 GRACE_S = 5.0
@@ -172,7 +174,8 @@ class QueueRunner:
         if not self._ahead_allowed or self._mean_s > QUICK_S:
             return max(0, free)
         ahead = min(MOST_AHEAD, int(AHEAD_FOR_S * len(self._slots) / self._mean_s))
-        return 0 if len(self._ready) > ahead // 2 else max(0, free + ahead)
+        room = free + ahead
+        return min(room, MOST_AT_ONCE) if room >= min(ahead, MOST_AT_ONCE) // 2 else 0
 
     async def _feed(self) -> None:
         pause_s = 0.1

@@ -100,7 +100,11 @@ class EmbeddedPostgres:
                 os.close(users)
             running = find(self.cluster)
             if running is not None:
-                self._control("stop", "-m", "fast")
+                try:
+                    self._control("stop", "-m", "fast")
+                except NotStarted:
+                    if find(self.cluster) is not None:  # else it went away by itself meanwhile
+                        raise
                 if running.socket_dir != str(self.cluster):
                     shutil.rmtree(running.socket_dir, ignore_errors=True)
 
