@@ -104,7 +104,13 @@ async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | I
     webhook_id = uuid4()
     values = {**asdict(new), "webhook_id": webhook_id, "organization_id": new.organization, "paused_at": None}
     secrets = [Secret(each) for each in new.secrets]
-    build(values, secrets, {})
+    source = build(values, secrets, {})
+    # Those that fetch certificates prove themselves with them; others say that they do without.
+    if not secrets and not source.provider.fetches and not getattr(source.config.settings, "allow_unsigned", False):
+        raise ConfigError(
+            f"source {new.name!r} has no secret: nothing that {source.provider.title} sends could be verified",
+            field="secrets",
+        )
     sealed, options = seal(box, webhook_id, secrets, new.options)
     try:
         await tx.execute(
