@@ -211,7 +211,9 @@ class Executor:
                 self._leases.done(work)
                 gate("after-settle")
                 _tell(work, outcome, critical=task.critical)
-                return type(outcome).__name__.lower() if kept else "superseded"
+                # One name for a success, whichever way it was settled: rates are computed from it.
+                name = "success" if isinstance(outcome, Succeeded) else type(outcome).__name__.lower()
+                return name if kept else "superseded"
             except (*BROKEN, Unavailable) as error:
                 log.warning("settle_delayed", id=work.id, task=work.task, error=type(error).__name__)
                 await asyncio.sleep(pause_s)
