@@ -148,9 +148,9 @@ async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | I
     return await find(tx, new.name)
 
 
-async def _tell(tx: Transaction) -> None:
+async def _tell(tx: Transaction, *queues: str) -> None:
     """At the commit, to every node. Inside the transaction: it is rare here, and whoever hears it must see the change."""
-    await tx.execute("select pg_notify($1, $2)", CHANNEL, CHANGED)
+    await tx.fetch("select pg_notify($1, said) from unnest($2::text[]) said", CHANNEL, [CHANGED, *queues])
 
 
 async def find(conn: Connection | Transaction, name: str, *, organization: UUID | None = None) -> Listed:
@@ -244,7 +244,7 @@ async def _set_paused(tx: Transaction, name: str, who: str | None, actor: str | 
         actor=actor,
         organization=source.organization_id,
     )
-    await _tell(tx)
+    await _tell(tx, *(() if paused else (UNHANDLED_QUEUE,)))
     return await find(tx, name)
 
 
