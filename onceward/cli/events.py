@@ -27,7 +27,9 @@ group = typer.Typer(no_args_is_help=True, help="Received webhooks: `ls`, `show`,
 
 Source = Annotated[str | None, typer.Option("--source", "-s", help="Name or id of the source.")]
 Type = Annotated[str | None, typer.Option("--type", "-t", help="Type, as charge.succeeded.")]
-Status = Annotated[list[str] | None, typer.Option("--status", help="pending, processing, success, failed or dead_letter.")]
+Status = Annotated[
+    list[str] | None, typer.Option("--status", help="pending, processing, success, failed or dead_letter.")
+]
 Error = Annotated[str | None, typer.Option("--error", help="A part of the error's text.")]
 
 
