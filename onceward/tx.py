@@ -217,8 +217,8 @@ class Tx(Transaction):
         """What to hand to the client that asked for this write: it can wait until its live results include it."""
         return str(await self.fetchval("select pg_current_xact_id()::text"))
 
-    async def commit(self, last: str = "") -> None:
-        await super().commit(last)
+    async def commit(self, last: str = "", *, then: Transaction | None = None) -> None:
+        await super().commit(last, then=then)
         if self.engine.wakes_live:
             self.engine.waker.wake(live.WAKE)
 
