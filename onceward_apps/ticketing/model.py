@@ -177,6 +177,30 @@ def total_share(shares: Sequence[Share]) -> Share:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left of an entry of a sale; `cash` if that is money which the buyer paid."""
+
+    entry_id: int
+    amount: int
+    cash: bool
+
+
+def draw(left: Sequence[Left], amount: int) -> list[Left]:
+    """As much of each entry as this much of the cash is; all of the cash takes all of the rest along. Zeros are left out."""
+    cash = sum(each.amount for each in left if each.cash)
+    if not 0 <= amount <= cash:
+        raise ValueError(f"{amount} cannot be taken back of a sale of which {cash} is left")
+    if amount == cash:
+        return [each for each in left if each.amount > 0]
+    shares = iter(spread(amount, [each.amount for each in left if each.cash]))
+    drawn = [
+        Left(each.entry_id, next(shares) if each.cash else rounded(each.amount * amount, cash), each.cash)
+        for each in left
+    ]
+    return [each for each in drawn if each.amount > 0]
+
+
 # -- judging a payment -----------------------------------------------------------------------------------------------
 
 

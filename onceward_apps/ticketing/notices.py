@@ -105,13 +105,37 @@ async def missing_accounts(tx: Tx, organization: UUID, event_id: UUID, problem: 
         )
 
 
-async def refunded_elsewhere(tx: Tx, checkout_id: UUID, amount_cents: int, currency: str) -> None:
+async def refunded_elsewhere(tx: Tx, payment: Any, amount_cents: int, *, voided: int) -> None:
+    checkout_id = payment["checkout_id"]
     await tx.notify_admins(
         "REFUNDED_ELSEWHERE",
-        "error",
-        "A refund was made at the payment service and is missing in the books",
-        {"checkout": str(checkout_id), "amount_cents": amount_cents, "currency": currency},
+        "warn",
+        "A refund was made at the payment service; it is booked",
+        {
+            "checkout": None if checkout_id is None else str(checkout_id),
+            "payment": payment["provider_payment_id"],
+            "amount_cents": amount_cents,
+            "currency": payment["currency"],
+            "tickets_voided": voided,
+        },
         audience="accounting",
+    )
+
+
+async def order_refunded(tx: Tx, checkout: Any, refund_id: UUID, amount_cents: int, codes: list[str]) -> None:
+    """The buyer, whose money is on its way back and whose tickets are void."""
+    await tx.send(
+        "order-refunded",
+        to={"email": checkout["email"], "locale": checkout["locale"]},
+        key=f"refund:{refund_id}:mail",
+        data={
+            "name": checkout["name"],
+            "event": checkout["event_name"],
+            "amount_cents": amount_cents,
+            "currency": checkout["currency"],
+            "codes": codes,
+            "support_contact": checkout["support_contact"],
+        },
     )
 
 
