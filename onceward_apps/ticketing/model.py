@@ -228,6 +228,7 @@ class Order:
     event: UUID
     paid_by: str | None
     """The payment that completed it."""
+    event_cancelled: bool = False
 
 
 Reason = Literal[
@@ -238,6 +239,7 @@ Reason = Literal[
     "checkout_abandoned",
     "second_payment",
     "seats_gone",
+    "event_cancelled",
 ]
 AUDIENCE: dict[Reason, Literal["admin", "fraud", "security"]] = {
     "organization_mismatch": "security",
@@ -247,6 +249,7 @@ AUDIENCE: dict[Reason, Literal["admin", "fraud", "security"]] = {
     "checkout_abandoned": "admin",
     "second_payment": "admin",
     "seats_gone": "admin",
+    "event_cancelled": "admin",
 }
 """Who is told of a payment that bought nothing."""
 
@@ -283,6 +286,8 @@ def judge(order: Order, payment: Payment) -> Verdict:
         return GiveBack("currency_mismatch")
     if payment.amount_cents != order.total_cents:
         return GiveBack("amount_mismatch")
+    if order.event_cancelled:
+        return GiveBack("event_cancelled")
     if order.status == "abandoned":
         return GiveBack("checkout_abandoned")
     return Sell()

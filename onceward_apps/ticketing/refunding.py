@@ -17,11 +17,19 @@ from onceward_apps.ticketing.taking_back import end_tickets, left_of
 
 
 async def refund(
-    tx: Tx, checkout_id: UUID, *, tickets: Sequence[UUID] | None = None, reason: str, actor: str, used_too: bool = False
+    tx: Tx,
+    checkout_id: UUID,
+    *,
+    tickets: Sequence[UUID] | None = None,
+    reason: str,
+    actor: str,
+    used_too: bool = False,
+    mail: bool = True,
 ) -> UUID | None:
     """Void these tickets (None: all), put their seats back on sale and owe the money; a job gives it back.
 
-    Returns the refund, or None where nothing was paid. Tickets that were used are refused unless `used_too`.
+    Returns the refund, or None where nothing was paid. Tickets that were used are refused unless `used_too`; without
+    `mail` the caller tells the buyer.
     """
     checkout = await sales.lock(tx, checkout_id)
     if checkout is None:
@@ -38,6 +46,8 @@ async def refund(
     parts = await _parts(tx, checkout, shares, amount)
     await refunds.add_refunded(tx, checkout_id, amount, all_of_it=len(chosen) == len(live))
     refund_id = await _owe(tx, checkout, chosen, amount, parts, reason, actor)
+    if refund_id is not None and mail:
+        await notices.order_refunded(tx, checkout, refund_id, amount, [ticket["ticket_code"] for ticket in chosen])
     await tx.audit(
         "checkout_refund_requested",
         entity_type="Checkout",
@@ -152,7 +162,6 @@ async def _owe(
         requested_by=actor,
     )
     await tx.enqueue(jobs.refund_payment.once(f"refund:{refund_id}", for_ever=True), refund_id=refund_id)
-    await notices.order_refunded(tx, checkout, refund_id, amount, [ticket["ticket_code"] for ticket in chosen])
     return refund_id
 
 

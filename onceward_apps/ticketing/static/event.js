@@ -197,7 +197,7 @@ async function start() {
     if (!data) return;
     states = data;
     onSale = data.on_sale;
-    if (!onSale) say("This event is not on sale at the moment.", "bad");
+    if (!onSale) say(data.status === "cancelled" ? "This event is cancelled. Whoever has tickets gets their money back." : "This event is not on sale at the moment.", "bad");
     paint();
   });
 }

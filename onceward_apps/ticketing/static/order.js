@@ -15,14 +15,15 @@ const WORDS = {
   abandoned: ["You gave this order up.", "bad"],
   completed: ["Order confirmed. Here are your tickets.", "good"],
   refunded: ["This order was refunded.", "bad"],
+  cancelled: ["This event is cancelled. Whatever was paid goes back to where it came from.", "bad"],
 };
 
 function show(order) {
-  const [words, kind] = WORDS[order.status] ?? ["", ""];
+  const [words, kind] = WORDS[order.event_cancelled ? "cancelled" : order.status] ?? ["", ""];
   state.textContent = words;
   state.className = `message ${kind}`;
   document.getElementById("paid").hidden = order.status !== "completed";
-  document.getElementById("open").hidden = !["started", "failed"].includes(order.status);
+  document.getElementById("open").hidden = order.event_cancelled || !["started", "failed"].includes(order.status);
   document.getElementById("tickets").replaceChildren(...order.tickets.map(ticket));
 }
 

@@ -61,7 +61,7 @@ select e.id, d.code = 'cash' as cash, (e.amount - coalesce(w.drawn, 0) - coalesc
 REFUNDS_OF = "select * from ticketing.refunds where checkout_id = $1 order by requested_at"
 SALE_PAYMENT = "select * from ticketing.payments where checkout_id = $1 and purpose = 'sale'"
 TICKETS_TO_END = """
-select t.id, t.ticket_code, t.status, t.seat_id, t.item_id, i.price_cents, i.discount_cents, i.tax_cents, i.fee_cents,
+select t.id, t.ticket_code, t.status, t.seat_id, t.item_id, t.holder_email, t.holder_name, i.price_cents, i.discount_cents, i.tax_cents, i.fee_cents,
        h.claim_id
   from ticketing.tickets t
   join ticketing.checkout_items i on i.id = t.item_id
