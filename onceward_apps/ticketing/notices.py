@@ -17,6 +17,7 @@ from onceward_apps.ticketing.store import sales
 
 SEAT_CONFLICTS = Counter("ticketing_seat_conflicts_total", "Sales that met a seat changed by somebody else.")
 SALES = Counter("ticketing_sales_total", "Checkouts completed.", ["provider"])
+HOLDS_REFUSED = Counter("ticketing_holds_refused_total", "Holds that came too fast from one address.")
 REFUSED = Counter("ticketing_payments_refused_total", "Payments that bought nothing and were refunded.", ["reason"])
 
 TITLES: dict[Reason, str] = {
