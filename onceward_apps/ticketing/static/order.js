@@ -1,7 +1,7 @@
 // The order: waits for the payment, then fills with tickets, then with their QR codes.
 
 import { LiveClient } from "/live/client.js";
-import { call, element, Refused, showTimes } from "./shared.js";
+import { call, element, Refused, showMoney, showTimes } from "./shared.js";
 
 const main = document.querySelector("main");
 const { checkout, token, event } = main.dataset;
@@ -59,6 +59,7 @@ async function act(button, path, body, done) {
 }
 
 showTimes();
+showMoney();
 const live = new LiveClient("/live");
 live.subscribe("ticketing.order", { checkout_id: checkout, token }, ({ data }) => { if (data) show(data); });
 setTimeout(poll, POLL_MS);
