@@ -195,6 +195,8 @@ async function start() {
   document.getElementById("checkout").addEventListener("submit", pay);
   await refreshBasket();
   setInterval(tick, 250);
+  const toBasket = document.getElementById("tobasket");
+  new IntersectionObserver(([seen]) => toBasket.toggleAttribute("data-there", seen.isIntersecting)).observe(document.getElementById("holds"));
   const live = new LiveClient("/live");
   live.onState((state) => { document.getElementById("connection").hidden = state !== "waiting"; });
   live.subscribe("ticketing.seats", { event_id: eventId }, ({ data }) => {
@@ -202,7 +204,7 @@ async function start() {
     states = data;
     onSale = data.on_sale;
     document.getElementById("cancelled").hidden = data.status !== "cancelled";
-    if (!onSale) say("This event is not on sale at the moment.", "bad");
+    if (!onSale && data.status !== "cancelled") say("This event is not on sale at the moment.", "bad");
     paint();
   });
 }
