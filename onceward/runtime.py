@@ -20,7 +20,7 @@ from onceward.db import Database, MigrationError
 from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
-from onceward.limits import AdaptiveLimit, Bounds, EarlyRefusal, Tiers, reconcile
+from onceward.limits import AdaptiveLimit, Bounds, EarlyRefusal, Tiers, forget_idle, reconcile
 from onceward.live import LiveNode, LiveOptions, LiveRegistry, authenticator
 from onceward.messages.office import PostOffice
 from onceward.opening import Opening, secret_box
@@ -245,6 +245,7 @@ class Runtime:
         async with self.database.acquire() as conn:
             await forget_expired(conn)
             await forget_old(conn)
+            await forget_idle(conn)
 
     def _inbox(self, engine: Engine) -> Inbox:
         """On every node: workers and schedulers keep it in order even where nothing listens."""

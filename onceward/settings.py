@@ -113,6 +113,11 @@ class Settings(BaseSettings):
     )
     limit_global_min: int = Field(3, ge=1, le=1000, description="The global limit never falls below this.")
     limit_global_max: int = Field(10, ge=1, le=1000, description="The global limit never rises above this.")
+    ticketing_holds_per_minute: int = Field(
+        60,
+        ge=0,
+        description="Seats that one client address may hold per minute in one event of the ticket shop; 0 for no limit.",
+    )
 
     # -- Retention ---------------------------------------------------------------------------------
     retention_days: int = Field(

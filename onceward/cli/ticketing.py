@@ -170,6 +170,39 @@ def refund(
     say("nothing was paid; the tickets are void" if made is None else f"refund {made} is on its way")
 
 
+@group.command("cancel-event")
+def cancel_event(
+    event: EventArgument,
+    organization: OrganizationOption,
+    reason: Annotated[str, typer.Option("--reason", help="Stands in the mails to the buyers.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Cancel an event: nothing is sold any more, every ticket is void, every order is refunded, buyers get a mail."""
+    from onceward_apps.ticketing import cancelling
+
+    if not yes:
+        typer.confirm(f"Cancel event {event} and refund all of its orders?", abort=True)
+
+    async def work() -> Any:
+        async with acting(organization) as tx:
+            return await cancelling.cancel(tx, event, reason=reason, actor=ACTOR)
+
+    made = run(work())
+    say(f"event {made['name']} is cancelled; {made['orders_left']} orders to refund by workflow {made['workflow_id']}")
+
+
+@group.command("cancellation")
+def cancellation(event: EventArgument, organization: OrganizationOption) -> None:
+    """How far the refunds of a cancelled event are, as JSON."""
+    from onceward_apps.ticketing import cancelling
+
+    async def work() -> dict[str, Any]:
+        async with acting(organization) as tx:
+            return dict(await cancelling.progress(tx, event))
+
+    document(run(work()))
+
+
 def _seated(text: str) -> Any:
     from onceward_apps.ticketing.organizing import Section
 

@@ -1,4 +1,4 @@
-"""Limits on top of lanes: admission slots (refused when full), tiers, and a global limit that follows the load."""
+"""Limits: admission slots (refused when full), tiers, a global limit that follows the load, and rates."""
 
 from onceward.limits.adaptive import AdaptiveLimit, Bounds, Load, decide
 from onceward.limits.admission import (
@@ -13,6 +13,7 @@ from onceward.limits.admission import (
     set_global,
 )
 from onceward.limits.early import EarlyRefusal
+from onceward.limits.rate import Rate, forget_idle
 from onceward.limits.tiers import TIERS, Tiers
 
 __all__ = [
@@ -25,8 +26,10 @@ __all__ = [
     "Limit",
     "LimitReached",
     "Load",
+    "Rate",
     "Tiers",
     "decide",
+    "forget_idle",
     "held",
     "note_refusal",
     "reconcile",

@@ -3,7 +3,7 @@
 from onceward.trust.identity import Identity
 from onceward.web.api import create_api, database_of, engine_of, settings_of
 from onceward.web.asgi import Dispatcher
-from onceward.web.auth import authenticator_of, require
+from onceward.web.auth import authenticator_of, client_of, require
 from onceward.web.health import Health
 from onceward.web.problems import Problem
 from onceward.web.server import WebServer
@@ -15,6 +15,7 @@ __all__ = [
     "Problem",
     "WebServer",
     "authenticator_of",
+    "client_of",
     "create_api",
     "database_of",
     "engine_of",

@@ -56,7 +56,18 @@ class TicketScanned(BaseModel):
     scanned_at: datetime
 
 
+class EventCancelled(BaseModel):
+    """`event.cancelled`: an event does not take place; its orders are being refunded."""
+
+    event_id: UUID
+    organization_id: UUID
+    name: str
+    reason: str
+    timestamp: datetime
+
+
 app.event_type("checkout.completed", CheckoutCompleted, description="A checkout was paid and its tickets were issued.")
 app.event_type("checkout.refunded", CheckoutRefunded, description="Money of a checkout went back to the buyer.")
+app.event_type("event.cancelled", EventCancelled, description="An event was cancelled; its orders are being refunded.")
 app.event_type("ticket.scanned", TicketScanned, description="A ticket was used to enter.")
 app.topic("occupancy/{org}/{event_id}", allow="viewer", replay=1)

@@ -42,7 +42,8 @@ def qr_png(ticket: Any) -> bytes:
 
 def money(cents: int, currency: str, locale: str = "en") -> str:
     """As people write it: 12.50 EUR is €12.50."""
-    return format_currency(cents / 10 ** get_currency_precision(currency), currency, locale=locale)
+    text = format_currency(cents / 10 ** get_currency_precision(currency), currency, locale=locale)
+    return text.replace(currency, f"{currency}\N{NO-BREAK SPACE}", 1) if text.startswith(currency) else text
 
 
 def calendar(order: Any, *, url: str) -> bytes:

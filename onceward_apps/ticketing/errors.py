@@ -5,6 +5,7 @@ TicketingError
 ├── NotOnSale         the event is not being sold
 ├── SeatTaken         somebody else has a seat: which, and until when
 ├── TooMany           more than an order may have
+├── TooFast           more holds in a minute than one address may ask for
 ├── NothingHeld       a checkout without seats
 ├── BadCoupon         unknown, used up or over
 ├── CheckoutClosed    it can no longer be paid, changed or given up
@@ -41,6 +42,16 @@ class SeatTaken(TicketingError):
 
 class TooMany(TicketingError):
     status = 422
+
+
+class TooFast(TicketingError):
+    """`retry_after_s`: when as much may be held again."""
+
+    status = 429
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class NothingHeld(TicketingError):

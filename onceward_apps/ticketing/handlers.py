@@ -7,9 +7,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from onceward import Event, Job, Tx
+from onceward import Event, Job, Retry, Tx
 from onceward.services import to_minor
-from onceward_apps.ticketing import notices, paying
+from onceward_apps.ticketing import paying, taking_back
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.jobs import again
 from onceward_apps.ticketing.model import Payment
@@ -85,6 +85,26 @@ class Capture(BaseModel):
     custom_id: str | None = None
 
 
+class Link(BaseModel):
+    rel: str
+    href: str
+
+
+class CaptureRefund(BaseModel):
+    """`PAYMENT.CAPTURE.REFUNDED`: one refund; the link `up` leads to the capture it is of."""
+
+    id: str
+    status: str
+    amount: Money
+    custom_id: str | None = None
+    links: list[Link] = Field(default_factory=list[Link])
+
+    @property
+    def capture(self) -> str | None:
+        ups = [link.href.rstrip("/").rsplit("/", 1)[-1] for link in self.links if link.rel == "up"]
+        return ups[0] if ups else None
+
+
 class PayPalOrder(BaseModel):
     """`CHECKOUT.ORDER.APPROVED`."""
 
@@ -147,16 +167,43 @@ async def payment_failed(event: Event[PaymentIntent], tx: Tx) -> dict[str, Any]:
 
 @app.on("payments-stripe", "charge.refunded")
 async def charge_refunded(event: Event[RefundedCharge], tx: Tx) -> dict[str, Any]:
-    """Refunds are ours to make; one that somebody made at the payment service is missing in the books: say so."""
+    """Refunds of ours are known by the time they are requested; what is above them was made at Stripe: book it."""
     charge = event.data
-    checkout_id = charge.metadata.checkout_id
-    if checkout_id is None or await rows.find(tx, checkout_id) is None:
+    payment = charge.payment_intent or charge.id
+    if not await _is_ours(tx, "stripe", payment, charge.metadata.checkout_id):
         return OTHER
-    known = await refunds.given_back(tx, "stripe", charge.payment_intent or charge.id)
-    if known is None or charge.amount_refunded <= known:
-        return {"message": "Refund is known"}
-    await notices.refunded_elsewhere(tx, checkout_id, charge.amount_refunded - known, charge.currency.upper())
-    return {"message": "Refund was not made by us", "checkout_id": str(checkout_id)}
+    booked = await taking_back.refunded_in_all(tx, "stripe", payment, charge.amount_refunded)
+    return {"message": "Refund is booked" if booked else "Refund is known", "booked_cents": booked}
+
+
+@app.on("payments-paypal", "PAYMENT.CAPTURE.REFUNDED")
+async def capture_refunded(event: Event[CaptureRefund], tx: Tx) -> dict[str, Any]:
+    """A refund of ours names itself; its webhook confirms it like the answer to the call. Any other is booked."""
+    made = event.data
+    if made.capture is None or not await _is_ours(tx, "paypal", made.capture, None):
+        return OTHER
+    ours = _uuid(made.custom_id.removeprefix("refund:")) if made.custom_id else None
+    if made.status != "COMPLETED":
+        return {"message": "Not refunded yet"}
+    if ours is not None and await refunds.refund(tx, ours) is not None:
+        await taking_back.book_refund(tx, ours, made.id)
+        return {"message": "Refund is known", "booked_cents": 0}
+    amount = to_minor(made.amount.value, made.amount.currency_code.upper())
+    booked = await taking_back.refunded_once(tx, "paypal", made.capture, amount, reference=made.id)
+    return {"message": "Refund is booked" if booked else "Refund is known", "booked_cents": booked}
+
+
+async def _is_ours(tx: Tx, provider: str, payment: str, checkout_id: UUID | None) -> bool:
+    """Act for whoever took the payment. One that is meant for a checkout of ours and not known yet is waited for."""
+    organization = await refunds.organization_of_payment(tx, provider, payment)
+    if organization is None:
+        if checkout_id is not None and await rows.find(tx, checkout_id) is not None:
+            raise Retry(f"payment {payment} of checkout {checkout_id} is not known (yet)")
+        return False
+    if tx.organization is not None and tx.organization != organization:
+        return False
+    await tx.act_for(organization)
+    return True
 
 
 @app.on("payments-paypal", "PAYMENT.CAPTURE.COMPLETED")

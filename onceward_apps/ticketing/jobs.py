@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, assert_never
 from uuid import UUID
 
 from onceward import Job, Permanent, Retry, Tx
-from onceward.ledger import Part, reverse
 from onceward.services import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
 from onceward_apps.ticketing import documents
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.store import reading, refunds, sales
+from onceward_apps.ticketing.taking_back import book_refund, catch_up
 
 
 @app.job(name="ticketing.generate_qr", attempts=5, timeout=30, outside=True)
@@ -81,44 +80,6 @@ async def _give_back(refund: Any) -> Outcome:
             raise Permanent(f"refund {refund['id']}: there is no payment service {other!r}")
 
 
-async def book_refund(tx: Tx, refund_id: UUID, reference: str | None) -> None:
-    """The service has given it back: reverse the entries, mark it, say so. Twice is once."""
-    refund = await refunds.refund(tx, refund_id, lock=True)
-    if refund["status"] == "done":
-        return
-    parts = None if refund["parts"] is None else [Part(part["entry"], part["amount"]) for part in refund["parts"]]
-    journal = await reverse(
-        tx, refund["payment_journal"], key=f"refund:{refund_id}", entries=parts, memo=refund["reason"]
-    )
-    await refunds.done(tx, refund_id, reference, journal.id)
-    if refund["purpose"] == "sale":
-        now: datetime = await tx.fetchval("select onceward.now()")
-        full = refund["refunded_cents"] == refund["total_cents"]
-        await tx.publish(
-            "checkout.refunded",
-            {
-                "checkout_id": refund["checkout_id"],
-                "event_id": refund["event_id"],
-                "organization_id": tx.organization,
-                "refund_id": refund_id,
-                "amount_cents": refund["amount_cents"],
-                "currency": refund["currency"],
-                "ticket_ids": refund["ticket_ids"],
-                "is_full_refund": full,
-                "reason": refund["reason"],
-                "timestamp": now,
-            },
-            key=f"refund:{refund_id}",
-        )
-    await tx.audit(
-        "payment_refunded",
-        entity_type="Refund",
-        entity_id=refund_id,
-        changes={"amount_cents": refund["amount_cents"], "currency": refund["currency"], "status": "done"},
-        metadata={"payment_processor": refund["provider"], "provider_refund_id": reference},
-    )
-
-
 async def _refund_failed(tx: Tx, refund: Any, reason: str) -> None:
     if await refunds.failed(tx, refund["id"]):
         await tx.notify_admins(
@@ -128,6 +89,7 @@ async def _refund_failed(tx: Tx, refund: Any, reason: str) -> None:
             {"refund": str(refund["id"]), "amount_cents": refund["amount_cents"], "reason": reason},
             audience="accounting",
         )
+        await catch_up(tx, refund["provider"], refund["provider_payment_id"])
 
 
 @app.job(name="ticketing.close_payment", outside=True, attempts=5, timeout=30, critical=False)

@@ -11,3 +11,4 @@ SALES = counter(
 )
 SEAT_CONFLICTS = counter("ticketing_seat_conflicts_total", "Sales that met a seat changed by somebody else.")
 REFUSED = counter("ticketing_payments_refused_total", "Payments that bought nothing and were refunded.", ("reason",))
+HOLDS_REFUSED = counter("ticketing_holds_refused_total", "Holds that came too fast from one address.")

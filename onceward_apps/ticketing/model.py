@@ -177,6 +177,30 @@ def total_share(shares: Sequence[Share]) -> Share:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left of an entry of a sale; `cash` if that is money which the buyer paid."""
+
+    entry_id: int
+    amount: int
+    cash: bool
+
+
+def draw(left: Sequence[Left], amount: int) -> list[Left]:
+    """As much of each entry as this much of the cash is; all of the cash takes all of the rest along. Zeros are left out."""
+    cash = sum(each.amount for each in left if each.cash)
+    if not 0 <= amount <= cash:
+        raise ValueError(f"{amount} cannot be taken back of a sale of which {cash} is left")
+    if amount == cash:
+        return [each for each in left if each.amount > 0]
+    shares = iter(spread(amount, [each.amount for each in left if each.cash]))
+    drawn = [
+        Left(each.entry_id, next(shares) if each.cash else rounded(each.amount * amount, cash), each.cash)
+        for each in left
+    ]
+    return [each for each in drawn if each.amount > 0]
+
+
 # -- judging a payment -----------------------------------------------------------------------------------------------
 
 
@@ -204,6 +228,7 @@ class Order:
     event: UUID
     paid_by: str | None
     """The payment that completed it."""
+    event_cancelled: bool = False
 
 
 Reason = Literal[
@@ -214,6 +239,7 @@ Reason = Literal[
     "checkout_abandoned",
     "second_payment",
     "seats_gone",
+    "event_cancelled",
 ]
 AUDIENCE: dict[Reason, Literal["admin", "fraud", "security"]] = {
     "organization_mismatch": "security",
@@ -223,6 +249,7 @@ AUDIENCE: dict[Reason, Literal["admin", "fraud", "security"]] = {
     "checkout_abandoned": "admin",
     "second_payment": "admin",
     "seats_gone": "admin",
+    "event_cancelled": "admin",
 }
 """Who is told of a payment that bought nothing."""
 
@@ -259,6 +286,8 @@ def judge(order: Order, payment: Payment) -> Verdict:
         return GiveBack("currency_mismatch")
     if payment.amount_cents != order.total_cents:
         return GiveBack("amount_mismatch")
+    if order.event_cancelled:
+        return GiveBack("event_cancelled")
     if order.status == "abandoned":
         return GiveBack("checkout_abandoned")
     return Sell()

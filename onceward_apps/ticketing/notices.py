@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -21,6 +22,7 @@ TITLES: dict[Reason, str] = {
     "checkout_abandoned": "A checkout was paid after the buyer gave it up",
     "second_payment": "A checkout was paid twice",
     "seats_gone": "A payment came too late: the seats are taken",
+    "event_cancelled": "A payment came for an event that is cancelled",
 }
 
 
@@ -100,14 +102,67 @@ async def missing_accounts(tx: Tx, organization: UUID, event_id: UUID, problem: 
         )
 
 
-async def refunded_elsewhere(tx: Tx, checkout_id: UUID, amount_cents: int, currency: str) -> None:
+async def refunded_elsewhere(tx: Tx, payment: Any, amount_cents: int, *, voided: int) -> None:
+    checkout_id = payment["checkout_id"]
     await tx.notify_admins(
         "REFUNDED_ELSEWHERE",
-        "error",
-        "A refund was made at the payment service and is missing in the books",
-        {"checkout": str(checkout_id), "amount_cents": amount_cents, "currency": currency},
+        "warn",
+        "A refund was made at the payment service; it is booked",
+        {
+            "checkout": None if checkout_id is None else str(checkout_id),
+            "payment": payment["provider_payment_id"],
+            "amount_cents": amount_cents,
+            "currency": payment["currency"],
+            "tickets_voided": voided,
+        },
         audience="accounting",
     )
+
+
+async def order_refunded(tx: Tx, checkout: Any, refund_id: UUID, amount_cents: int, codes: list[str]) -> None:
+    """The buyer, whose money is on its way back and whose tickets are void."""
+    await tx.send(
+        "order-refunded",
+        to={"email": checkout["email"], "locale": checkout["locale"]},
+        key=f"refund:{refund_id}:mail",
+        data={
+            "name": checkout["name"],
+            "event": checkout["event_name"],
+            "amount_cents": amount_cents,
+            "currency": checkout["currency"],
+            "codes": codes,
+            "support_contact": checkout["support_contact"],
+        },
+    )
+
+
+async def event_cancelled(tx: Tx, checkout: Any, amount_cents: int, tickets: Sequence[Any]) -> None:
+    """The buyer, and everybody whom a ticket was handed on to. Money goes to the buyer alone."""
+    data = {
+        "event": checkout["event_name"],
+        "reason": checkout["cancel_reason"] or "",
+        "currency": checkout["currency"],
+        "support_contact": checkout["support_contact"],
+    }
+    await tx.send(
+        "event-cancelled",
+        to={"email": checkout["email"], "locale": checkout["locale"]},
+        key=f"checkout:{checkout['id']}:event-cancelled",
+        data={
+            **data,
+            "name": checkout["name"],
+            "amount_cents": amount_cents,
+            "codes": [ticket["ticket_code"] for ticket in tickets],
+        },
+    )
+    for ticket in tickets:
+        if ticket["holder_email"] and ticket["holder_email"] != checkout["email"]:
+            await tx.send(
+                "event-cancelled",
+                to=ticket["holder_email"],
+                key=f"ticket:{ticket['id']}:event-cancelled",
+                data={**data, "name": ticket["holder_name"], "amount_cents": 0, "codes": [ticket["ticket_code"]]},
+            )
 
 
 async def occupancy_changed(

@@ -21,9 +21,9 @@ from onceward_apps.ticketing.store import setup
 MOST_ROWS = 2000
 MOST_SEATS_IN_ROW = 500
 TRANSITIONS = {
-    "draft": {"on_sale", "cancelled"},
-    "on_sale": {"closed", "cancelled"},
-    "closed": {"on_sale", "cancelled"},
+    "draft": {"on_sale"},
+    "on_sale": {"closed"},
+    "closed": {"on_sale"},
     "cancelled": set[str](),
 }
 

@@ -10,7 +10,7 @@ from onceward import Engine
 from onceward.services import Accepted, NotSet, Outcome, to_minor
 from onceward_apps.ticketing import buying
 from onceward_apps.ticketing.app import app
-from onceward_apps.ticketing.errors import CheckoutClosed, NotFound, NotPayable
+from onceward_apps.ticketing.errors import CheckoutClosed, NotFound, NotOnSale, NotPayable
 from onceward_apps.ticketing.model import Payment, Provider
 from onceward_apps.ticketing.notices import order_url
 from onceward_apps.ticketing.selling import fulfil
@@ -38,6 +38,8 @@ async def open_payment(engine: Engine, organization: UUID, checkout_id: UUID, pr
             raise NotFound(f"there is no checkout {checkout_id}")
         if order["status"] not in ("started", "failed"):
             raise CheckoutClosed(f"this checkout is {order['status']}")
+        if order["event_status"] == "cancelled":
+            raise NotOnSale(f"{order['event_name']} is cancelled")
         now = await rows.clock(tx)
         if order["expires_at"] <= now:
             raise CheckoutClosed("this checkout's time is over: choose seats again")

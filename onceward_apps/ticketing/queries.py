@@ -27,8 +27,11 @@ select t.section_id::text as section, p.capacity - p.held - p.sold as free
   from ticketing.pools t join onceward.capacity_pools p on p.id = t.pool_id
  where t.event_id = $1 and t.row_name is null
 """
-ON_SALE = "select status = 'on_sale' from ticketing.events where id = $1"
-ORDER = "select status, expires_at, refunded_cents, total_cents from ticketing.checkouts where id = $1"
+STATUS = "select status from ticketing.events where id = $1"
+ORDER = """
+select c.status, c.expires_at, c.refunded_cents, c.total_cents, e.status = 'cancelled' as event_cancelled
+  from ticketing.checkouts c join ticketing.events e on e.id = c.event_id where c.id = $1
+"""
 TICKETS = """
 select t.id::text, t.status, t.ticket_code, t.qr_code_url, coalesce(s.label, x.name) as place, t.scanned_at
   from ticketing.tickets t
@@ -72,8 +75,10 @@ async def seats(q: Query, *, event_id: UUID) -> dict[str, Any]:
     ends: list[datetime] = [row["next_end"] for row in rows if row["next_end"] is not None]
     if ends:
         q.stale_at(min(ends))
+    status = await q.fetchval(STATUS, event_id)
     return {
-        "on_sale": await q.fetchval(ON_SALE, event_id),
+        "on_sale": status == "on_sale",
+        "status": status,
         "seats": {row["section"]: row["states"] for row in rows},
         "places": {row["section"]: max(0, row["free"]) for row in await q.fetch(PLACES, event_id)},
     }
@@ -97,7 +102,7 @@ async def order(q: Query, *, checkout_id: UUID, token: str) -> dict[str, Any]:
     """An order as its buyer sees it: fills with tickets, then with QR codes, as they get ready."""
     q.watch("ticketing.checkouts", id=checkout_id)
     q.watch("ticketing.tickets", checkout_id=checkout_id)
-    q.ignore("ticketing.checkout_items", "ticketing.sections", "ticketing.seats")
+    q.ignore("ticketing.checkout_items", "ticketing.sections", "ticketing.seats", "ticketing.events")
     found = await q.fetchrow(ORDER, checkout_id)
     if found is None:
         return {"status": "unknown", "tickets": []}

@@ -7,21 +7,29 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from onceward import Tx
-from onceward.capacity import release
 from onceward.ledger import Part, reverse
 from onceward_apps.ticketing import jobs, notices
 from onceward_apps.ticketing.codes import new_ticket_code
 from onceward_apps.ticketing.errors import NotFound, NotRefundable
-from onceward_apps.ticketing.model import Share, refundable, sale_entries, total_share
+from onceward_apps.ticketing.model import Share, draw, refundable, sale_entries, total_share
 from onceward_apps.ticketing.store import reading, refunds, sales
+from onceward_apps.ticketing.taking_back import end_tickets, left_of
 
 
 async def refund(
-    tx: Tx, checkout_id: UUID, *, tickets: Sequence[UUID] | None = None, reason: str, actor: str, used_too: bool = False
+    tx: Tx,
+    checkout_id: UUID,
+    *,
+    tickets: Sequence[UUID] | None = None,
+    reason: str,
+    actor: str,
+    used_too: bool = False,
+    mail: bool = True,
 ) -> UUID | None:
     """Void these tickets (None: all), put their seats back on sale and owe the money; a job gives it back.
 
-    Returns the refund, or None where nothing was paid. Tickets that were used are refused unless `used_too`.
+    Returns the refund, or None where nothing was paid. Tickets that were used are refused unless `used_too`; without
+    `mail` the caller tells the buyer.
     """
     checkout = await sales.lock(tx, checkout_id)
     if checkout is None:
@@ -30,13 +38,16 @@ async def refund(
         raise NotRefundable(f"the order is {checkout['status']}: there is nothing to refund")
     live = await refunds.live_tickets(tx, checkout_id)
     chosen = _chosen(live, tickets, used_too=used_too)
-    await _end(tx, checkout, chosen, "refunded")
+    await end_tickets(tx, checkout, chosen, "refunded")
     shares = [_share(ticket) for ticket in chosen]
     terms = {"fee_paid_by": checkout["fee_paid_by"], "tax_included": checkout["tax_included"]}
-    amount = refundable(shares, **terms)
+    # What somebody gave back at the payment service without saying for which tickets is no longer there to give.
+    amount = min(refundable(shares, **terms), checkout["total_cents"] - checkout["refunded_cents"])
+    parts = await _parts(tx, checkout, shares, amount)
     await refunds.add_refunded(tx, checkout_id, amount, all_of_it=len(chosen) == len(live))
-    parts = await _parts(tx, checkout, shares)
     refund_id = await _owe(tx, checkout, chosen, amount, parts, reason, actor)
+    if refund_id is not None and mail:
+        await notices.order_refunded(tx, checkout, refund_id, amount, [ticket["ticket_code"] for ticket in chosen])
     await tx.audit(
         "checkout_refund_requested",
         entity_type="Checkout",
@@ -55,7 +66,7 @@ async def void(tx: Tx, ticket_id: UUID, *, reason: str, actor: str) -> None:
     chosen = [each for each in live if each["id"] == ticket_id]
     if not chosen:
         raise NotRefundable(f"ticket {ticket_id} is void already")
-    await _end(tx, checkout, chosen, reason)
+    await end_tickets(tx, checkout, chosen, reason)
     await tx.audit("ticket_voided", entity_type="Ticket", entity_id=ticket_id, reason=reason, actor=actor)
 
 
@@ -105,20 +116,8 @@ def _chosen(live: Sequence[Any], tickets: Sequence[UUID] | None, *, used_too: bo
     return chosen
 
 
-async def _end(tx: Tx, checkout: Any, chosen: Sequence[Any], reason: str) -> None:
-    """Pools, then seats, then tickets: in the order in which everybody takes them."""
-    ids = [ticket["id"] for ticket in chosen]
-    await release(tx, [ticket["claim_id"] for ticket in chosen])
-    seats = await refunds.seats_back(tx, ids)
-    await refunds.void(tx, ids, reason)
-    now = checkout["now"]
-    organization, event_id = checkout["organization_id"], checkout["event_id"]
-    shown = [str(seat) for seat in seats]
-    await notices.occupancy_changed(tx, organization, event_id, "seats_released", shown, len(chosen), now)
-
-
-async def _parts(tx: Tx, checkout: Any, shares: Sequence[Share]) -> list[Part]:
-    """How much of each entry of the sale these tickets are."""
+async def _parts(tx: Tx, checkout: Any, shares: Sequence[Share], amount: int) -> list[Part]:
+    """How much of each entry of the sale these tickets are; where that is not left, their share of what is."""
     if checkout["journal_id"] is None:
         return []
     wanted = sale_entries(
@@ -129,7 +128,16 @@ async def _parts(tx: Tx, checkout: Any, shares: Sequence[Share]) -> list[Part]:
         tax_included=checkout["tax_included"],
     )
     found = {(row["debit"], row["credit"]): row["id"] for row in await refunds.entries(tx, checkout["journal_id"])}
-    return [Part(found[entry.debit, entry.credit], entry.amount) for entry in wanted]
+    parts = [Part(found[entry.debit, entry.credit], entry.amount) for entry in wanted]
+    payment = await refunds.sale_payment(tx, checkout["id"])
+    if payment is None:
+        return parts
+    left = await left_of(tx, payment["id"], checkout["journal_id"])
+    by_entry = {each.entry_id: each for each in left}
+    cash = sum(part.amount for part in parts if by_entry[part.entry_id].cash)
+    if cash == amount and all(part.amount <= by_entry[part.entry_id].amount for part in parts):
+        return parts
+    return [Part(each.entry_id, each.amount) for each in draw(left, amount)]
 
 
 async def _owe(
@@ -154,19 +162,6 @@ async def _owe(
         requested_by=actor,
     )
     await tx.enqueue(jobs.refund_payment.once(f"refund:{refund_id}", for_ever=True), refund_id=refund_id)
-    await tx.send(
-        "order-refunded",
-        to={"email": checkout["email"], "locale": checkout["locale"]},
-        key=f"refund:{refund_id}:mail",
-        data={
-            "name": checkout["name"],
-            "event": checkout["event_name"],
-            "amount_cents": amount,
-            "currency": checkout["currency"],
-            "codes": [ticket["ticket_code"] for ticket in chosen],
-            "support_contact": checkout["support_contact"],
-        },
-    )
     return refund_id
 
 

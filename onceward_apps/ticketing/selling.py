@@ -17,6 +17,7 @@ from onceward.capacity import Refused, UnknownClaim, convert
 from onceward.ledger import UnknownAccount
 from onceward_apps.ticketing import jobs, metrics, notices
 from onceward_apps.ticketing.codes import new_ticket_code
+from onceward_apps.ticketing.errors import NotOnSale
 from onceward_apps.ticketing.model import (
     Done,
     GiveBack,
@@ -70,12 +71,15 @@ async def fulfil(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[str, Any]:
             organization=organization,
             event=checkout["event_id"],
             paid_by=checkout["provider_payment_id"],
+            event_cancelled=checkout["event_status"] == "cancelled",
         ),
         payment,
     )
     match verdict:
         case Done():
             return checkout["result"]
+        case GiveBack() if payment.amount_cents == 0:
+            raise NotOnSale(f"{checkout['event_name']} is cancelled")  # nothing was paid, so there is nothing to give
         case GiveBack():
             return await give_back(tx, checkout, payment, verdict)
         case Sell():

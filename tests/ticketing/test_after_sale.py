@@ -14,7 +14,7 @@ from onceward_apps.ticketing.codes import qr_payload
 from onceward_apps.ticketing.errors import NotRefundable
 from onceward_apps.ticketing.model import Policy, revenue_account
 from onceward_apps.ticketing.store import setup
-from tests.ticketing.office import Office, Show, charge
+from tests.ticketing.office import Office, Show
 from tests.ticketing.test_edge_cases import paid_at_stripe
 
 Sold = tuple[Office, Show, Any]
@@ -212,21 +212,7 @@ async def test_a_signed_code_is_believed_and_a_forged_one_is_not(sold: Sold) -> 
     assert (await scan(office, elsewhere, other["ticket_code"])).outcome == "wrong_event"
 
 
-# -- refunds that others made, and the clock -------------------------------------------------------------------------
-
-
-async def test_a_refund_made_at_the_payment_service_is_told_to_accounting_and_our_own_is_not(sold: Sold) -> None:
-    office, _, checkout = sold
-    payment = await office.db.fetchval("select provider_payment_id from ticketing.payments")
-    [ticket, *_] = await office.tickets(checkout)
-    await refund(sold, tickets=[ticket["id"]])
-    ours = await office.db.fetchval("select amount_cents from ticketing.refunds")
-    known = charge(checkout, type="charge.refunded", payment_intent=payment, amount_refunded=ours)
-    assert (await office.webhook(known)).json["message"] == "Refund is known"
-    elsewhere = charge(checkout, type="charge.refunded", payment_intent=payment, amount_refunded=ours + 100)
-    assert (await office.webhook(elsewhere)).status == 200
-    told = [row for row in await office.notices() if row["type"] == "REFUNDED_ELSEWHERE"]
-    assert [(row["audience"], row["details"]["amount_cents"]) for row in told] == [("accounting", 100)]
+# -- the clock -------------------------------------------------------------------------------------------------------
 
 
 async def test_schedules_free_what_has_expired_and_do_nothing_the_second_time(office: Office) -> None:

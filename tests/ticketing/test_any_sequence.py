@@ -23,6 +23,7 @@ from onceward_apps.ticketing.errors import TicketingError
 from onceward_apps.ticketing.model import Policy
 from onceward_apps.ticketing.organizing import Section, add_coupon
 from tests.ticketing.office import Office, Show, charge
+from tests.ticketing.test_refunds_elsewhere import about
 
 STEPS = (
     "buy",
@@ -35,6 +36,7 @@ STEPS = (
     "coupon",
     "refund",
     "part",
+    "elsewhere",
     "scan",
     "pass",
     "again",
@@ -93,6 +95,8 @@ class Crowd:
         match name:
             case "refund" | "part" | "pass" | "scan":
                 await self.with_ticket(name)
+            case "elsewhere":
+                await self.refund_at_the_service()
             case "again" if self.delivered:
                 assert (await self.office.webhook(self.dice.choice(self.delivered))).status == 200
             case "wait":
@@ -120,6 +124,19 @@ class Crowd:
         await self.pay(checkout)
         if name == "double":
             await self.pay(checkout)
+
+    async def refund_at_the_service(self) -> None:
+        """Somebody presses the button in the dashboard of the payment service, for some of an order or all that is left."""
+        if not self.sold:
+            return
+        query = "select provider_payment_id from ticketing.payments where checkout_id = $1 and purpose = 'sale'"
+        payment = await self.office.db.fetchval(query, self.dice.choice(self.sold)["id"])
+        [found] = [each for each in self.office.stripe.books.charges.values() if each["payment_intent"] == payment]
+        left = found["amount_captured"] - found["amount_refunded"]
+        if left:
+            amount = self.dice.choice((left, self.dice.randint(1, left)))
+            self.office.stripe.books.refund({"charge": found["id"], "amount": str(amount)})
+            assert (await self.office.webhook(about(found))).status == 200
 
     async def with_ticket(self, name: str) -> None:
         if not self.sold:
@@ -168,6 +185,9 @@ async def assert_books_agree(office: Office, show: Show) -> None:
     await office.later(days=3)  # every retry is due
     await office.drain()
     charges = office.stripe.books.charges.values()
+    for each in charges:  # as Stripe tells of every refund, ours included, and late
+        if each["amount_refunded"]:
+            assert (await office.webhook(about(each))).status == 200
     for currency in ("ZAR", "USD"):
         mine = [each for each in charges if each["currency"] == currency.lower()]
         kept = sum(each["amount_captured"] - each["amount_refunded"] for each in mine)

@@ -1,4 +1,7 @@
-"""What can go wrong with a payment: one test, or a few, for each row of the table in README.md."""
+"""What can go wrong with a payment: one test, or a few, for each row of the table in README.md.
+
+What happens when mail, Redis or the live nodes are away stands in test_outages.py.
+"""
 
 from __future__ import annotations
 
@@ -312,20 +315,6 @@ async def test_qr_generation_fails_and_is_tried_again_while_the_ticket_is_valid(
     assert ticket["qr_code_url"] is not None
 
 
-# -- email delivery fails ------------------------------------------------------------------------------------------
-
-
-async def test_email_delivery_fails_without_harm_to_the_tickets(office: Office) -> None:
-    """Mail is a message of its own, written with the sale: nothing of the sale waits for it or fails with it."""
-    await office.source()
-    show = await office.show()
-    checkout = await office.checkout(show, "Stalls A1")
-    assert (await office.pay(checkout)).status == 200
-    row = await office.db.fetchrow("select template, policy, status from onceward.messages")
-    assert dict(row or {}) == {"template": "order-confirmation", "policy": "patient", "status": "pending"}
-    assert len(await office.tickets(checkout)) == 1
-
-
 # -- invalid signature, too old ------------------------------------------------------------------------------------
 
 
@@ -393,17 +382,6 @@ async def test_database_connection_lost_is_answered_503_and_leaves_nothing(offic
     assert len(await office.tickets(checkout)) == 1
 
 
-# -- Redis unavailable ---------------------------------------------------------------------------------------------
-
-
-async def test_redis_unavailable_does_not_matter_because_nothing_here_uses_it(office: Office) -> None:
-    await office.source()
-    show = await office.show()
-    checkout = await office.checkout(show, "Stalls A1")
-    assert office.app.services.settings.redis_url is None
-    assert (await office.pay(checkout)).status == 200
-
-
 # -- transaction timeout -------------------------------------------------------------------------------------------
 
 
@@ -436,18 +414,3 @@ async def test_transaction_timeout_is_far_away_for_an_order_of_a_hundred_seats(o
     checkout = await office.checkout(show, *labels)
     told = await office.pay(checkout)
     assert told.json["ticket_count"] == 100
-
-
-# -- broadcast fails -----------------------------------------------------------------------------------------------
-
-
-async def test_pubsub_broadcast_is_part_of_the_commit_and_needs_nobody_to_listen(office: Office) -> None:
-    """There is no broker that could fail: a broadcast is a row, read by the nodes that have listeners."""
-    await office.source()
-    show = await office.show()
-    checkout = await office.checkout(show, "Stalls A1")
-    await office.pay(checkout)
-    row = await office.db.fetchrow("select topic, payload from onceward.topic_messages")
-    assert row is not None
-    assert row["topic"] == f"occupancy/{show.organization}/{show.id}"
-    assert row["payload"]["occupancy"]["total_sold"] == 1

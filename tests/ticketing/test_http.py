@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -129,14 +130,15 @@ async def until(condition: Callable[[], Any], *, within_s: float = 15.0) -> Any:
         await asyncio.sleep(0.05)
 
 
-@pytest.fixture
-async def shop(database_url: str, tmp_path: Path) -> AsyncIterator[Shop]:
+@asynccontextmanager
+async def opened_shop(database_url: str, folder: Path, **options: Any) -> AsyncIterator[Shop]:
+    """A process with simulated payment services; `options` are settings."""
     stripe, paypal = StripeSimulator(), PayPalSimulator()
     await stripe.start()
     await paypal.start()
     settings = Settings(
         database_url=SecretStr(database_url),
-        data_dir=tmp_path,
+        data_dir=folder,
         port=0,
         pool_min=1,
         pool_max=8,
@@ -146,6 +148,7 @@ async def shop(database_url: str, tmp_path: Path) -> AsyncIterator[Shop]:
         paypal_client_id="client",
         paypal_client_secret=SecretStr("secret"),
         paypal_url=paypal.url,
+        **options,
     )
     app = Onceward("demo")
     app.include(ticketing)
@@ -155,12 +158,20 @@ async def shop(database_url: str, tmp_path: Path) -> AsyncIterator[Shop]:
     # The port is known only now, and links have to lead to it.
     app.services.configure(settings.model_copy(update={"public_url": runtime.web.url}))
     made = Shop(runtime, stripe, paypal)
-    await made.open(tmp_path)
-    await made.put_on_sale()
-    yield made
-    await runtime.stop()
-    await stripe.stop()
-    await paypal.stop()
+    try:
+        await made.open(folder)
+        await made.put_on_sale()
+        yield made
+    finally:
+        await runtime.stop()
+        await stripe.stop()
+        await paypal.stop()
+
+
+@pytest.fixture
+async def shop(database_url: str, tmp_path: Path) -> AsyncIterator[Shop]:
+    async with opened_shop(database_url, tmp_path) as made:
+        yield made
 
 
 async def test_a_client_of_the_api_buys_by_card_and_gets_its_tickets(shop: Shop) -> None:

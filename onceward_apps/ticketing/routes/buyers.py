@@ -20,6 +20,7 @@ from onceward_apps.ticketing.routes.requests import (
     order_for,
     owner_of,
     problem,
+    spare,
 )
 from onceward_apps.ticketing.store import setup
 
@@ -96,9 +97,11 @@ def shown(event: Any, sections: list[Any], rows: list[Any]) -> dict[str, Any]:
 async def hold(
     engine: EngineHere, event_id: UUID, wanted: HoldIn, request: Request, response: Response
 ) -> dict[str, Any]:
-    """Hold for the event's time, all or none. 409 names the seats that somebody else has."""
+    """Hold for the event's time, all or none. 409 names the seats that somebody else has; 429 says when to come back."""
     basket = basket_of(request) or new_basket()
-    async with acting(engine, await owner_of(engine, "event", event_id)) as tx:
+    owner = await owner_of(engine, "event", event_id)
+    await spare(engine, request, event_id, seats=len(wanted.seats) + sum(wanted.places.values()))
+    async with acting(engine, owner) as tx:
         held = await buying.hold(tx, event_id, basket, seats=wanted.seats, places=wanted.places)
         now = await tx.fetchval("select onceward.clock()")
     _remember(response, basket)

@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from onceward_apps.ticketing import organizing, refunding
+from onceward_apps.ticketing import cancelling, organizing, refunding
 from onceward_apps.ticketing.errors import NotFound
 from onceward_apps.ticketing.model import Policy
 from onceward_apps.ticketing.organizing import NewEvent, Section
@@ -56,7 +56,9 @@ class EventIn(BaseModel):
 
 
 class StatusIn(BaseModel):
-    status: Literal["on_sale", "closed", "cancelled"]
+    """An event is cancelled by `/cancel`, which gives the money back."""
+
+    status: Literal["on_sale", "closed"]
 
 
 class SeatsIn(BaseModel):
@@ -121,6 +123,23 @@ async def list_events(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
 async def set_status(engine: EngineHere, who: Operator, event_id: UUID, wanted: StatusIn) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
         return dict(await organizing.set_status(tx, event_id, wanted.status, actor=who.actor))
+
+
+@router.post("/events/{event_id}/cancel", status_code=202)
+async def cancel(engine: EngineHere, who: Operator, event_id: UUID, why: ReasonIn) -> dict[str, Any]:
+    """Accepted: nothing is sold any more; a workflow voids the tickets, refunds every order and mails the buyers.
+
+    `reason` is in the mails. Asked again it changes nothing and says how far it is.
+    """
+    async with acting(engine, who.organization) as tx:
+        return dict(await cancelling.cancel(tx, event_id, reason=why.reason, actor=who.actor))
+
+
+@router.get("/events/{event_id}/cancellation")
+async def cancellation(engine: EngineHere, who: Viewer, event_id: UUID) -> dict[str, Any]:
+    """How far the refunds of a cancelled event are."""
+    async with acting(engine, who.organization) as tx:
+        return dict(await cancelling.progress(tx, event_id))
 
 
 @router.post("/events/{event_id}/block", status_code=204)

@@ -10,9 +10,13 @@ from uuid import UUID
 from fastapi import Depends, Request
 
 from onceward import Engine, Tx
-from onceward.web import Identity, Problem, engine_of, require
+from onceward.limits import Rate
+from onceward.trust.failures import fingerprint
+from onceward.web import Identity, Problem, client_of, engine_of, require
+from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.codes import is_order_token
-from onceward_apps.ticketing.errors import NotFound, SeatTaken, TicketingError
+from onceward_apps.ticketing.errors import NotFound, SeatTaken, TicketingError, TooFast
+from onceward_apps.ticketing.metrics import HOLDS_REFUSED
 from onceward_apps.ticketing.store import reading, setup
 
 EngineHere = Annotated[Engine, Depends(engine_of)]
@@ -35,7 +39,25 @@ async def acting(engine: Engine, organization: UUID | None) -> AsyncGenerator[Tx
 
 def problem(error: TicketingError) -> Problem:
     members: dict[str, Any] = {"seats": list(error.labels)} if isinstance(error, SeatTaken) else {}
-    return Problem(error.status, str(error), kind=type(error).__name__, **members)
+    headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, TooFast) else None
+    return Problem(error.status, str(error), kind=type(error).__name__, headers=headers, **members)
+
+
+async def spare(engine: Engine, request: Request, event_id: UUID, *, seats: int) -> None:
+    """Nobody has to log in to hold seats, so one address may hold so many in a minute of one event, and no more.
+
+    The address is the one that connects; behind proxies that are trusted (`ONCEWARD_TRUSTED_PROXIES`) the one that they
+    name. Of IPv6 the /64 counts. Counted apart from the hold: what is refused for another reason has been tried too.
+    """
+    per_minute = app.services.settings.ticketing_holds_per_minute
+    if per_minute == 0:
+        return
+    key = f"ticketing:holds:{event_id}:{fingerprint(client_of(request)).hex()}"
+    async with engine.db.acquire() as conn:
+        wait_s = await Rate(per_minute, per_s=60).take(conn, key, cost=max(1, seats))
+    if wait_s:
+        HOLDS_REFUSED.inc()
+        raise problem(TooFast(f"too many seats were held from here: try again in {wait_s} seconds", wait_s))
 
 
 async def owner_of(engine: Engine, kind: str, id: UUID) -> UUID:

@@ -34,6 +34,7 @@ function draw() {
 
 function drawRows(section, part) {
   let index = 0;
+  const rows = element("div", { class: "rows" });
   for (const row of section.rows) {
     const line = element("div", { class: "seatrow", role: "group", "aria-label": `Row ${row.name}` }, element("span", { "aria-hidden": "true" }, row.name));
     for (const seat of row.seats) {
@@ -42,14 +43,15 @@ function drawRows(section, part) {
       line.append(button);
       seats.set(seat.id, { button, section: section.id, index: index++, name: `${section.name}, row ${row.name}, seat ${seat.number}` });
     }
-    part.append(line);
+    rows.append(line);
   }
+  part.append(rows);
 }
 
 function placeChooser(section) {
   const left = element("span", { "data-left": section.id });
   const button = element("button", { type: "button", "data-add": section.id }, "Add one");
-  button.addEventListener("click", () => take({ places: { [section.id]: 1 } }, `one place in ${section.name}`));
+  button.addEventListener("click", () => take({ places: { [section.id]: 1 } }, `One place in ${section.name}`));
   return element("p", {}, left, " ", button);
 }
 
@@ -86,7 +88,8 @@ function showBasket(found) {
   const sum = holds.reduce((total, hold) => total + hold.price_cents, 0);
   const sumLine = document.getElementById("sum");
   sumLine.textContent = `${holds.length} ${holds.length === 1 ? "ticket" : "tickets"}, ${money(sum, event.currency)} before fees`;
-  for (const part of [sumLine, document.getElementById("checkout"), document.getElementById("clock")]) part.hidden = holds.length === 0;
+  document.getElementById("shortly").textContent = `${holds.length} ${holds.length === 1 ? "ticket" : "tickets"}, ${money(sum, event.currency)}`;
+  for (const id of ["sum", "checkout", "clock", "tobasket"]) document.getElementById(id).hidden = holds.length === 0;
   paint();
 }
 
@@ -153,7 +156,8 @@ let warned = false;
 function tick() {
   if (endsAt === null) return;
   const left = Math.max(0, Math.ceil((endsAt - performance.now()) / 1000));
-  document.getElementById("left").textContent = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+  const written = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
+  for (const id of ["left", "left-too"]) document.getElementById(id).textContent = written;
   if (left === 60 && !warned) say("One minute left to continue.", "bad");
   warned = left <= 60;
   if (left === 0) {
@@ -191,13 +195,16 @@ async function start() {
   document.getElementById("checkout").addEventListener("submit", pay);
   await refreshBasket();
   setInterval(tick, 250);
+  const toBasket = document.getElementById("tobasket");
+  new IntersectionObserver(([seen]) => toBasket.toggleAttribute("data-there", seen.isIntersecting)).observe(document.getElementById("holds"));
   const live = new LiveClient("/live");
   live.onState((state) => { document.getElementById("connection").hidden = state !== "waiting"; });
   live.subscribe("ticketing.seats", { event_id: eventId }, ({ data }) => {
     if (!data) return;
     states = data;
     onSale = data.on_sale;
-    if (!onSale) say("This event is not on sale at the moment.", "bad");
+    document.getElementById("cancelled").hidden = data.status !== "cancelled";
+    if (!onSale && data.status !== "cancelled") say("This event is not on sale at the moment.", "bad");
     paint();
   });
 }

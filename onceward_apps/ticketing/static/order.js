@@ -1,7 +1,7 @@
 // The order: waits for the payment, then fills with tickets, then with their QR codes.
 
 import { LiveClient } from "/live/client.js";
-import { call, element, Refused, showTimes } from "./shared.js";
+import { call, element, Refused, showMoney, showTimes } from "./shared.js";
 
 const main = document.querySelector("main");
 const { checkout, token, event } = main.dataset;
@@ -15,14 +15,15 @@ const WORDS = {
   abandoned: ["You gave this order up.", "bad"],
   completed: ["Order confirmed. Here are your tickets.", "good"],
   refunded: ["This order was refunded.", "bad"],
+  cancelled: ["This event is cancelled. Whatever was paid goes back to where it came from.", "bad"],
 };
 
 function show(order) {
-  const [words, kind] = WORDS[order.status] ?? ["", ""];
+  const [words, kind] = WORDS[order.event_cancelled ? "cancelled" : order.status] ?? ["", ""];
   state.textContent = words;
   state.className = `message ${kind}`;
   document.getElementById("paid").hidden = order.status !== "completed";
-  document.getElementById("open").hidden = !["started", "failed"].includes(order.status);
+  document.getElementById("open").hidden = order.event_cancelled || !["started", "failed"].includes(order.status);
   document.getElementById("tickets").replaceChildren(...order.tickets.map(ticket));
 }
 
@@ -58,6 +59,7 @@ async function act(button, path, body, done) {
 }
 
 showTimes();
+showMoney();
 const live = new LiveClient("/live");
 live.subscribe("ticketing.order", { checkout_id: checkout, token }, ({ data }) => { if (data) show(data); });
 setTimeout(poll, POLL_MS);

@@ -29,6 +29,7 @@ function show(found) {
   }
   verdict.className = `verdict ${good ? "yes" : "no"}`;
   verdict.replaceChildren(...lines);
+  document.getElementById("last-title").hidden = false;
   document.getElementById("last").prepend(element("li", {}, `${found.code ?? "?"}: ${WORDS[found.outcome] ?? found.outcome}`));
 }
 

@@ -12,6 +12,13 @@ export function showTimes() {
   }
 }
 
+/** Amounts that the server has written, as the reader writes them. */
+export function showMoney() {
+  for (const table of document.querySelectorAll("[data-currency]")) {
+    for (const amount of table.querySelectorAll("[data-cents]")) amount.textContent = money(Number(amount.dataset.cents), table.dataset.currency);
+  }
+}
+
 export class Refused extends Error {
   constructor(status, problem) {
     super(problem.detail || "That did not work.");

@@ -20,7 +20,7 @@ SET_QR = """
 update ticketing.tickets set qr_code_url = $2, qr_generated_at = onceward.now(), updated_at = onceward.now() where id = $1
 """
 ORDER = """
-select c.*, e.name as event_name, e.starts_at, e.ends_at, e.refund_policy, e.support_contact, v.name as venue_name,
+select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at, e.refund_policy, e.support_contact, v.name as venue_name,
        v.address as venue_address, v.timezone, o.name as organizer, k.key as signing_key
   from ticketing.checkouts c
   join ticketing.events e on e.id = c.event_id

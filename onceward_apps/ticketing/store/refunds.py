@@ -29,15 +29,39 @@ update ticketing.payments p set refunded_cents = p.refunded_cents + done.amount_
   from done where p.id = done.payment_id returning p.refunded_cents
 """
 FAILED = "update ticketing.refunds set status = 'failed' where id = $1 and status = 'pending' returning 1"
-GIVEN_BACK = """
-select coalesce(sum(r.amount_cents) filter (where r.status <> 'failed'), 0)::int8
-  from ticketing.payments p left join ticketing.refunds r on r.payment_id = p.id
- where p.provider = $1 and p.provider_payment_id = $2 group by p.id
+FIND_PAYMENT = "select id, checkout_id from ticketing.payments where provider = $1 and provider_payment_id = $2"
+LOCK_REFUNDS = "select id from ticketing.refunds where payment_id = $1 order by id for update"
+LOCK_PAYMENT = "select id from ticketing.payments where id = $1 for no key update"
+PAYMENT = """
+select p.*, (select coalesce(sum(r.amount_cents), 0)::int8 from ticketing.refunds r
+              where r.payment_id = p.id and r.status <> 'failed') as explained_cents
+  from ticketing.payments p where p.id = $1
+"""
+SEEN = "update ticketing.payments set refunded_seen_cents = greatest(refunded_seen_cents, $2) where id = $1"
+IS_BOOKED = "select exists (select from ticketing.refunds where payment_id = $1 and provider_refund_id = $2)"
+REFUSED = "select * from ticketing.refunds where payment_id = $1 and status = 'failed' order by requested_at, id"
+SHRINK = "update ticketing.refunds set amount_cents = amount_cents - $2, parts = $3 where id = $1"
+CASH_ENTRIES = """
+select e.id from onceward.ledger_entries e join onceward.ledger_accounts d on d.id = e.debit_id
+ where e.id = any($1) and d.code = 'cash'
+"""
+# Less what is reversed, less what refunds that are not booked yet are going to reverse.
+LEFT = """
+select e.id, d.code = 'cash' as cash, (e.amount - coalesce(w.drawn, 0) - coalesce(o.amount, 0))::int8 as amount
+  from onceward.ledger_entries e
+  join onceward.ledger_accounts d on d.id = e.debit_id
+  left join onceward.ledger_drawn w on w.entry_id = e.id
+  left join lateral (
+      select sum((part ->> 'amount')::int8) as amount
+        from ticketing.refunds r cross join jsonb_array_elements(r.parts) part
+       where r.payment_id = $2 and r.status <> 'done' and (part ->> 'entry')::int8 = e.id) o on true
+ where e.journal_id = $1
+ order by e.id
 """
 REFUNDS_OF = "select * from ticketing.refunds where checkout_id = $1 order by requested_at"
 SALE_PAYMENT = "select * from ticketing.payments where checkout_id = $1 and purpose = 'sale'"
 TICKETS_TO_END = """
-select t.id, t.ticket_code, t.status, t.seat_id, t.item_id, i.price_cents, i.discount_cents, i.tax_cents, i.fee_cents,
+select t.id, t.ticket_code, t.status, t.seat_id, t.item_id, t.holder_email, t.holder_name, i.price_cents, i.discount_cents, i.tax_cents, i.fee_cents,
        h.claim_id
   from ticketing.tickets t
   join ticketing.checkout_items i on i.id = t.item_id
@@ -115,9 +139,50 @@ async def failed(tx: Tx, refund_id: UUID) -> bool:
     return await tx.fetchval(FAILED, refund_id) is not None
 
 
-async def given_back(tx: Tx, provider: str, payment_id: str) -> int | None:
-    """How much of a payment we have given back or are about to; None when the payment is not ours."""
-    return await tx.fetchval(GIVEN_BACK, provider, payment_id)
+async def find_payment(tx: Tx, provider: str, payment: str) -> Any:
+    return await tx.fetchrow(FIND_PAYMENT, provider, payment)
+
+
+async def organization_of_payment(tx: Tx, provider: str, payment: str) -> UUID | None:
+    """Whose money it was; None when there is no such payment here."""
+    return await tx.fetchval("select ticketing.organization_of_payment($1, $2)", provider, payment)
+
+
+async def lock_payment(tx: Tx, payment_id: UUID) -> None:
+    """Its refunds, then itself: in the order in which a refund is booked."""
+    await tx.execute(LOCK_REFUNDS, payment_id)
+    await tx.execute(LOCK_PAYMENT, payment_id)
+
+
+async def payment(tx: Tx, payment_id: UUID) -> Any:
+    """With `explained_cents`: what refunds that are known give back of it, or are about to."""
+    return await tx.fetchrow(PAYMENT, payment_id)
+
+
+async def seen(tx: Tx, payment_id: UUID, total_cents: int) -> None:
+    await tx.execute(SEEN, payment_id, total_cents)
+
+
+async def is_booked(tx: Tx, payment_id: UUID, reference: str) -> bool:
+    return await tx.fetchval(IS_BOOKED, payment_id, reference)
+
+
+async def refused(tx: Tx, payment_id: UUID) -> list[Any]:
+    """Refunds of ours that the service would not make, oldest first."""
+    return await tx.fetch(REFUSED, payment_id)
+
+
+async def shrink(tx: Tx, refund_id: UUID, by_cents: int, parts: Any) -> None:
+    await tx.execute(SHRINK, refund_id, by_cents, parts)
+
+
+async def cash_entries(tx: Tx, entry_ids: Sequence[int]) -> set[int]:
+    """Those of these entries that are money of the buyer."""
+    return {row["id"] for row in await tx.fetch(CASH_ENTRIES, list(entry_ids))}
+
+
+async def left(tx: Tx, payment_id: UUID, journal_id: int) -> list[Any]:
+    return await tx.fetch(LEFT, journal_id, payment_id)
 
 
 async def refunds_of(tx: Tx, checkout_id: UUID) -> list[Any]:

@@ -10,8 +10,10 @@ from onceward import Tx
 from onceward_apps.ticketing.model import Occupancy, Payment
 
 # The checkout's row is the key of everything that follows: webhook, return page and reconciler queue up behind it.
+# The event's is held by its key only, which sales share with each other, and which who cancels the event waits for.
 LOCK = """
-select c.*, e.name as event_name, e.starts_at, e.ends_at, e.alert_percent, e.alerted_at, e.refund_policy,
+select c.*, e.name as event_name, e.status as event_status, e.cancel_reason, e.starts_at, e.ends_at, e.alert_percent,
+       e.alerted_at, e.refund_policy,
        e.support_contact, v.name as venue_name, v.address as venue_address, v.timezone, k.key as signing_key,
        o.name as organizer, onceward.now() as now
   from ticketing.checkouts c
@@ -20,7 +22,7 @@ select c.*, e.name as event_name, e.starts_at, e.ends_at, e.alert_percent, e.ale
   join onceward.organizations o on o.organization_id = c.organization_id
   left join ticketing.signing_keys k on k.organization_id = c.organization_id
  where c.id = $1
-   for update of c
+   for update of c for key share of e
 """
 ITEMS = """
 select i.id, i.seat_id, i.section_id, i.seat_hold_id, i.price_cents, i.discount_cents, i.tax_cents, i.fee_cents,

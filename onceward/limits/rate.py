@@ -1,0 +1,52 @@
+"""So much, so often: an allowance that comes back evenly, the same on all nodes.
+
+    wait_s = await Rate(60, per_s=60).take(conn, f"holds:{event}:{client}", cost=3)
+
+What is used up is kept as a time, so a take is one statement, and a refused one writes nothing: who hammers at the door
+costs a read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+
+from onceward.db import Connection
+
+TAKE = """
+insert into onceward.rates as r (key, full_at) values ($1, clock_timestamp() + make_interval(secs => $2))
+on conflict (key) do update set full_at = greatest(r.full_at, clock_timestamp()) + make_interval(secs => $2)
+ where greatest(r.full_at, clock_timestamp()) + make_interval(secs => $2) <= clock_timestamp() + make_interval(secs => $3)
+returning true
+"""
+WAIT = "select extract(epoch from full_at - clock_timestamp())::float8 + $2 - $3 from onceward.rates where key = $1"
+FORGET = (
+    "with gone as (delete from onceward.rates where full_at < clock_timestamp() returning 1) select count(*) from gone"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most this much at once; used up, it comes back evenly within `per_s` seconds."""
+
+    at_most: int
+    per_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.at_most < 1 or self.per_s <= 0:
+            raise ValueError(f"a rate of {self.at_most} per {self.per_s} s admits nothing: give positive numbers")
+
+    async def take(self, conn: Connection, key: str, *, cost: int = 1) -> int:
+        """0: taken. Otherwise nothing is, and the seconds until as much would be there. A cost above all counts as all."""
+        digest = hashlib.sha256(key.encode()).digest()
+        spent_s = min(cost, self.at_most) * self.per_s / self.at_most
+        if await conn.fetchval(TAKE, digest, spent_s, self.per_s):
+            return 0
+        wait_s: float | None = await conn.fetchval(WAIT, digest, spent_s, self.per_s)
+        return max(1, math.ceil(wait_s or 0))
+
+
+async def forget_idle(conn: Connection) -> int:
+    """Drop those whose allowance is whole again: they are as if they had never come."""
+    return await conn.fetchval(FORGET)

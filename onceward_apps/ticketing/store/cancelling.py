@@ -1,0 +1,68 @@
+"""A cancelled event: what is still open, what is still to be refunded, and how far that is."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from onceward import Tx
+
+# Sales hold the row by its key until they commit: who has it for update sees every order that was sold before.
+LOCK_EVENT = "select * from ticketing.events where id = $1 for update"
+CANCEL = """
+update ticketing.events
+   set status = 'cancelled', cancelled_at = onceward.now(), cancel_reason = $2
+ where id = $1
+"""
+OPEN = """
+select id from ticketing.checkouts
+ where event_id = $1 and status in ('started', 'failed') and ($2::uuid is null or id > $2) order by id limit $3
+"""
+TO_REFUND = """
+select c.id from ticketing.checkouts c
+ where c.event_id = $1 and c.status = 'completed' and ($2::uuid is null or c.id > $2)
+   and exists (select from ticketing.tickets t where t.checkout_id = c.id and t.status <> 'void')
+ order by c.id limit $3
+"""
+PROGRESS = """
+select e.id as event_id, e.name, e.status, e.cancelled_at, e.cancel_reason as reason, w.id as workflow_id,
+       w.state as workflow_state, o.*, r.*
+  from ticketing.events e
+  left join onceward.workflows w  -- the key goes along from one history to the next
+    on coalesce(w.organization_id, '00000000-0000-0000-0000-000000000000') = e.organization_id
+   and w.name = 'ticketing.cancel_event' and w.key = 'event:' || e.id
+ cross join lateral (
+    select count(*) filter (where c.status in ('started', 'failed')) as checkouts_open,
+           count(*) filter (where c.status in ('completed', 'refunded')) as orders,
+           count(*) filter (where c.status = 'completed' and exists (
+               select from ticketing.tickets t where t.checkout_id = c.id and t.status <> 'void')) as orders_left
+      from ticketing.checkouts c where c.event_id = e.id) o
+ cross join lateral (
+    select count(*) filter (where r.status = 'pending') as refunds_pending,
+           count(*) filter (where r.status = 'done') as refunds_done,
+           count(*) filter (where r.status = 'failed') as refunds_failed,
+           coalesce(sum(r.amount_cents) filter (where r.status = 'done'), 0)::int8 as refunded_cents
+      from ticketing.refunds r join ticketing.checkouts c on c.id = r.checkout_id where c.event_id = e.id) r
+ where e.id = $1
+"""
+
+
+async def lock_event(tx: Tx, event_id: UUID) -> Any:
+    return await tx.fetchrow(LOCK_EVENT, event_id)
+
+
+async def cancel(tx: Tx, event_id: UUID, reason: str) -> None:
+    await tx.execute(CANCEL, event_id, reason)
+
+
+async def open_checkouts(tx: Tx, event_id: UUID, after: UUID | None, most: int) -> list[UUID]:
+    return [row["id"] for row in await tx.fetch(OPEN, event_id, after, most)]
+
+
+async def orders_to_refund(tx: Tx, event_id: UUID, after: UUID | None, most: int) -> list[UUID]:
+    return [row["id"] for row in await tx.fetch(TO_REFUND, event_id, after, most)]
+
+
+async def progress(tx: Tx, event_id: UUID) -> Any:
+    """Counted from the orders and refunds themselves, so it is true whatever the workflow has come to."""
+    return await tx.fetchrow(PROGRESS, event_id)

@@ -1,0 +1,95 @@
+"""What takes longer than one transaction: giving an event's money back, order by order, through any number of crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+from uuid import UUID
+
+from onceward import StepFailed, Tx, Workflow
+from onceward_apps.ticketing import buying, notices, refunding
+from onceward_apps.ticketing.app import app
+from onceward_apps.ticketing.store import buying as baskets
+from onceward_apps.ticketing.store import cancelling, refunds, sales
+
+PAGE = 200
+"""Orders in one history of the workflow; then it goes on in a new one."""
+LOOK_AGAIN_S = (5, 30, 120, 600, 3600, 6 * 3600, 16 * 3600)
+"""When to ask whether the refunds have been made. After a day the rest is reported as open."""
+ACTOR = "workflow:cancel_event"
+Stage = Literal["closing", "refunding"]
+
+
+@app.workflow(name="ticketing.cancel_event")
+async def cancel_event(
+    wf: Workflow, *, event_id: UUID, stage: Stage = "closing", after: UUID | None = None, failed: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Close what is being bought, refund what was bought, wait for the money, report.
+
+    One order, one step, one commit. An order that cannot be refunded is reported and does not hold the others up.
+    """
+    missed = list(failed)
+    page = await wf.step(_open_checkouts if stage == "closing" else _orders_to_refund, event_id, after)
+    for checkout_id in page:
+        try:
+            await wf.step(close_checkout if stage == "closing" else refund_order, checkout_id, key=checkout_id)
+        except StepFailed:
+            missed.append(str(checkout_id))
+    if len(page) == PAGE:
+        wf.continue_as_new(event_id=event_id, stage=stage, after=page[-1], failed=missed)
+    if stage == "closing":
+        # What could not be closed needs no report: it cannot be sold any more, and a payment for it is given back.
+        wf.continue_as_new(event_id=event_id, stage="refunding")
+    for number, pause_s in enumerate(LOOK_AGAIN_S):
+        if not await wf.step(refunds_under_way, event_id, key=number):
+            break
+        await wf.sleep(pause_s)
+    return await wf.step(report, event_id, missed)
+
+
+async def _open_checkouts(tx: Tx, event_id: UUID, after: UUID | None) -> list[UUID]:
+    return await cancelling.open_checkouts(tx, event_id, after, PAGE)
+
+
+async def _orders_to_refund(tx: Tx, event_id: UUID, after: UUID | None) -> list[UUID]:
+    return await cancelling.orders_to_refund(tx, event_id, after, PAGE)
+
+
+async def close_checkout(tx: Tx, checkout_id: UUID) -> bool:
+    """Nobody is to pay for it any more: its payment page closes. False: it ended by itself, or was paid."""
+    checkout = await baskets.checkout(tx, checkout_id, lock=True)
+    if checkout["status"] not in ("started", "failed"):
+        return False
+    return await buying.abandon(tx, checkout_id)
+
+
+async def refund_order(tx: Tx, checkout_id: UUID) -> int:
+    """All that is left of an order: tickets void, money owed, buyer and holders told. Returns the amount."""
+    checkout = await sales.lock(tx, checkout_id)
+    tickets = await refunds.live_tickets(tx, checkout_id)
+    if checkout["status"] != "completed" or not tickets:
+        return 0
+    refund_id = await refunding.refund(
+        tx, checkout_id, reason="event cancelled", actor=ACTOR, used_too=True, mail=False
+    )
+    amount = 0 if refund_id is None else (await refunds.refund(tx, refund_id))["amount_cents"]
+    await notices.event_cancelled(tx, checkout, amount, tickets)
+    return amount
+
+
+async def refunds_under_way(tx: Tx, event_id: UUID) -> int:
+    return (await cancelling.progress(tx, event_id))["refunds_pending"]
+
+
+async def report(tx: Tx, event_id: UUID, missed: list[str]) -> dict[str, Any]:
+    """How it ended, for the organization's staff and as the workflow's result."""
+    found = await cancelling.progress(tx, event_id)
+    names = ("orders", "refunds_done", "refunds_pending", "refunds_failed", "refunded_cents")
+    result: dict[str, Any] = {**{name: found[name] for name in names}, "orders_failed": missed}
+    whole = not missed and not found["refunds_pending"] and not found["refunds_failed"]
+    title = f"{found['name']} is cancelled: " + ("everybody has their money back" if whole else "some refunds are open")
+    details = {"event": str(event_id), **result, "orders_failed": missed[:50]}
+    await tx.notify_admins(
+        "EVENT_CANCELLED", "info" if whole else "error", title, details, audience="admin" if whole else "accounting"
+    )
+    return result

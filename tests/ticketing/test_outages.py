@@ -1,0 +1,297 @@
+"""What a sale does not need is away while it happens: the mail relay, Redis, the nodes that tell browsers."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from pydantic import SecretStr
+from structlog.testing import capture_logs
+
+from onceward import Onceward
+from onceward.db import Database
+from onceward.messages.office import PostOffice
+from onceward.settings import Settings
+from onceward.simulators import SmtpSimulator
+from onceward.work.dead_letters import Filter, replay
+from onceward_apps.ticketing import app as ticketing
+from tests.live.conftest import Client, Site
+from tests.ticketing.office import Office, Show, charge
+from tests.ticketing.test_http import PUBLIC, Shop, opened_shop, until
+
+REDIS = shutil.which("valkey-server") or shutil.which("redis-server")
+
+
+# -- email delivery fails ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def relay() -> AsyncIterator[SmtpSimulator]:
+    async with SmtpSimulator() as running:
+        yield running
+
+
+@pytest.fixture
+async def mailing(db: Database, relay: SmtpSimulator, tmp_path: Path) -> AsyncIterator[Office]:
+    """A box office that sends mail over a relay."""
+    app = Onceward("mailing")  # of its own: the other tests' workers must not begin to send
+    app.include(ticketing)
+    office = await Office.open(db, app, tmp_path)
+    settings = Settings(data_dir=tmp_path, smtp_host=relay.host, smtp_port=relay.port, smtp_tls="none")
+    post = PostOffice(db, settings, office.engine.templates, app.registry)
+    await office.source()
+    yield office
+    await post.stop()
+    await office.close()
+
+
+async def buy(office: Office) -> tuple[Show, Any]:
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1", "Stalls A2")
+    assert (await office.pay(checkout)).status == 200
+    return show, checkout
+
+
+async def assert_sold(office: Office, show: Show, checkout: Any) -> None:
+    assert await office.status(checkout) == "completed"
+    assert [ticket["status"] for ticket in await office.tickets(checkout)] == ["active", "active"]
+    assert await office.balance(show, "cash") == checkout["total_cents"]
+
+
+async def confirmation(office: Office) -> Any:
+    return await office.db.fetchrow(
+        "select m.status, w.attempts, w.dead_reason from onceward.messages m left join onceward.work w using (id)"
+        " where m.template = 'order-confirmation'"
+    )
+
+
+async def test_email_delivery_fails_for_hours_and_the_mail_arrives_once_when_the_relay_is_back(
+    mailing: Office, relay: SmtpSimulator
+) -> None:
+    relay.fail_next(3)
+    show, checkout = await buy(mailing)
+    for tries in range(1, 4):
+        await mailing.drain()
+        await assert_sold(mailing, show, checkout)
+        found = await confirmation(mailing)
+        assert (found["status"], found["attempts"], relay.mails) == ("pending", tries, [])
+        await mailing.later(hours=2 * tries)
+    await mailing.drain()
+    assert [mail.recipients for mail in relay.mails] == [("buyer@example.org",)]
+    codes = {ticket["ticket_code"] for ticket in await mailing.tickets(checkout)}
+    body = relay.mails[0].message.get_body(("plain",))
+    assert body is not None
+    assert all(code in body.get_content() for code in codes)
+    assert (await confirmation(mailing))["status"] == "success"
+    assert (await mailing.webhook(charge(checkout, payment_intent="pi_again"))).status == 200
+    await mailing.later(days=2)
+    await mailing.drain()
+    confirmations = [mail for mail in relay.mails if "Night" in str(mail.message["subject"])]
+    assert len([mail for mail in confirmations if codes & set(_words(mail))]) == 1
+
+
+async def test_email_delivery_fails_because_nothing_listens_and_no_try_is_counted(
+    mailing: Office, relay: SmtpSimulator
+) -> None:
+    port = relay.port
+    await relay.stop()
+    show, checkout = await buy(mailing)
+    with capture_logs() as logs:
+        await mailing.drain()
+    assert [each["channel"] for each in logs if each["event"] == "channel_parked"] == ["email"]
+    await assert_sold(mailing, show, checkout)
+    found = await confirmation(mailing)
+    assert (found["status"], found["attempts"]) == ("pending", 0)
+    await relay.start(port=port)
+    deadline = time.monotonic() + 20
+    while not relay.mails and time.monotonic() < deadline:  # the channel rests for a second or two of real time
+        await mailing.later(minutes=5)
+        await mailing.drain()
+        await asyncio.sleep(0.1)
+    await mailing.drain()
+    assert [mail.recipients for mail in relay.mails] == [("buyer@example.org",)]
+
+
+async def test_email_delivery_fails_for_good_and_staff_are_told_while_the_order_stands(
+    mailing: Office, relay: SmtpSimulator
+) -> None:
+    relay.fail_next(1, reply="550 5.7.1 not from you")
+    show, checkout = await buy(mailing)
+    await mailing.drain()
+    await assert_sold(mailing, show, checkout)
+    assert (await confirmation(mailing))["status"] == "dead_letter"
+    [notice] = [row for row in await mailing.notices() if row["type"] == "DEAD_LETTER"]
+    assert notice["severity"] == "error"
+    # An operator sends it again once the relay believes us; the buyer gets one mail.
+    message = await mailing.db.fetchval("select id from onceward.messages where template = 'order-confirmation'")
+    await replay(mailing.db, Filter(ids=[message]), actor="test", reason="the relay believes us")
+    await mailing.drain()
+    assert [mail.recipients for mail in relay.mails] == [("buyer@example.org",)]
+
+
+def _words(mail: Any) -> list[str]:
+    body = mail.message.get_body(("plain",))
+    return [] if body is None else body.get_content().split()
+
+
+# -- Redis unavailable ---------------------------------------------------------------------------------------------
+
+
+async def sell_over_http(shop: Shop, seat: int) -> float:
+    """From the seat map to the tickets; returns how long it took."""
+    began = time.monotonic()
+    shown = await shop.call(f"{PUBLIC}/events/{shop.event_id}")
+    wanted = [shown["sections"][0]["rows"][0]["seats"][seat]["id"]]
+    held = await shop.call(f"{PUBLIC}/events/{shop.event_id}/holds", {"seats": wanted})
+    checkout = await shop.call(
+        f"{PUBLIC}/checkouts", {"event_id": shop.event_id, "email": "b@example.org"}, basket=held["basket"]
+    )
+    opened = await shop.call(f"{PUBLIC}/checkouts/{checkout['id']}/pay", {"token": checkout["token"]})
+    async with aiohttp.ClientSession() as http, http.post(opened["url"], data={"choice": "pay"}) as response:
+        assert response.status == 200
+    await shop.stripe.webhooks.settle()
+
+    async def sold() -> Any:
+        query = "select status from ticketing.checkouts where id = $1"
+        return await shop.runtime.database.fetchval(query, checkout["id"]) == "completed"
+
+    await until(sold)
+    return time.monotonic() - began
+
+
+async def test_redis_unavailable_from_the_start_and_then_cut_off_does_not_touch_a_sale(
+    database_url: str, tmp_path: Path
+) -> None:
+    """No step of a checkout asks Redis (what it may do is refuse early at admission limits, which nothing here has).
+
+    Something accepts connections where Redis should be and never answers; then even that is gone.
+    """
+    open_sockets: list[asyncio.StreamWriter] = []
+
+    async def mute(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        open_sockets.append(writer)
+
+    listener = await asyncio.start_server(mute, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    url = SecretStr(f"redis://127.0.0.1:{port}/0")
+    async with opened_shop(database_url, tmp_path, redis_url=url) as shop:
+        assert shop.runtime.engine.early is not None, "Redis is configured, or this proves nothing"
+        assert await sell_over_http(shop, 0) < 10
+        listener.close()
+        for writer in open_sockets:
+            writer.transport.abort()
+        assert await sell_over_http(shop, 1) < 10
+        assert await shop.runtime.database.fetchval("select count(*) from ticketing.tickets") == 2
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], SecretStr]]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [str(REDIS), "--port", str(port), "--save", "", "--appendonly", "no", "--dir", str(tmp_path)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    yield server, SecretStr(f"redis://127.0.0.1:{port}/0")
+    server.kill()
+    server.wait()
+
+
+@pytest.mark.peer
+@pytest.mark.skipif(REDIS is None, reason="needs redis-server or valkey-server (Debian package of that name)")
+async def test_redis_stopped_between_two_sales_is_warned_of_and_both_are_sold(
+    database_url: str, tmp_path: Path, redis: tuple[subprocess.Popen[bytes], SecretStr]
+) -> None:
+    server, url = redis
+    async with opened_shop(database_url, tmp_path, redis_url=url) as shop:
+        await sell_over_http(shop, 0)
+        server.kill()
+        early = shop.runtime.engine.early
+        assert early is not None
+        with capture_logs() as logs:
+            await early.sync()
+        assert [each["log_level"] for each in logs] == ["warning"]
+        await sell_over_http(shop, 1)
+        assert await shop.runtime.database.fetchval("select count(*) from ticketing.tickets") == 2
+
+
+# -- broadcast fails -----------------------------------------------------------------------------------------------
+
+
+async def follow(site: Site, show: Show, *, since: str | None = None) -> tuple[Client, int, int]:
+    """Somebody at a dashboard: the topic, and the seat map as a live query."""
+    client = await Client.open(site.address, f"{show.organization}/ada/viewer")
+    options = {} if since is None else {"since": since}
+    topic = await client.follow(f"occupancy/{show.organization}/{show.id}", **options)
+    query = await client.subscribe("ticketing.occupancy", event_id=str(show.id))
+    await client.until(lambda: query in client.results)
+    return client, topic, query
+
+
+async def test_broadcast_fails_while_the_live_node_is_away_and_clients_converge_when_it_is_back(
+    office: Office,
+) -> None:
+    await office.source()
+    show = await office.show()
+    before = await office.checkout(show, "Stalls A1")
+    during = await office.checkout(show, "Stalls A2", "Stalls A3")
+    site = Site(office.db, office.app)
+    await site.start()
+    client, topic, query = await follow(site, show)
+    assert (await office.pay(before)).status == 200
+    await client.until(lambda: client.results[query]["total_sold"] == 1 and bool(client.messages.get(topic)))
+    seen = client.topic_versions[topic]
+
+    await site.stop()  # the process is gone: nobody reads the feed, and every socket is closed
+    await client.close()
+    assert (await office.pay(during)).status == 200
+    assert len(await office.tickets(during)) == 2
+    assert await office.balance(show, "cash") == before["total_cents"] + during["total_cents"]
+
+    again = Site(office.db, office.app)
+    await again.start()
+    try:
+        client, topic, query = await follow(again, show, since=seen)
+        await client.until(lambda: client.results[query]["total_sold"] == 3 and bool(client.messages.get(topic)))
+        [missed] = client.messages[topic]
+        assert (missed["event"], missed["ticket_count"], missed["occupancy"]["total_sold"]) == ("seats_sold", 2, 3)
+        await client.close()
+    finally:
+        await again.stop()
+
+
+async def test_broadcast_fails_when_the_nodes_connections_are_cut_and_nothing_is_missed(
+    office: Office, database_url: str
+) -> None:
+    """The node lives, its database connections do not: the sale commits meanwhile, and the client hears of it."""
+    await office.source()
+    show = await office.show()
+    checkout = await office.checkout(show, "Stalls A1")
+    own = await Database.open(database_url, application_name="live node")
+    site = Site(own, office.app)
+    await site.start()
+    try:
+        client, topic, query = await follow(site, show)
+        cut = (
+            "select count(pg_terminate_backend(pid)) from pg_stat_activity"
+            " where application_name = 'live node' and datname = current_database()"
+        )
+        assert await office.db.fetchval(cut) > 0
+        assert (await office.pay(checkout)).status == 200
+        assert len(await office.tickets(checkout)) == 1
+        await office.db.fetchval(cut)
+        await client.until(
+            lambda: client.results[query]["total_sold"] == 1 and bool(client.messages.get(topic)), timeout_s=20
+        )
+        assert [each["ticket_count"] for each in client.messages[topic]] == [1]
+        await client.close()
+    finally:
+        await site.stop()
+        await own.close()
