@@ -35,6 +35,7 @@ MOST_AT_ONCE = 500
 AHEAD_FOR_S = 0.04
 """How much is fetched ahead: what the slots need until the next claim has come back."""
 GRACE_S = 5.0
+MEASURED_S = 0.05
 COLLECT_S = 0.004
 """How long a claim for work that calls the outside waits for more slots to become free."""
 MOST_LANES = 500
@@ -110,6 +111,10 @@ class QueueRunner:
         self._mean_s = 1.0 if any(task.outside for task in self._tasks.values()) else 0.05
         self._per_slot = max((task.batch for task in self._tasks.values()), default=1)
         self._ahead_allowed = not any(task.outside for task in self._tasks.values())
+        self._ahead_by_rate = not self._ahead_allowed and all(task.ahead for task in self._tasks.values())
+        self._done = 0
+        self._per_s = 0.0
+        self._counted_at = time.monotonic()
         self._conn: Connection | None = None
         self._next_suspect = 0.0
         self._mark: datetime = BEGINNING
@@ -171,6 +176,8 @@ class QueueRunner:
     def _room(self) -> int:
         """How many to claim: the free slots, and a little ahead when handlers are quick."""
         free = (len(self._slots) - self._busy) * self._per_slot - len(self._ready)
+        if self._ahead_by_rate:
+            return max(0, free + min(MOST_AHEAD, int(AHEAD_FOR_S * self._per_s)))
         if not self._ahead_allowed or self._mean_s > QUICK_S:
             return max(0, free)
         ahead = min(MOST_AHEAD, int(AHEAD_FOR_S * len(self._slots) / self._mean_s))
@@ -181,6 +188,7 @@ class QueueRunner:
         pause_s = 0.1
         while not self._stopping:
             try:
+                self._measure()
                 room = self._room()
                 if room <= 0:
                     self._hungry.clear()
@@ -194,15 +202,28 @@ class QueueRunner:
                 got = await self._claim(room)
                 pause_s = 0.1
                 if got == 0:
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(self._pause_s()):
-                            await self._wanted.wait()
-                    self._has_lanes = True
-                    self._has_plain = True
+                    await self._until_wanted()
             except (*BROKEN, Unavailable, asyncpg.PostgresError, TimeoutError) as error:
                 log.warning("claim_failed", queue=self.queue, error=type(error).__name__, retry_in_s=pause_s)
                 await asyncio.sleep(pause_s)
                 pause_s = min(5.0, pause_s * 2)
+
+    async def _until_wanted(self) -> None:
+        try:
+            async with asyncio.timeout(self._pause_s()):
+                await self._wanted.wait()
+        except TimeoutError:
+            self._has_lanes = True  # a poll looks for everything
+            self._has_plain = True
+
+    def _measure(self) -> None:
+        """How many pieces a second get done. Unlike a mean of their times it is not led astray by the few that hang."""
+        now = time.monotonic()
+        passed = now - self._counted_at
+        if passed >= MEASURED_S:
+            self._per_s += (self._done / passed - self._per_s) * min(1.0, passed * 5)
+            self._done = 0
+            self._counted_at = now
 
     def _pause_s(self) -> float:
         """Until the next poll, or until a lane that was passed over may go on."""
@@ -278,6 +299,7 @@ class QueueRunner:
         return work
 
     async def _claim_lanes(self, conn: Connection, room: int) -> list[Claimed]:
+        freed = self._leases.freed
         with self._lease() as lease:
             taken = await claim_lanes(
                 conn,
@@ -295,8 +317,11 @@ class QueueRunner:
         self._has_lanes = taken.visited > 0
         self._has_plain = self._has_plain or not self._has_lanes
         self._suspects.taken = self._suspects.taken or any(each.suspect for each in taken.work)
-        if taken.visited >= MOST_LANES and not taken.work:
-            self._wanted.set()
+        if taken.visited and not taken.work:
+            if taken.visited >= MOST_LANES or freed != self._leases.freed:
+                self._wanted.set()
+            else:
+                self._leases.when_freed(self._wanted)  # every lane may be full: go on when one is not
         return taken.work
 
     async def _load(self, conn: Connection, work: list[Claimed]) -> None:
@@ -330,6 +355,7 @@ class QueueRunner:
                 self._leases.lost(work.lease)
             finally:
                 self._busy -= 1
+                self._done += 1
                 slot.work = None
                 running.set(None)
             if (self._ready or self._stopping) and len(self._ready) < len(self._slots) * 2:
