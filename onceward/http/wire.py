@@ -37,7 +37,7 @@ class Answer:
 class Wire(asyncio.Protocol):
     """One connection: at most one request at a time."""
 
-    __slots__ = ("_answer", "_done", "_head_bytes", "_limit", "_parser", "_transport", "closed", "idle_since")
+    __slots__ = ("_answer", "_done", "_head_bytes", "_limit", "_parser", "_transport", "closed", "deadline", "idle_since")
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -48,11 +48,13 @@ class Wire(asyncio.Protocol):
         self._head_bytes = 0
         self.closed = False
         self.idle_since = 0.0
+        self.deadline = 0.0
 
     # -- what the transport calls ------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._parser = httptools.HttpResponseParser(self)
 
     def data_received(self, data: bytes) -> None:
         if self._done is None:
@@ -80,6 +82,10 @@ class Wire(asyncio.Protocol):
             self._end_of_data(exc)
 
     # -- what the parser calls ---------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        if self._done is None:
+            self.close()  # a second answer to one request: it must not be taken for that to the next
 
     def on_header(self, name: bytes, value: bytes) -> None:
         headers = self._answer.headers
@@ -123,7 +129,6 @@ class Wire(asyncio.Protocol):
         self._answer = Answer()
         self._head_bytes = 0
         self._limit = limit
-        self._parser = httptools.HttpResponseParser(self)
         self._done = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         return self._done
@@ -173,6 +178,49 @@ class Wire(asyncio.Protocol):
             else:
                 done.set_exception(Broken(type(error).__name__))
         self.close()
+
+
+class Deadlines:
+    """One timer for all requests under way, set for the first that may run out of time.
+
+    Most are answered long before, so a timer each would be made and cancelled for nothing.
+    """
+
+    def __init__(self) -> None:
+        self._wires: set[Wire] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._at = 0.0
+
+    def add(self, wire: Wire, deadline: float) -> None:
+        wire.deadline = deadline
+        self._wires.add(wire)
+        if self._timer is None or deadline < self._at:
+            self._set(deadline)
+
+    def remove(self, wire: Wire) -> None:
+        self._wires.discard(wire)
+
+    def close(self) -> None:
+        """What is under way keeps its deadline."""
+        if self._timer is not None and not self._wires:
+            self._timer.cancel()
+            self._timer = None
+
+    def _set(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._at = at
+        self._timer = asyncio.get_running_loop().call_at(at, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        # The loop's clock may be a little behind the timer's; what is due within a moment is due.
+        now = max(asyncio.get_running_loop().time(), self._at)
+        for wire in [each for each in self._wires if each.deadline <= now]:
+            self._wires.discard(wire)
+            wire.expire()
+        if self._wires:
+            self._set(min(wire.deadline for wire in self._wires))
 
 
 class Pool:
