@@ -9,7 +9,9 @@ create function onceward.claim_lanes(
     id bigint, kind text, task text, organization_id uuid, attempts smallint, crashes smallint, max_attempts smallint,
     bundle bigint, lane text, sort_at timestamptz, args jsonb, caused_by bigint, tags text[],
     last_lane text, visited int, resume_s float8
-) language plpgsql as $$
+) language plpgsql
+    -- One plan for a table of any size: planning each probe anew cost as much as all the rest.
+    set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 -- Take due work lane by lane, starting after p_cursor: one index probe passes over a lane with any number of rows.
 -- Exactness is the unique index on (queue, lane, slot); a claimer that loses the race for a slot leaves that lane alone.
 -- Without work there is one row, with id null. resume_s: when a lane that had to be passed over may go on.
@@ -183,10 +185,9 @@ end
 $$;
 
 create function onceward.hold_together(p_ids bigint[], p_slots smallint[], p_lease bigint) returns bigint[]
-    language plpgsql set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off as $$
+    language plpgsql set enable_hashjoin = off set enable_mergejoin = off as $$
 -- Take rows that the caller has locked, each with its slot, in one update. A claimer that was faster with a slot makes that
--- fail; then each is taken alone, and those whose slot is gone stay where they are. (The plan is pinned: one that was
--- made while the table was small would read all of it when it has grown.)
+-- fail; then each is taken alone, and those whose slot is gone stay where they are.
 declare
     v_held bigint[] := '{}';
 begin
