@@ -19,9 +19,10 @@ from typing import Self
 from .addresses import IPNetwork, is_loopback, vet
 from .errors import AddressRefused, Ambiguous, Unreachable
 from .exchange import Response
+from .pool import Deadlines, Key, Pool
 from .resolving import Resolver, ThreadResolver
 from .urls import CheckedUrl, check_url, parse_url
-from .wire import Broken, Deadlines, Key, Pool, Wire
+from .wire import Broken, Wire
 
 NAMES_KEPT_S = 10.0
 MOST_NAMES_KEPT = 10_000

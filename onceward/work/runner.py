@@ -36,6 +36,10 @@ AHEAD_FOR_S = 0.04
 """How much is fetched ahead: what the slots need until the next claim has come back."""
 GRACE_S = 5.0
 MEASURED_S = 0.05
+HANGS_S = 0.5
+"""Work with `ahead` that takes longer only waits for somebody: its place is lent to another."""
+LENT = 2
+"""How many places are lent at most, as a multiple of the queue's concurrency."""
 COLLECT_S = 0.004
 """How long a claim for work that calls the outside waits for more slots to become free."""
 MOST_LANES = 500
@@ -45,12 +49,14 @@ MOST_LANES = 500
 class Slot:
     """What one slot is doing, so that it can be stopped."""
 
-    __slots__ = ("deadline", "stop_with", "task", "work")
+    __slots__ = ("deadline", "lent", "started", "stop_with", "task", "work")
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
         self.work: Claimed | None = None
         self.deadline: float | None = None
+        self.started = 0.0
+        self.lent = False
         self.stop_with: BaseException | None = None
 
     def stop(self, reason: BaseException) -> None:
@@ -102,7 +108,6 @@ class QueueRunner:
         self._kinds = registry.kinds
         self._names = sorted(self._tasks)
         self._poll_s = poll_s
-        self._slots = [Slot() for _ in range(concurrency)]
         self._ready: deque[Claimed] = deque()
         self._hungry = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -112,6 +117,9 @@ class QueueRunner:
         self._per_slot = max((task.batch for task in self._tasks.values()), default=1)
         self._ahead_allowed = not any(task.outside for task in self._tasks.values())
         self._ahead_by_rate = not self._ahead_allowed and all(task.ahead for task in self._tasks.values())
+        self._places = concurrency
+        self._lent = 0
+        self._slots = [Slot() for _ in range(concurrency * (1 + LENT) if self._ahead_by_rate else concurrency)]
         self._done = 0
         self._per_s = 0.0
         self._counted_at = time.monotonic()
@@ -173,14 +181,18 @@ class QueueRunner:
 
     # -- feeding -------------------------------------------------------------------------------------------------
 
+    def _free(self) -> int:
+        """Places for more to run."""
+        return self._places - (self._busy - self._lent)
+
     def _room(self) -> int:
         """How many to claim: the free slots, and a little ahead when handlers are quick."""
-        free = (len(self._slots) - self._busy) * self._per_slot - len(self._ready)
+        free = self._free() * self._per_slot - len(self._ready)
         if self._ahead_by_rate:
             return max(0, free + min(MOST_AHEAD, int(AHEAD_FOR_S * self._per_s)))
         if not self._ahead_allowed or self._mean_s > QUICK_S:
             return max(0, free)
-        ahead = min(MOST_AHEAD, int(AHEAD_FOR_S * len(self._slots) / self._mean_s))
+        ahead = min(MOST_AHEAD, int(AHEAD_FOR_S * self._places / self._mean_s))
         room = free + ahead
         return min(room, MOST_AT_ONCE) if room >= min(ahead, MOST_AT_ONCE) // 2 else 0
 
@@ -259,11 +271,15 @@ class QueueRunner:
             work += await self._claim_lanes(conn, room - len(work))
         await self._load(conn, work)
         self._ready.extend(work)
-        for _ in range(min(len(work), len(self._idle))):
+        self._rouse()
+        return len(work)
+
+    def _rouse(self) -> None:
+        """Let idle slots take what is ready, as many as have a place."""
+        for _ in range(min(len(self._ready), len(self._idle), self._free())):
             future = self._idle.popleft()
             if not future.done():
                 future.set_result(None)
-        return len(work)
 
     def _suspects_due(self) -> bool:
         """Suspects are looked for once a poll interval, not at every claim."""
@@ -339,7 +355,7 @@ class QueueRunner:
 
     async def _slot(self, slot: Slot) -> None:
         while True:
-            if not self._ready:
+            if not self._ready or self._free() <= 0:
                 self._hungry.set()
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 self._idle.append(future)
@@ -356,9 +372,11 @@ class QueueRunner:
             finally:
                 self._busy -= 1
                 self._done += 1
+                self._lent -= slot.lent
+                slot.lent = False
                 slot.work = None
                 running.set(None)
-            if (self._ready or self._stopping) and len(self._ready) < len(self._slots) * 2:
+            if (self._ready or self._stopping) and len(self._ready) < self._places * 2:
                 self._hungry.set()
 
     async def _run(self, slot: Slot, work: Claimed) -> None:
@@ -367,7 +385,7 @@ class QueueRunner:
         work.db = self._db
         running.set(work)
         slot.stop_with = None
-        started = time.monotonic()
+        started = slot.started = time.monotonic()
         slot.deadline = None if task.timeout_s is None else started + task.timeout_s
         if work.kind != "job" and work.body is None:
             task = _without_body(task)
@@ -405,10 +423,20 @@ class QueueRunner:
         for slot in self._slots:
             if slot.work is None:
                 continue
+            if self._ahead_by_rate and not slot.lent and now - slot.started > HANGS_S:
+                slot.lent = self._lend()
             if slot.stop_with is not None:
                 slot.stop(slot.stop_with)
             elif slot.deadline is not None and now > slot.deadline:
                 slot.stop(TimedOut(f"{slot.work.task} ran longer than its time limit"))
+
+    def _lend(self) -> bool:
+        if self._lent >= self._places * LENT:
+            return False
+        self._lent += 1
+        self._rouse()
+        self._hungry.set()
+        return True
 
     def cancel(self, ids: set[int]) -> None:
         """Stop these, if they run here."""

@@ -43,7 +43,7 @@ class Task:
     outside: bool = False
     """It calls the outside: acknowledged at once, and fetched ahead only with `ahead`."""
     ahead: bool = False
-    """Though it calls the outside, as much may be fetched ahead as a moment's throughput: waiting harms nobody."""
+    """Though it calls the outside, as much is fetched ahead as gets done in a moment, and what hangs lends its place."""
     critical: bool = True
     """False: when its attempts are used up it ends as `failed`, without a dead letter or an alert."""
     batch: int = 1
