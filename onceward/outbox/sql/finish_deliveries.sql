@@ -5,8 +5,12 @@ with done as materialized (
      where id = any($1::bigint[]) and lease = any($2::bigint[])
     returning id, organization_id, attempts, kind, task, lane, claimed_at
 ), noted as (
-    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, worker, started_at, result)
-    select id, organization_id, attempts + 1, kind, task, 'success', $3, claimed_at, $4::jsonb -> id::text from done
+    insert into onceward.attempts
+        (work_id, organization_id, number, kind, task, outcome, worker, started_at, finished_at, result)
+    select id, organization_id, attempts + 1, kind, task, 'success', $3, claimed_at,
+           (select clock_timestamp()),   -- one for all: each new one would change the index's summary of the page
+           $4::jsonb -> id::text
+      from done
 ), told as (
     update onceward.deliveries d
        set status = 'success', attempts = d.attempts + 1, error = null, last_attempt_at = onceward.now(),
