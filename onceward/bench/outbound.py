@@ -24,9 +24,11 @@ ENDPOINTS = 50
 DATA = {"enrollmentId": "e1", "userId": "u1", "cohortName": "Spring", "amountPaid": 12900, "currency": "EUR"}
 BODY = b"x" * 260
 BASELINE = "bare aiohttp loop"
+BESIDE_DEAD = "healthy-beside-dead"
+ALONE = "the same endpoints without dead ones"
+HANGING = ENDPOINTS // 10
 
-
-CASES = {"dispatch": 0, "dispatch-10pct-dead": ENDPOINTS // 10}
+CASES = {"dispatch": 0, "dispatch-10pct-dead": HANGING}
 """Each case, and how many of the endpoints never answer."""
 
 
@@ -54,6 +56,17 @@ async def run(quick: bool, url: str, *, only: str | None = None) -> list[Measure
                             theirs=lambda: _bare(port, events * ENDPOINTS),
                         )
                     )
+            if only in (None, BESIDE_DEAD):
+                measured.append(
+                    await compare(
+                        "outbound",
+                        BESIDE_DEAD,
+                        lambda: _healthy(db, port, events, dead=HANGING),
+                        unit="requests/s",
+                        baseline=ALONE,
+                        theirs=lambda: _healthy(db, port, events, dead=0),
+                    )
+                )
             return measured
     finally:
         await db.close()
@@ -89,13 +102,13 @@ class _Bench:
         await self._outbox.stop()
         await self._engine.stop()
 
-    async def register(self, port: int, *, dead: int) -> None:
+    async def register(self, port: int, *, dead: int, healthy: int | None = None) -> None:
         self._organization = await self._db.fetchval(
             "insert into onceward.organizations (slug, name) values ('bench-' || substr(gen_random_uuid()::text, 1, 8), 'Bench')"
             " returning organization_id"
         )
-        self._healthy = ENDPOINTS - dead
-        for n in range(ENDPOINTS):
+        self._healthy = ENDPOINTS - dead if healthy is None else healthy
+        for n in range(dead + self._healthy):
             path = "dead" if n < dead else "hook"
             fields = EndpointFields(url=f"http://127.0.0.1:{port}/{path}/{n}", events=["*"])
             await self._outbox.endpoints.register(self._organization, fields, actor="bench")
@@ -138,6 +151,16 @@ async def _outbox(db: Database) -> AsyncGenerator[_Bench]:
         yield bench
     finally:
         await bench.stop()
+
+
+async def _healthy(db: Database, port: int, events: int, *, dead: int) -> float:
+    """The rate of the healthy endpoints, with so many beside them that hang. Nothing hangs on after the turn."""
+    async with _outbox(db) as bench:
+        await bench.register(port, dead=dead, healthy=ENDPOINTS - HANGING)
+        await bench.dispatch(5)
+        rate = await bench.dispatch(events)
+    await db.execute("delete from onceward.work where kind = 'delivery'")
+    return rate
 
 
 async def _bare(port: int, requests: int) -> float:

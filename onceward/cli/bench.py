@@ -11,7 +11,7 @@ import typer
 
 from onceward.cli.exits import CommandFailed
 from onceward.cli.rendering import listing
-from onceward.cli.session import run
+from onceward.cli.session import run, spare_collector
 
 BENCHES = ("work", "ingest", "outbound", "live", "ledger", "capacity", "workflows", "messages", "checkout")
 
@@ -57,6 +57,7 @@ async def _measure(name: str, case: str | None, quick: bool) -> list[Any]:
     from onceward.bench.database import fresh
 
     module = import_module(f"onceward.bench.{name}")
+    spare_collector()  # as in the commands that run an app
     with tempfile.TemporaryDirectory(prefix="onceward-bench-", ignore_cleanup_errors=True) as directory:
         async with fresh(Path(directory) / "data") as url:
             if case is None:

@@ -8,7 +8,7 @@ import typer
 
 from onceward.cli.loading import BUNDLED, AppArgument, load_app
 from onceward.cli.rendering import say
-from onceward.cli.session import configure_process, run
+from onceward.cli.session import configure_process, run, spare_collector
 
 if TYPE_CHECKING:
     from onceward.runtime import RoleName
@@ -59,6 +59,7 @@ def _run(path: str, roles: set[RoleName], **overrides: Any) -> None:
     runtime = Runtime(load_app(path), settings)
 
     def ready() -> None:
+        spare_collector()
         where = f" at {runtime.web.url}" if runtime.web is not None else ""
         database = "an embedded PostgreSQL" if settings.database_url is None else "PostgreSQL"
         say(f"{runtime.app.name} is up{where} on {database} ({', '.join(sorted(roles))}); Ctrl-C ends it")

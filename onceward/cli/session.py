@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +25,17 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         new_event_loop = asyncio.new_event_loop
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
+
+
+def spare_collector() -> None:
+    """Call when everything is up: what was made for good is not looked at again, and the rest less often.
+
+    A worker makes few cycles and many objects that live as long as a request. With the defaults a tenth of its time
+    went into looking through all of them.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 def configure_process(settings: Settings) -> None:

@@ -19,16 +19,17 @@ from typing import Self
 from .addresses import IPNetwork, is_loopback, vet
 from .errors import AddressRefused, Ambiguous, Unreachable
 from .exchange import Response
+from .pool import Deadlines, Key, Pool
 from .resolving import Resolver, ThreadResolver
 from .urls import CheckedUrl, check_url, parse_url
-from .wire import Broken, Key, Pool, Wire
+from .wire import Broken, Wire
 
 NAMES_KEPT_S = 10.0
 MOST_NAMES_KEPT = 10_000
 METHODS = frozenset({"DELETE", "GET", "PATCH", "POST", "PUT"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Prepared:
     """A URL that has been checked, and what every request to it begins with."""
 
@@ -69,6 +70,7 @@ class GuardedClient:
         self._timeout_s = timeout_s
         self._max_response_bytes = max_response_bytes
         self._pool = Pool(most=concurrency, per_host=per_host, keepalive_s=keepalive_s)
+        self._deadlines = Deadlines()
         self._defaults = {"User-Agent": user_agent, "Accept": "*/*", "Accept-Encoding": "identity"}
         self._resolver = resolver or ThreadResolver()
         self._names: dict[Key, tuple[float, list[str]]] = {}
@@ -76,6 +78,7 @@ class GuardedClient:
         self._closed = False
         # Checking a URL takes as long as sending to it; the same few are sent to again and again.
         self._prepared = lru_cache(maxsize=4096)(self._prepare)
+        self._opening = lru_cache(maxsize=4096)(self._open_head)
 
     async def request(
         self,
@@ -100,7 +103,7 @@ class GuardedClient:
             wire = self._pool.take(to.key, began)
             if wire is None:
                 wire = await self._connect(to, timeout, deadline)
-            timer = loop.call_at(deadline, wire.expire)
+            self._deadlines.add(wire, deadline)
             try:
                 answer = await wire.send(request, limit=self._max_response_bytes)
             except TimeoutError:
@@ -111,7 +114,7 @@ class GuardedClient:
                 wire.close()
                 raise
             finally:
-                timer.cancel()
+                self._deadlines.remove(wire)
             ended = loop.time()
             self._pool.give_back(to.key, wire, ended)
         finally:
@@ -137,6 +140,7 @@ class GuardedClient:
     async def aclose(self) -> None:
         self._closed = True
         self._pool.close()
+        self._deadlines.close()
         self._resolver.close()
 
     async def __aenter__(self) -> Self:
@@ -159,20 +163,26 @@ class GuardedClient:
         )
 
     def _head(self, method: str, to: _Prepared, headers: Mapping[str, str], body: bytes | None) -> bytes:
-        if method not in METHODS:
-            raise ValueError(f"method {method!r} is not sent; use one of {', '.join(sorted(METHODS))}")
-        given = {name.lower() for name in headers}
-        lines = [f"{method} {to.path} HTTP/1.1", f"Host: {to.host}"]
-        lines += [f"{name}: {value}" for name, value in self._defaults.items() if name.lower() not in given]
+        lines = [self._opening(method, to, tuple(headers))]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if body is not None or method != "GET":
             lines.append(f"Content-Length: {len(body or b'')}")
         head = "\r\n".join(lines) + "\r\n\r\n"
-        if head.count("\n") != len(lines) + 1 or head.count("\r") != len(lines) + 1 or "\0" in head:
+        breaks = lines[0].count("\n") + len(lines) + 1
+        if head.count("\n") != breaks or head.count("\r") != breaks or "\0" in head:
             raise ValueError("a header holds a line break or NUL")
+        return head.encode("latin-1")
+
+    def _open_head(self, method: str, to: _Prepared, names: tuple[str, ...]) -> str:
+        """The lines before the headers that were given, checked for what is the client's own."""
+        if method not in METHODS:
+            raise ValueError(f"method {method!r} is not sent; use one of {', '.join(sorted(METHODS))}")
+        given = {name.lower() for name in names}
         if given & {"host", "content-length", "transfer-encoding", "connection"}:
             raise ValueError("Host, Content-Length, Transfer-Encoding and Connection are set by the client")
-        return head.encode("latin-1")
+        lines = [f"{method} {to.path} HTTP/1.1", f"Host: {to.host}"]
+        lines += [f"{name}: {value}" for name, value in self._defaults.items() if name.lower() not in given]
+        return "\r\n".join(lines)
 
     # -- connections ---------------------------------------------------------------------------------------------------
 

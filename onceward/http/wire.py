@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection and the pool of them: just what sending a request and reading a bounded answer takes.
+"""One HTTP/1.1 connection: just what sending a request and reading a bounded answer takes.
 
 Written for fan-out, where a general client costs more than everything else together. It unpacks nothing, follows nothing,
 keeps no cookies and never sends a request twice.
@@ -7,7 +7,6 @@ keeps no cookies and never sends a request twice.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -15,9 +14,6 @@ import httptools
 
 MAX_HEAD_BYTES = 16 << 10
 MAX_HEADERS = 64
-
-Key = tuple[str, str, int]
-"""Scheme, host and port: connections to the same are alike."""
 
 
 class Broken(Exception):
@@ -37,7 +33,17 @@ class Answer:
 class Wire(asyncio.Protocol):
     """One connection: at most one request at a time."""
 
-    __slots__ = ("_answer", "_done", "_head_bytes", "_limit", "_parser", "_transport", "closed", "idle_since")
+    __slots__ = (
+        "_answer",
+        "_done",
+        "_head_bytes",
+        "_limit",
+        "_parser",
+        "_transport",
+        "closed",
+        "deadline",
+        "idle_since",
+    )
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -48,11 +54,13 @@ class Wire(asyncio.Protocol):
         self._head_bytes = 0
         self.closed = False
         self.idle_since = 0.0
+        self.deadline = 0.0
 
     # -- what the transport calls ------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._parser = httptools.HttpResponseParser(self)
 
     def data_received(self, data: bytes) -> None:
         if self._done is None:
@@ -80,6 +88,11 @@ class Wire(asyncio.Protocol):
             self._end_of_data(exc)
 
     # -- what the parser calls ---------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        if self._done is None:
+            self._answer = Answer()  # a second answer to one request changes nothing about the first,
+            self.close()  # and must not be taken for that to the next
 
     def on_header(self, name: bytes, value: bytes) -> None:
         headers = self._answer.headers
@@ -123,7 +136,6 @@ class Wire(asyncio.Protocol):
         self._answer = Answer()
         self._head_bytes = 0
         self._limit = limit
-        self._parser = httptools.HttpResponseParser(self)
         self._done = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         return self._done
@@ -173,106 +185,3 @@ class Wire(asyncio.Protocol):
             else:
                 done.set_exception(Broken(type(error).__name__))
         self.close()
-
-
-class Pool:
-    """Open connections by host. Bounded in total and per host; beyond that callers wait their turn."""
-
-    def __init__(self, *, most: int, per_host: int, keepalive_s: float) -> None:
-        self._total = asyncio.Semaphore(most)
-        self._most = most
-        self._per_host = per_host
-        self._hosts: dict[Key, tuple[asyncio.Semaphore, list[int]]] = {}
-        self._keepalive_s = keepalive_s
-        self._idle: dict[Key, deque[Wire]] = {}
-        self._idle_count = 0
-        self._reaper: asyncio.TimerHandle | None = None
-
-    def has_room(self, key: Key) -> bool:
-        """Whether `enter` would return at once."""
-        if self._total.locked():
-            return False
-        known = self._hosts.get(key)
-        return known is None or not known[0].locked()
-
-    async def enter(self, key: Key) -> None:
-        """Wait for a place; `leave` gives it back."""
-        if self._per_host:
-            gate, users = self._hosts.setdefault(key, (asyncio.Semaphore(self._per_host), [0]))
-            users[0] += 1
-            try:
-                await gate.acquire()
-            except BaseException:
-                self._forget(key)
-                raise
-        try:
-            await self._total.acquire()
-        except BaseException:
-            if self._per_host:
-                self._hosts[key][0].release()
-                self._forget(key)
-            raise
-
-    def leave(self, key: Key) -> None:
-        self._total.release()
-        if self._per_host:
-            self._hosts[key][0].release()
-            self._forget(key)
-
-    def _forget(self, key: Key) -> None:
-        users = self._hosts[key][1]
-        users[0] -= 1
-        if users[0] == 0:
-            del self._hosts[key]
-
-    def take(self, key: Key, now: float) -> Wire | None:
-        """An idle connection, the one used last; None: open one."""
-        idle = self._idle.get(key)
-        while idle:
-            wire = idle.pop()
-            self._idle_count -= 1
-            if not wire.closed:
-                if now - wire.idle_since < self._keepalive_s:
-                    return wire
-                wire.close()
-        if idle is not None:
-            del self._idle[key]
-        return None
-
-    def give_back(self, key: Key, wire: Wire, now: float) -> None:
-        """Keep it for the next request, unless it has ended."""
-        if wire.closed:
-            return
-        if self._idle_count >= self._most:
-            wire.close()
-            return
-        wire.idle_since = now
-        self._idle.setdefault(key, deque()).append(wire)
-        self._idle_count += 1
-        if self._reaper is None:
-            self._reaper = asyncio.get_running_loop().call_later(self._keepalive_s, self._reap)
-
-    def _reap(self) -> None:
-        """Close what nobody has used for a while."""
-        loop = asyncio.get_running_loop()
-        self._reaper = None
-        oldest_kept = loop.time() - self._keepalive_s
-        for key in list(self._idle):
-            idle = self._idle[key]
-            while idle and (idle[0].closed or idle[0].idle_since < oldest_kept):
-                idle.popleft().close()
-                self._idle_count -= 1
-            if not idle:
-                del self._idle[key]
-        if self._idle:
-            self._reaper = loop.call_later(self._keepalive_s, self._reap)
-
-    def close(self) -> None:
-        if self._reaper is not None:
-            self._reaper.cancel()
-            self._reaper = None
-        for idle in self._idle.values():
-            for wire in idle:
-                wire.close()
-        self._idle.clear()
-        self._idle_count = 0

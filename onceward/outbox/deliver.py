@@ -91,6 +91,7 @@ class Deliverer:
             "retry": POLICY,
             "timeout_s": self._timeout_s + 20,
             "outside": True,
+            "ahead": True,
             "critical": False,
         }
         return (

@@ -20,6 +20,7 @@ from onceward.outbox.publish import QUEUE, RETRY_QUEUE, Published, publish
 from onceward.outbox.targets import Targets
 from onceward.trust import SecretBox, audit
 from onceward.work import Loop, Registry, Waker
+from onceward.work.runner import LENT
 
 TEST_TYPE = "endpoint.test"
 
@@ -42,7 +43,7 @@ def guarded_client(options: OutboxOptions, **given: Any) -> GuardedClient:
     return GuardedClient(
         allow_loopback_http=options.allow_loopback_http,
         timeout_s=options.timeout_s,
-        concurrency=options.concurrency + options.retry_concurrency + 16,
+        concurrency=(options.concurrency + options.retry_concurrency) * (1 + LENT) + 16,
         per_host=0,
         user_agent=options.user_agent,
         **given,

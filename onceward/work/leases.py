@@ -6,6 +6,8 @@ lost: its rows are handed back. Rows of `claims` are deleted in batches once not
 
 from __future__ import annotations
 
+import asyncio
+
 from onceward.work.claim import new_lease
 from onceward.work.claimed import Claimed
 
@@ -16,6 +18,9 @@ class Leases:
     def __init__(self) -> None:
         self._outstanding: dict[int, int] = {}
         self._finished: list[int] = []
+        self._waiting: set[asyncio.Event] = set()
+        self.freed = 0
+        """How many pieces of work in lanes have been settled."""
 
     def begin(self) -> int:
         """A lease for a claim that is about to be sent."""
@@ -34,8 +39,16 @@ class Leases:
         """Nobody knows whether the claim took anything."""
         self._outstanding.pop(lease, None)
 
+    def when_freed(self, event: asyncio.Event) -> None:
+        """Set this once, when a piece of work in a lane has been settled: its place can be taken."""
+        self._waiting.add(event)
+
     def done(self, work: Claimed) -> None:
         """This piece is settled, or handed back."""
+        if work.lane is not None:
+            self.freed += 1
+            while self._waiting:
+                self._waiting.pop().set()
         left = self._outstanding.get(work.lease, 0) - 1
         if left > 0:
             self._outstanding[work.lease] = left

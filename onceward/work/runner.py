@@ -35,6 +35,11 @@ MOST_AT_ONCE = 500
 AHEAD_FOR_S = 0.04
 """How much is fetched ahead: what the slots need until the next claim has come back."""
 GRACE_S = 5.0
+MEASURED_S = 0.05
+HANGS_S = 0.5
+"""Work with `ahead` that takes longer only waits for somebody: its place is lent to another."""
+LENT = 2
+"""How many places are lent at most, as a multiple of the queue's concurrency."""
 COLLECT_S = 0.004
 """How long a claim for work that calls the outside waits for more slots to become free."""
 MOST_LANES = 500
@@ -44,7 +49,7 @@ MOST_LANES = 500
 class Slot:
     """What one slot is doing, so that it can be stopped."""
 
-    __slots__ = ("_upcoming", "carried", "deadline", "next", "stop_with", "task", "work")
+    __slots__ = ("_upcoming", "carried", "deadline", "lent", "next", "started", "stop_with", "task", "work")
 
     def __init__(self, upcoming: Callable[[], Claimed | None]) -> None:
         self.task: asyncio.Task[None] | None = None
@@ -54,6 +59,8 @@ class Slot:
         self.carried: Carried | None = None
         self._upcoming = upcoming
         self.deadline: float | None = None
+        self.started = 0.0
+        self.lent = False
         self.stop_with: BaseException | None = None
 
     def stop(self, reason: BaseException) -> None:
@@ -109,7 +116,6 @@ class QueueRunner:
         self._kinds = registry.kinds
         self._names = sorted(self._tasks)
         self._poll_s = poll_s
-        self._slots = [Slot(self._upcoming) for _ in range(concurrency)]
         self._ready: deque[Claimed] = deque()
         self._hungry = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -118,6 +124,14 @@ class QueueRunner:
         self._mean_s = 1.0 if any(task.outside for task in self._tasks.values()) else 0.05
         self._per_slot = max((task.batch for task in self._tasks.values()), default=1)
         self._ahead_allowed = not any(task.outside for task in self._tasks.values())
+        self._ahead_by_rate = not self._ahead_allowed and all(task.ahead for task in self._tasks.values())
+        self._places = concurrency
+        self._lent = 0
+        slots = concurrency * (1 + LENT) if self._ahead_by_rate else concurrency
+        self._slots = [Slot(self._upcoming) for _ in range(slots)]
+        self._done = 0
+        self._per_s = 0.0
+        self._counted_at = time.monotonic()
         self._conn: Connection | None = None
         self._next_suspect = 0.0
         self._mark: datetime = BEGINNING
@@ -176,12 +190,18 @@ class QueueRunner:
 
     # -- feeding -------------------------------------------------------------------------------------------------
 
+    def _free(self) -> int:
+        """Places for more to run."""
+        return self._places - (self._busy - self._lent)
+
     def _room(self) -> int:
         """How many to claim: the free slots, and a little ahead when handlers are quick."""
-        free = (len(self._slots) - self._busy) * self._per_slot - len(self._ready)
+        free = self._free() * self._per_slot - len(self._ready)
+        if self._ahead_by_rate:
+            return max(0, free + min(MOST_AHEAD, int(AHEAD_FOR_S * self._per_s)))
         if not self._ahead_allowed or self._mean_s > QUICK_S:
             return max(0, free)
-        ahead = min(MOST_AHEAD, int(AHEAD_FOR_S * len(self._slots) / self._mean_s))
+        ahead = min(MOST_AHEAD, int(AHEAD_FOR_S * self._places / self._mean_s))
         room = free + ahead
         return min(room, MOST_AT_ONCE) if room >= min(ahead, MOST_AT_ONCE) // 2 else 0
 
@@ -189,6 +209,7 @@ class QueueRunner:
         pause_s = 0.1
         while not self._stopping:
             try:
+                self._measure()
                 room = self._room()
                 if room <= 0:
                     self._hungry.clear()
@@ -202,15 +223,28 @@ class QueueRunner:
                 got = await self._claim(room)
                 pause_s = 0.1
                 if got == 0:
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(self._pause_s()):
-                            await self._wanted.wait()
-                    self._has_lanes = True
-                    self._has_plain = True
+                    await self._until_wanted()
             except (*BROKEN, Unavailable, asyncpg.PostgresError, TimeoutError) as error:
                 log.warning("claim_failed", queue=self.queue, error=type(error).__name__, retry_in_s=pause_s)
                 await asyncio.sleep(pause_s)
                 pause_s = min(5.0, pause_s * 2)
+
+    async def _until_wanted(self) -> None:
+        try:
+            async with asyncio.timeout(self._pause_s()):
+                await self._wanted.wait()
+        except TimeoutError:
+            self._has_lanes = True  # a poll looks for everything
+            self._has_plain = True
+
+    def _measure(self) -> None:
+        """How many pieces a second get done. Unlike a mean of their times it is not led astray by the few that hang."""
+        now = time.monotonic()
+        passed = now - self._counted_at
+        if passed >= MEASURED_S:
+            self._per_s += (self._done / passed - self._per_s) * min(1.0, passed * 5)
+            self._done = 0
+            self._counted_at = now
 
     def _pause_s(self) -> float:
         """Until the next poll, or until a lane that was passed over may go on."""
@@ -251,11 +285,15 @@ class QueueRunner:
         if work:
             await self._load(conn, work)
             self._ready.extend(work)
-            for _ in range(min(len(work), len(self._idle))):
-                future = self._idle.popleft()
-                if not future.done():
-                    future.set_result(None)
+            self._rouse()
         return len(work)
+
+    def _rouse(self) -> None:
+        """Let idle slots take what is ready, as many as have a place."""
+        for _ in range(min(len(self._ready), len(self._idle), self._free())):
+            future = self._idle.popleft()
+            if not future.done():
+                future.set_result(None)
 
     def _suspects_due(self) -> bool:
         """Suspects are looked for once a poll interval, not at every claim."""
@@ -291,6 +329,7 @@ class QueueRunner:
         return work
 
     async def _claim_lanes(self, conn: Connection, room: int) -> list[Claimed]:
+        freed = self._leases.freed
         with self._lease() as lease:
             taken = await claim_lanes(
                 conn,
@@ -308,8 +347,11 @@ class QueueRunner:
         self._has_lanes = taken.visited > 0
         self._has_plain = self._has_plain or not self._has_lanes
         self._suspects.taken = self._suspects.taken or any(each.suspect for each in taken.work)
-        if taken.visited >= MOST_LANES and not taken.work:
-            self._wanted.set()
+        if taken.visited and not taken.work:
+            if taken.visited >= MOST_LANES or freed != self._leases.freed:
+                self._wanted.set()
+            else:
+                self._leases.when_freed(self._wanted)  # every lane may be full: go on when one is not
         return taken.work
 
     async def _load(self, conn: Connection, work: list[Claimed]) -> None:
@@ -327,7 +369,7 @@ class QueueRunner:
 
     async def _slot(self, slot: Slot) -> None:
         while True:
-            if slot.next is None and not self._ready:
+            if slot.next is None and (not self._ready or self._free() <= 0):
                 self._hungry.set()
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 self._idle.append(future)
@@ -343,9 +385,12 @@ class QueueRunner:
                 self._leases.lost(work.lease)
             finally:
                 self._busy -= 1
+                self._done += 1
+                self._lent -= slot.lent
+                slot.lent = False
                 slot.work = None
                 running.set(None)
-            if (self._ready or self._stopping) and len(self._ready) < len(self._slots) * 2:
+            if (self._ready or self._stopping) and len(self._ready) < self._places * 2:
                 self._hungry.set()
 
     def _upcoming(self) -> Claimed | None:
@@ -364,7 +409,7 @@ class QueueRunner:
         work.db = self._db
         running.set(work)
         slot.stop_with = None
-        started = time.monotonic()
+        started = slot.started = time.monotonic()
         slot.deadline = None if task.timeout_s is None else started + task.timeout_s
         if work.kind != "job" and work.body is None:
             task = _without_body(task)
@@ -402,10 +447,20 @@ class QueueRunner:
         for slot in self._slots:
             if slot.work is None:
                 continue
+            if self._ahead_by_rate and not slot.lent and now - slot.started > HANGS_S:
+                slot.lent = self._lend()
             if slot.stop_with is not None:
                 slot.stop(slot.stop_with)
             elif slot.deadline is not None and now > slot.deadline:
                 slot.stop(TimedOut(f"{slot.work.task} ran longer than its time limit"))
+
+    def _lend(self) -> bool:
+        if self._lent >= self._places * LENT:
+            return False
+        self._lent += 1
+        self._rouse()
+        self._hungry.set()
+        return True
 
     def cancel(self, ids: set[int]) -> None:
         """Stop these, if they run here."""

@@ -41,7 +41,9 @@ class Task:
     timeout_s: float | None = 30.0
     transactional: bool = False
     outside: bool = False
-    """It calls the outside: acknowledged at once, never fetched ahead."""
+    """It calls the outside: acknowledged at once, and fetched ahead only with `ahead`."""
+    ahead: bool = False
+    """Though it calls the outside, as much is fetched ahead as gets done in a moment, and what hangs lends its place."""
     critical: bool = True
     """False: when its attempts are used up it ends as `failed`, without a dead letter or an alert."""
     batch: int = 1

@@ -324,6 +324,46 @@ async def test_a_kept_connection_is_used_again_and_its_failures_are_ambiguous(li
     assert connections == 1
 
 
+async def test_a_second_answer_to_one_request_is_not_taken_for_that_to_the_next(listen) -> None:
+    connections = 0
+
+    async def talkative(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        await read_request(reader)
+        right = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+        writer.write(right + b"HTTP/1.1 299 Injected\r\nX-Injected: 1\r\nContent-Length: 9\r\n\r\nun")
+        await writer.drain()
+        await read_request(reader)
+
+    port = await listen(talkative)
+    async with GuardedClient(allow_loopback_http=True) as client:
+        for _ in range(2):
+            answer = await client.request("POST", f"http://127.0.0.1:{port}/", body=b"1", timeout_s=5)
+            assert (answer.status, answer.body, "x-injected" in answer.headers) == (200, b"ok", False)
+    assert connections == 2
+
+
+async def test_every_request_has_its_own_deadline_whichever_began_first(listen) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    port = await listen(silent)
+    async with GuardedClient(allow_loopback_http=True) as client:
+
+        async def silence(timeout_s: float) -> float:
+            began = time.monotonic()
+            with pytest.raises(Ambiguous):
+                await client.request("POST", f"http://127.0.0.1:{port}/", body=b"1", timeout_s=timeout_s)
+            return time.monotonic() - began
+
+        asked = (1.2, 0.3, 0.9, 0.3)
+        took = await asyncio.gather(*(silence(timeout_s) for timeout_s in asked))
+    for wanted, got in zip(asked, took, strict=True):
+        assert wanted - 0.05 < got < wanted + 3
+    assert took[1] < took[2] < took[0]
+
+
 async def test_errors_and_responses_do_not_show_paths_queries_or_bodies(listen, closed_port) -> None:
     port = await listen(answering(OK.replace(b"ok", b"s3")))
     async with GuardedClient(allow_loopback_http=True) as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from datetime import timedelta
 
@@ -173,3 +174,27 @@ async def test_a_rate_is_kept_over_first_tries_and_later_ones(bench: OutboxBench
     await until(enough)
     assert time.monotonic() - began >= 5 / 20 * 0.8
     assert await bench.db.fetchval("select count(*) from onceward.work where queue = 'deliveries-retry'") == 0
+
+
+async def test_deliveries_that_hang_lend_their_places_to_others(make_bench, customer: CustomerEndpoint) -> None:
+    async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(swallow, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    bench = await make_bench(concurrency=4, timeout_s=60.0)
+    await bench.register(f"http://127.0.0.1:{port}/hangs", max_in_flight=4)
+    for _ in range(4):
+        await bench.publish()
+    await bench.start_worker()
+    hanging = "select count(*) = 4 from onceward.work where lease is not null"
+    await until(lambda: bench.db.fetchval(hanging))
+    await bench.register(customer.hook_url)
+    began = time.monotonic()
+    for _ in range(10):
+        await bench.publish()
+    arrived = "select count(*) = 10 from onceward.deliveries where status = 'success'"
+    await until(lambda: bench.db.fetchval(arrived), timeout_s=30)
+    assert time.monotonic() - began < 30
+    server.close()

@@ -209,6 +209,46 @@ async def test_rows_of_a_lane_that_are_not_due_do_not_stand_before_those_that_ar
         assert 3500 < taken.resume_s <= 3600
 
 
+@pytest.mark.parametrize("how", ["in order", "capped"])
+async def test_a_full_lane_goes_on_when_a_place_is_free_not_at_the_next_poll(bench, how: str) -> None:
+    app = Onceward("t")
+
+    @app.job
+    async def step(*, n: int) -> None:
+        await asyncio.sleep(0)
+
+    here = await bench(app)
+    placed = step.in_order("a") if how == "in order" else step.in_lane("a", at_once=2)
+    for n in range(20):
+        await here.engine.enqueue(placed, n=n)
+    await here.start_worker(poll_s=60.0)
+    await finished(here.db, 20, timeout_s=30)
+
+
+async def test_a_claimer_that_loses_the_race_for_places_takes_those_that_are_left(db: Database) -> None:
+    await db.execute(
+        """
+        insert into onceward.jobs (id, task, args) select n, 'x', '{}' from generate_series(1, 20) n;
+        insert into onceward.work (id, kind, task, queue, sort_at, lane, cap)
+        select n, 'job', 'x', 'default', now() - interval '1 hour', 'a', 6 from generate_series(1, 20) n
+        """
+    )
+    common: dict[str, Any] = {"queue": "default", "tasks": ["x"], "worker": 1, "cursor": "", "suspect": True}
+    async with db.acquire() as first, db.acquire() as second:
+        async with first.transaction():
+            taken = await claim_lanes(first, most=4, lease=new_lease(), **common)
+            assert len(taken.work) == 4
+            racing = asyncio.create_task(claim_lanes(second, most=20, lease=new_lease(), **common))
+            waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and pid = $1"
+            async with asyncio.timeout(20):
+                while not await db.fetchval(waiting, second.get_server_pid()):
+                    await asyncio.sleep(0.01)
+        left = await racing
+    assert len(left.work) == 2
+    held = await db.fetch("select slot from onceward.work where lease is not null order by slot")
+    assert [row["slot"] for row in held] == [1, 2, 3, 4, 5, 6]
+
+
 async def test_a_tripped_lane_tries_with_one_only(db: Database) -> None:
     await db.execute(
         """

@@ -9,10 +9,13 @@ create function onceward.claim_lanes(
     id bigint, kind text, task text, organization_id uuid, attempts smallint, crashes smallint, max_attempts smallint,
     bundle bigint, lane text, sort_at timestamptz, args jsonb, caused_by bigint, tags text[],
     last_lane text, visited int, resume_s float8
-) language plpgsql as $$
+) language plpgsql
+    -- One plan for a table of any size: planning each probe anew cost as much as all the rest.
+    set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
 -- Take due work lane by lane, starting after p_cursor: one index probe passes over a lane with any number of rows.
 -- Exactness is the unique index on (queue, lane, slot); a claimer that loses the race for a slot leaves that lane alone.
 -- Without work there is one row, with id null. resume_s: when a lane that had to be passed over may go on.
+-- Rows are locked lane by lane and written together at the end: each update would open all the indexes again.
 #variable_conflict use_column
 declare
     v_lane text := p_cursor;
@@ -30,20 +33,27 @@ declare
     v_cap int;
     v_take int;
     v_here bigint[];
-    v_ids bigint[] := '{}';
+    v_plain boolean;       -- no parent and no suspect among them: nothing to look at row by row
+    v_ids bigint[] := '{}';          -- taken already
+    v_later bigint[] := '{}';        -- locked, to be taken at the end, with these slots
+    v_later_slots smallint[] := '{}';
     v_last text := p_cursor;
     v_visited int := 0;
     v_resume timestamptz;
 begin
-    while cardinality(v_ids) < p_limit and v_visited < 500 loop
+    while cardinality(v_ids) + cardinality(v_later) < p_limit and v_visited < 500 loop
         if v_look_ordered then
-            select w.lane, w.cap into v_ordered from onceward.work w
+            select w.lane, w.cap,
+                   exists (select from onceward.lanes l where l.queue = p_queue and l.lane = w.lane) as configured
+              into v_ordered from onceward.work w
              where w.queue = p_queue and w.lane > v_lane and w.ordered and w.lease is null and w.dead_reason is null
              order by w.lane, w.id limit 1;
             v_look_ordered := false;
         end if;
         if v_look_due then
-            select w.lane, w.cap, w.sort_at into v_due from onceward.work w
+            select w.lane, w.cap, w.sort_at,
+                   exists (select from onceward.lanes l where l.queue = p_queue and l.lane = w.lane) as configured
+              into v_due from onceward.work w
              where w.queue = p_queue and w.lane > v_lane and w.ordered is not true and w.lease is null and w.dead_reason is null
              order by w.lane, w.sort_at, w.id limit 1;
             v_look_due := false;
@@ -75,8 +85,8 @@ begin
             continue;
         end if;
 
-        select * into v_config from onceward.lanes l where l.queue = p_queue and l.lane = v_lane;
-        if found then
+        v_config := null;
+        if (v_is_ordered and v_ordered.configured) or (not v_is_ordered and v_due.configured) then
             select * into v_config from onceward.lanes l where l.queue = p_queue and l.lane = v_lane for update skip locked;
             continue when not found;               -- another claimer is at it
             continue when v_config.paused_at is not null;
@@ -86,7 +96,7 @@ begin
             end if;
         end if;
 
-        v_take := p_limit - cardinality(v_ids);
+        v_take := p_limit - cardinality(v_ids) - cardinality(v_later);
         if v_config.rate_per_s is not null or v_is_ordered or v_config.failures > 0 then
             v_take := 1;   -- a rate, an order, or a breaker that tries whether it holds
         else
@@ -97,59 +107,57 @@ begin
         if v_cap is not null then
             v_slots := array(
                 select s.n from generate_series(1, v_cap) s(n)
-                 where not exists (
-                     select from onceward.work w where w.queue = p_queue and w.lane = v_lane and w.slot = s.n)
+                 where s.n not in (
+                     select w.slot::int from onceward.work w
+                      where w.queue = p_queue and w.lane = v_lane and w.slot is not null)
                  limit v_take);
             continue when cardinality(v_slots) = 0;
             v_take := cardinality(v_slots);
         end if;
 
         v_here := '{}';
-        begin
-            if v_is_ordered then
-                select w.id, w.task, w.crashes, w.sort_at, w.parent, w.parent_cap into v_row
-                  from onceward.work w
-                 where w.queue = p_queue and w.lane = v_lane and w.ordered and w.lease is null and w.dead_reason is null
-                 order by w.id limit 1 for update skip locked;
-                continue when not found or not v_row.task = any(p_tasks) or (v_row.crashes > 1 and not p_suspect);
-                if v_row.sort_at > v_now then      -- an ordered lane waits for its head
-                    v_resume := least(v_resume, v_clock + (v_row.sort_at - v_now));
-                    continue;
-                end if;
-                continue when exists (             -- an earlier one is held, or being taken
-                    select from onceward.work w
-                     where w.queue = p_queue and w.lane = v_lane and w.slot is not null and w.id < v_row.id)
-                  or exists (
-                    select from onceward.work w
-                     where w.queue = p_queue and w.lane = v_lane and w.ordered and w.lease is null
-                       and w.dead_reason is null and w.id < v_row.id);
-                v_here := onceward.hold_in_lane(v_here, v_row.id, p_queue, v_row.parent, v_row.parent_cap, p_lease, v_slots[1]);
-                p_suspect := p_suspect and v_row.crashes < 2;
-            else
-                for v_row in
-                    select w.id, w.parent, w.parent_cap, w.crashes
+        if v_is_ordered then
+            select w.id, w.task, w.crashes, w.sort_at, w.parent is null as plain into v_row
+              from onceward.work w
+             where w.queue = p_queue and w.lane = v_lane and w.ordered and w.lease is null and w.dead_reason is null
+             order by w.id limit 1 for update skip locked;
+            continue when not found or not v_row.task = any(p_tasks) or (v_row.crashes > 1 and not p_suspect);
+            if v_row.sort_at > v_now then          -- an ordered lane waits for its head
+                v_resume := least(v_resume, v_clock + (v_row.sort_at - v_now));
+                continue;
+            end if;
+            continue when exists (                 -- an earlier one is held, or being taken
+                select from onceward.work w
+                 where w.queue = p_queue and w.lane = v_lane and w.slot is not null and w.id < v_row.id)
+              or exists (
+                select from onceward.work w
+                 where w.queue = p_queue and w.lane = v_lane and w.ordered and w.lease is null
+                   and w.dead_reason is null and w.id < v_row.id);
+            v_here := array[v_row.id];
+            v_plain := v_row.plain and v_row.crashes < 2;
+        else
+            select coalesce(array_agg(r.id order by r.sort_at, r.id), '{}'), bool_and(r.parent is null and r.crashes < 2)
+              into v_here, v_plain
+              from (select w.id, w.sort_at, w.parent, w.crashes
                       from onceward.work w
                      where w.queue = p_queue and w.lane = v_lane and w.ordered is not true
                        and w.lease is null and w.dead_reason is null
                        and w.sort_at <= v_now and w.task = any(p_tasks) and (w.crashes < 2 or p_suspect)
-                     order by w.sort_at, w.id limit v_take for update skip locked
-                loop
-                    continue when v_row.crashes > 1 and not p_suspect;
-                    if v_row.parent is null then
-                        update onceward.work w
-                           set lease = p_lease, claimed_at = clock_timestamp(), slot = v_slots[cardinality(v_here) + 1]
-                         where w.id = v_row.id;
-                        v_here := v_here || v_row.id;
-                    else
-                        v_here := onceward.hold_in_lane(v_here, v_row.id, p_queue, v_row.parent, v_row.parent_cap, p_lease,
-                                                        v_slots[cardinality(v_here) + 1]);
-                    end if;
-                    p_suspect := p_suspect and v_row.crashes < 2;        -- suspects run one at a time
-                end loop;
-            end if;
-        exception when unique_violation then
-            continue;
-        end;
+                     order by w.sort_at, w.id limit v_take for update skip locked) r;
+        end if;
+        continue when cardinality(v_here) = 0;
+        if v_plain then
+            v_later := v_later || v_here;
+            v_later_slots := v_later_slots || case when v_cap is null then array_fill(null::smallint, array[cardinality(v_here)])
+                                                   else v_slots[:cardinality(v_here)] end;
+        else
+            begin
+                select h.held, p_suspect and not h.suspect into v_here, p_suspect
+                  from onceward.hold_in_lane(v_here, case when v_cap is null then null else v_slots end, p_queue, p_lease, p_suspect) h;
+            exception when unique_violation then
+                continue;
+            end;
+        end if;
         if v_config.rate_per_s is not null and cardinality(v_here) > 0 then
             update onceward.lanes l
                set next_at = greatest(coalesce(l.next_at, clock_timestamp()), clock_timestamp())
@@ -157,8 +165,11 @@ begin
              where l.queue = p_queue and l.lane = v_lane
             returning least(v_resume, l.next_at) into v_resume;
         end if;
-        v_ids := v_ids || v_here;
+        if not v_plain then
+            v_ids := v_ids || v_here;
+        end if;
     end loop;
+    v_ids := v_ids || onceward.hold_together(v_later, v_later_slots, p_lease);
     if cardinality(v_ids) > 0 then
         insert into onceward.claims (lease, worker, ids) values (p_lease, p_worker, v_ids);
     end if;
@@ -173,26 +184,71 @@ begin
 end
 $$;
 
-create function onceward.hold_in_lane(
-    p_here bigint[], p_id bigint, p_queue text, p_parent text, p_parent_cap int, p_lease bigint, p_slot int
-) returns bigint[] language plpgsql as $$
--- Take one row with its slot, and a slot of its parent where it has one; a full parent leaves it where it is.
+create function onceward.hold_together(p_ids bigint[], p_slots smallint[], p_lease bigint) returns bigint[]
+    language plpgsql set enable_hashjoin = off set enable_mergejoin = off as $$
+-- Take rows that the caller has locked, each with its slot, in one update. A claimer that was faster with a slot makes that
+-- fail; then each is taken alone, and those whose slot is gone stay where they are.
 declare
+    v_held bigint[] := '{}';
+begin
+    if cardinality(p_ids) = 0 then
+        return p_ids;
+    end if;
+    begin
+        update onceward.work w
+           set lease = p_lease, claimed_at = clock_timestamp(), slot = t.slot
+          from unnest(p_ids, p_slots) t (id, slot)
+         where w.id = t.id;
+        return p_ids;
+    exception when unique_violation then
+        null;
+    end;
+    for n in 1 .. cardinality(p_ids) loop
+        begin
+            update onceward.work w
+               set lease = p_lease, claimed_at = clock_timestamp(), slot = p_slots[n]
+             where w.id = p_ids[n];
+            v_held := v_held || p_ids[n];
+        exception when unique_violation then
+            continue;
+        end;
+    end loop;
+    return v_held;
+end
+$$;
+
+create function onceward.hold_in_lane(
+    p_ids bigint[], p_slots smallint[], p_queue text, p_lease bigint, p_suspect boolean, out held bigint[], out suspect boolean
+) language plpgsql as $$
+-- Take rows one by one: at most one suspect, and each with a slot of its parent where it has one. A full parent leaves a
+-- row where it is.
+declare
+    v_row record;
     v_parent_slot int;
 begin
-    if p_parent is not null then
-        select s.n into v_parent_slot from generate_series(1, p_parent_cap) s(n)
-         where not exists (
-             select from onceward.work p
-              where p.queue = p_queue and p.parent = p_parent and p.parent_slot = s.n)
-         limit 1;
-        if v_parent_slot is null then
-            return p_here;
+    held := '{}';
+    suspect := false;
+    for v_row in
+        select w.id, w.parent, w.parent_cap, w.crashes
+          from unnest(p_ids) with ordinality i (id, n) join onceward.work w on w.id = i.id
+         order by i.n
+    loop
+        continue when v_row.crashes > 1 and (suspect or not p_suspect);
+        v_parent_slot := null;
+        if v_row.parent is not null then
+            select s.n into v_parent_slot from generate_series(1, v_row.parent_cap) s(n)
+             where not exists (
+                 select from onceward.work p
+                  where p.queue = p_queue and p.parent = v_row.parent and p.parent_slot = s.n)
+             limit 1;
+            continue when not found;
         end if;
-    end if;
-    update onceward.work w
-       set lease = p_lease, claimed_at = clock_timestamp(), slot = p_slot, parent_slot = v_parent_slot
-     where w.id = p_id;
-    return p_here || p_id;
+        update onceward.work w
+           set lease = p_lease, claimed_at = clock_timestamp(), slot = p_slots[cardinality(held) + 1],
+               parent_slot = v_parent_slot
+         where w.id = v_row.id;
+        held := held || v_row.id;
+        suspect := suspect or v_row.crashes > 1;
+    end loop;
 end
 $$;
