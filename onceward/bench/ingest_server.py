@@ -14,6 +14,8 @@ from typing import Any
 import uvicorn
 import uvloop
 
+from onceward.web.protocol import protocol
+
 TABLE = """
 create schema if not exists onceward_bench;
 create table if not exists onceward_bench.webhook_events (
@@ -29,7 +31,7 @@ async def serve(app: Any, listener: socket.socket) -> None:
         log_config=None,
         access_log=False,
         lifespan="off",
-        http="httptools",
+        http=protocol(app),  # ours may take a webhook directly; for all others this is uvicorn's own
         loop="none",
         server_header=False,
         proxy_headers=True,

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from onceward.settings import Settings
 from onceward.telemetry import get_logger
+from onceward.web.protocol import protocol
 
 log = get_logger("onceward.web")
 
@@ -38,7 +39,7 @@ class WebServer:
             log_config=None,
             access_log=False,
             lifespan="off",
-            http="httptools",
+            http=protocol(asgi),
             ws="websockets-sansio",
             ws_per_message_deflate=False,  # its windows would cost more memory than all else of an idle connection
             ws_max_size=settings.max_body_bytes,
