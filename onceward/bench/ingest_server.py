@@ -15,6 +15,7 @@ import uvicorn
 import uvloop
 
 from onceward.web.protocol import protocol
+from onceward.web.server import calm_collector
 
 TABLE = """
 create schema if not exists onceward_bench;
@@ -37,6 +38,7 @@ async def serve(app: Any, listener: socket.socket) -> None:
         proxy_headers=True,
         forwarded_allow_ips=["127.0.0.1"],
     )
+    calm_collector()
     sys.stdout.write(f"{listener.getsockname()[1]}\n")
     sys.stdout.flush()
     await uvicorn.Server(config).serve(sockets=[listener])

@@ -53,12 +53,20 @@ class DirectProtocol(HttpToolsProtocol):
         super().__init__(*args, **options)
         self._held: bytes | None = None
         self._turn = _Turn()
+        self._idle_since: float | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self._held is not None:
             # The rest is still to come: how large and how slow it may be is the long way's business.
             self._go_the_long_way()
+
+    def on_message_begin(self) -> None:
+        # Its scope is made where one is needed.
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
 
     def on_headers_complete(self) -> None:
         cycle = cast(Any, self.cycle)
@@ -76,7 +84,7 @@ class DirectProtocol(HttpToolsProtocol):
         ):
             self._held = b""
         else:
-            super().on_headers_complete()
+            self._begin()
 
     def on_body(self, body: bytes) -> None:
         if self._held is None:
@@ -104,16 +112,26 @@ class DirectProtocol(HttpToolsProtocol):
         body, self._held = self._held, None
         if self.transport.is_closing():
             return
-        super().on_headers_complete()
+        self._begin()
         if body:
             super().on_body(body)
+
+    def _begin(self) -> None:
+        """What uvicorn does with a request's head."""
+        read = (self.url, self.headers, self.expect_100_continue)
+        super().on_message_begin()
+        self.url, headers, self.expect_100_continue = read
+        self.headers += headers
+        super().on_headers_complete()
 
     def _reply(self, status: int, headers: Pairs, body: bytes) -> None:
         turn = self._turn
         if turn.disconnected or self.transport.is_closing():
             return
         pieces = [STATUS_LINE[status]]
-        for name, value in (*self.server_state.default_headers, *headers):
+        for name, value in self.server_state.default_headers:
+            pieces += (name, b": ", value, b"\r\n")
+        for name, value in headers:
             pieces += (name, b": ", value, b"\r\n")
         if not turn.keep_alive:
             pieces.append(b"connection: close\r\n")
@@ -123,6 +141,39 @@ class DirectProtocol(HttpToolsProtocol):
         if not turn.keep_alive:
             self.transport.close()
         self.on_response_complete()
+
+    # -- the end of idle connections: one timer that looks again, not one made and cancelled for every request ----------
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._idle_since = self.loop.time()
+        if self._idle_timer is None:
+            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._look_if_idle)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = None
+
+    def _look_if_idle(self) -> None:
+        self._idle_timer = None
+        if self._idle_since is None:
+            return
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left <= 0:
+            self.timeout_keep_alive_handler()
+        else:
+            self._idle_timer = self.loop.call_later(left, self._look_if_idle)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+        super().connection_lost(exc)
 
 
 def protocol(asgi: object) -> type[asyncio.Protocol]:
