@@ -70,7 +70,7 @@ class DirectProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         cycle = cast(Any, self.cycle)
-        parser = self.parser
+        parser = cast(Any, self.parser)
         if (
             self.url.startswith(self.prefix)
             and (cycle is None or cycle.response_complete)

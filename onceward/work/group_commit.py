@@ -1,7 +1,7 @@
 """Group commit: what arrives together is committed together, and each caller is answered after the commit.
 
 While one batch is being committed the next one collects, so the batch size follows the load and nobody waits for a
-timer. A batch that PostgreSQL refuses is halved until the bad item is alone: it fails, its neighbours do not. The
+timer. A second commit runs beside the first as soon as it is worth one. A batch that PostgreSQL refuses is halved until the bad item is alone: it fails, its neighbours do not. The
 waiting room is bounded; beyond it callers are refused at once (`Overloaded`) instead of being forgotten later.
 """
 
@@ -53,6 +53,7 @@ class GroupCommit(Generic[Item, Result]):
         self._waiting: list[tuple[Item, Waiter[Result]]] = []
         self._running: set[asyncio.Task[None]] = set()
         self._working = 0
+        self._last = 0
 
     async def submit(self, item: Item) -> Result:
         """Raises what PostgreSQL said of this item, `Unavailable`, `OutcomeUnknown` or `Overloaded`."""
@@ -65,7 +66,7 @@ class GroupCommit(Generic[Item, Result]):
         if len(self._waiting) >= self._most_waiting:
             raise Overloaded(f"{len(self._waiting)} items are waiting to be committed")
         self._waiting.append((item, waiter))
-        if self._working < self._commits_at_once:
+        if self._working < self._commits_at_once and self._worth_a_commit(beside=self._working):
             self._begin()
 
     def _begin(self) -> None:
@@ -74,12 +75,20 @@ class GroupCommit(Generic[Item, Result]):
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
+    def _worth_a_commit(self, *, beside: int) -> bool:
+        """Something waits, and either nobody else will take it along or it is not much less than they took.
+
+        A commit costs as much as a score of rows: a straggler that hurries past a large one slows all that follow.
+        """
+        return bool(self._waiting) and (beside == 0 or 2 * len(self._waiting) >= self._last)
+
     async def _work(self) -> None:
         try:
             # One turn of the loop first: callers that are ready at the same moment get into the same commit.
             await asyncio.sleep(0)
-            while self._waiting:
+            while self._worth_a_commit(beside=self._working - 1):
                 batch, self._waiting = self._waiting[: self._most_at_once], self._waiting[self._most_at_once :]
+                self._last = len(batch)
                 await self._commit(batch)
         finally:
             # Here and not when the task is done, which is a turn later: what is submitted in between would be forgotten.
