@@ -9,6 +9,7 @@ from typing import Any
 import typer.main
 
 import onceward
+import onceward_apps
 from onceward.cli.exits import MEANING
 from onceward.cli.nouns import build
 from onceward.settings import all_settings
@@ -76,12 +77,13 @@ def metrics_page() -> str:
         "# Metrics",
         "",
         "`GET /metrics`, Prometheus text format. Label values are closed sets or names from code and configuration, never",
-        "texts from outside.",
+        "texts from outside. [Alert rules](alerts.yml) for Prometheus use them; an app's metrics are there where it runs.",
         "",
         "| name | type | labels | meaning |",
         "|---|---|---|---|",
     ]
-    for metric in declare_all(onceward):
+    declare_all(onceward)
+    for metric in declare_all(onceward_apps):
         labels = ", ".join(f"`{label}`" for label in metric.labels)
         lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |")
     return "\n".join(lines) + "\n"

@@ -24,8 +24,9 @@ from onceward.work import (
     Registry,
     Waker,
     insert,
+    insert_alike,
     item,
-    items,
+    queue_of,
 )
 
 FINISHED = """
@@ -36,7 +37,6 @@ select work_id, outcome, result, error, finished_at
 """
 
 
-AT_ONCE = 2000
 """Rows per statement in a bulk enqueue: enough to make the round trip cheap, few enough to keep arrays small."""
 
 
@@ -90,15 +90,10 @@ class Engine:
         self, what: JobTask | Order, arguments: Sequence[dict[str, Any]], /, *, organization: UUID | None = None
     ) -> list[Enqueued]:
         """The same job many times, in one transaction."""
-        done: list[Enqueued] = []
-        queues: set[str] = set()
-        async with self.transaction(organization=organization) as tx:
-            for start in range(0, len(arguments), AT_ONCE):
-                wanted = items(what, arguments[start : start + AT_ONCE], organization=organization)
-                queues.update(each.queue for each in wanted)
-                done += await insert(tx.conn, wanted)
-        for queue in queues:
-            self.waker.wake(queue)
+        async with self.db.transaction(role="engine", organization=organization) as tx:
+            done = await insert_alike(tx.conn, what, arguments, organization=organization)
+        if done:
+            self.waker.wake(queue_of(what))
         return done
 
     async def _flush(self, wanted: Sequence[Item]) -> Sequence[Enqueued]:

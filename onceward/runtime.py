@@ -37,12 +37,14 @@ from onceward.web.access import access_router
 from onceward.web.auth import verifier_from
 from onceward.web.dashboard import Site, dashboard_router
 from onceward.web.dashboard.live import part_query
+from onceward.web.events import events_router
 from onceward.web.evidence import evidence_router
 from onceward.web.limits import limits_router
 from onceward.web.login import login_router
 from onceward.web.messages import messages_router
 from onceward.web.outbound import outbound_router
 from onceward.web.portal import portal_router
+from onceward.web.sources import sources_router
 from onceward.web.workflows import workflows_router
 from onceward.work import Worker, WorkerOptions
 from onceward.work.loop import Loop
@@ -297,6 +299,8 @@ class Runtime:
                 evidence_router(),
                 dashboard_router(dashboard),
                 messages_router(),
+                sources_router(inbox, secret_box(self.settings)),
+                events_router(),
                 outbound_router(outbox),
                 portal_router(outbox),
                 workflows_router(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import UUID
 
@@ -40,10 +41,12 @@ class Tx(Transaction):
         return done
 
     async def enqueue_many(self, what: JobTask | Order, arguments: Sequence[dict[str, Any]], /) -> list[Enqueued]:
-        """The same job many times, in one statement."""
+        """The same job many times."""
         caused_by = None if self.cause is None else self.cause.id
-        wanted = work.items(what, arguments, organization=self.organization, caused_by=caused_by)
-        return await work.enqueue(self, wanted, waker=self.engine.waker) if wanted else []
+        done = await work.insert_alike(self.conn, what, arguments, organization=self.organization, caused_by=caused_by)
+        if done:
+            self.after_commit(partial(self.engine.waker.wake, work.queue_of(what)))
+        return done
 
     async def enqueue_then(
         self, members: Sequence[tuple[JobTask | Order, dict[str, Any]]], then: JobTask | Order, /, **arguments: Any
@@ -217,8 +220,8 @@ class Tx(Transaction):
         """What to hand to the client that asked for this write: it can wait until its live results include it."""
         return str(await self.fetchval("select pg_current_xact_id()::text"))
 
-    async def commit(self, last: str = "") -> None:
-        await super().commit(last)
+    async def commit(self, last: str = "", *, then: Transaction | None = None) -> None:
+        await super().commit(last, then=then)
         if self.engine.wakes_live:
             self.engine.waker.wake(live.WAKE)
 

@@ -242,6 +242,8 @@ async def _fill_history(rig: Rig, count: int) -> None:
             """
         )
     await rig.db.execute("vacuum analyze onceward.attempts")
+    await rig.db.execute("vacuum analyze onceward.jobs")
+    await rig.db.execute("checkpoint")
 
 
 async def drain_pinned(rig: Rig) -> list[Measurement]:

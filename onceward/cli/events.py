@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
-from uuid import UUID
 
 import typer
 
@@ -24,20 +23,13 @@ COLUMNS = ("seq", "source", "type", "status", "attempts", "event_id", "received_
 POLL_S = 0.5
 LOOK_BACK = 5000
 
-SHOW = """
-select e.*, coalesce(s.name, 'sql') as source, w.lease is not null as running, w.sort_at as due_at, w.queue
-  from onceward.webhook_events e
-  left join onceward.sources s on s.webhook_id = e.webhook_id
-  left join onceward.work w on w.id = e.seq
- where {}
- order by e.seq desc limit 1
-"""
-
 group = typer.Typer(no_args_is_help=True, help="Received webhooks: `ls`, `show`, `tail`, `replay`, `forward`.")
 
 Source = Annotated[str | None, typer.Option("--source", "-s", help="Name or id of the source.")]
 Type = Annotated[str | None, typer.Option("--type", "-t", help="Type, as charge.succeeded.")]
-Status = Annotated[list[str] | None, typer.Option("--status", help="pending, success, failed or dead_letter.")]
+Status = Annotated[
+    list[str] | None, typer.Option("--status", help="pending, processing, success, failed or dead_letter.")
+]
 Error = Annotated[str | None, typer.Option("--error", help="A part of the error's text.")]
 
 
@@ -82,38 +74,21 @@ def show(
     raw: Annotated[bool, typer.Option("--raw", help="Print the body as it was sent, and nothing else.")] = False,
 ) -> None:
     """Show one event with its payload and every attempt. One JSON document."""
+    from onceward.inbox import reading
 
-    async def work() -> Any:
+    async def work() -> reading.Whole:
         async with opened_database() as db:
-            row = await _find(db, id)
-            if row is None:
+            found = await reading.show(db, id)
+            if found is None:
                 raise CommandFailed(f"there is no event {id!r}")
-            attempts = await db.fetch(
-                "select number, outcome, started_at, finished_at, result, error from onceward.attempts"
-                " where work_id = $1 order by finished_at",
-                row["seq"],
-            )
-            return dict(row), [dict(each) for each in attempts]
+            return found
 
-    event, attempts = run(work())
+    event = asdict(run(work()))
     body: bytes | None = event.pop("raw")
     if raw:
         typer.echo(b"" if body is None else body, nl=False)
         return
-    if event["status"] == "pending" and event.pop("running"):
-        event["status"] = "processing"
-    event.pop("settles")
-    document({**event, "raw_bytes": None if body is None else len(body), "attempts_made": attempts})
-
-
-async def _find(db: Database, id: str) -> Any:
-    """By whichever of its names this is."""
-    if id.isdigit() and len(id) < 19 and (row := await db.fetchrow(SHOW.format("e.seq = $1"), int(id))) is not None:
-        return row
-    try:
-        return await db.fetchrow(SHOW.format("e.id = $1"), UUID(id))
-    except ValueError:
-        return await db.fetchrow(SHOW.format("e.event_id = $1"), id)
+    document({**event, "raw_bytes": None if body is None else len(body)})
 
 
 @group.command("replay")

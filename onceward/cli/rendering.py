@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from rich.text import Text
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 
+UNCUT = 500
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
@@ -24,7 +26,8 @@ def listing(
     if as_json:
         document(found)
         return
-    console = Console()
+    # A pipe has no edge to fit into: nothing is cut there.
+    console = Console() if sys.stdout.isatty() else Console(width=UNCUT)
     if not found:
         console.print(empty)
         return

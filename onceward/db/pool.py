@@ -71,6 +71,7 @@ class Database:
         self.pool = pool
         self.url = url
         self.pgbouncer = pgbouncer
+        self._waiting = 0
 
     @classmethod
     async def open(
@@ -126,15 +127,30 @@ class Database:
     @asynccontextmanager
     async def acquire(self) -> AsyncGenerator[Connection]:
         """A pooled connection, without a transaction."""
-        try:
-            acquired = await self.pool.acquire()
-        except (*BROKEN, TimeoutError) as error:
-            raise Unavailable(f"no database connection: {error or type(error).__name__}") from error
-        conn = cast(Connection, acquired)
+        conn = await self.borrow()
         try:
             yield conn
         finally:
-            await self.pool.release(acquired)
+            await self.give_back(conn)
+
+    async def borrow(self) -> Connection:
+        """As `acquire`, for whoever gives it back elsewhere."""
+        self._waiting += 1
+        try:
+            return cast(Connection, await self.pool.acquire())
+        except (*BROKEN, TimeoutError) as error:
+            raise Unavailable(f"no database connection: {error or type(error).__name__}") from error
+        finally:
+            self._waiting -= 1
+
+    async def give_back(self, conn: Connection) -> None:
+        """Return what was borrowed."""
+        await self.pool.release(conn)  # pyright: ignore[reportArgumentType]
+
+    @property
+    def crowded(self) -> bool:
+        """Somebody is waiting for a connection: nobody should hold on to one."""
+        return self._waiting > 0
 
     @asynccontextmanager
     async def transaction(

@@ -100,10 +100,14 @@ class Transaction:
 
     # -- opening and closing -----------------------------------------------------------------------------------
 
+    @property
+    def is_open(self) -> bool:
+        return self._opened
+
     async def open(self) -> None:
         """BEGIN, role and organization in one round trip."""
         try:
-            await self.conn.execute(self._opening())
+            await self.conn.execute(self.opening())
         except BROKEN as error:
             raise Unavailable(f"could not open a transaction: {error}") from error
         self._opened = True
@@ -116,7 +120,8 @@ class Transaction:
             raise Unavailable(f"could not go on in a transaction: {error}") from error
         self._opened = True
 
-    def _opening(self) -> str:
+    def opening(self) -> str:
+        """What opens it, as text."""
         return "; ".join(("begin", *self._settings()))
 
     def _settings(self) -> list[str]:
@@ -129,14 +134,19 @@ class Transaction:
             parts.append(f"set local onceward.cause = '{self.cause.kind}:{int(self.cause.id)}'")
         return parts
 
-    async def commit(self, last: str = "") -> None:
-        """Commit; `last` are statements, run as the engine, that share the commit's round trip and can prevent it."""
+    async def commit(self, last: str = "", *, then: Transaction | None = None) -> None:
+        """Commit; `last` are statements, run as the engine, that share the commit's round trip and can prevent it.
+
+        `then` is opened on the same connection in the same round trip, after the commit.
+        """
         script = f"reset role; {last}; commit" if last else "commit"
         try:
-            await self.conn.execute(script)
+            await self.conn.execute(script if then is None else f"{script}; {then.opening()}")
         except BROKEN as error:
             raise OutcomeUnknown("the connection was lost during COMMIT") from error
         self._opened = False
+        if then is not None:
+            then._opened = True
         for call in self._after:
             call()
         self._after.clear()

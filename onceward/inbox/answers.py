@@ -101,6 +101,11 @@ def unavailable(reason: str, retry_after_s: int = 2) -> Answer:
     return Answer(503, orjson.dumps({"status": "unavailable", "reason": reason}), retry_after_s=retry_after_s)
 
 
+def still_running() -> Answer:
+    """To a duplicate whose first delivery has no result yet, after waiting for it: come back for it."""
+    return unavailable("still running", 5)
+
+
 def replied(reply: Reply) -> Answer:
     return Answer(reply.status, reply.body, reply.content_type.encode("latin-1"))
 

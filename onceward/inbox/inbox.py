@@ -14,8 +14,10 @@ from onceward.inbox.inline import Inline, Opener
 from onceward.inbox.placing import Placer
 from onceward.inbox.receive import Receive, Receiver, Scope, Send
 from onceward.inbox.rejects import Rejects
+from onceward.inbox.sources import CHANGED
 from onceward.inbox.store import Store
 from onceward.inbox.upkeep import Upkeep, UpkeepOptions
+from onceward.inbox.waiting import Waiting
 from onceward.providers.inbound import Fetch
 from onceward.trust import SecretBox
 from onceward.work import Loop, Registry, Waker
@@ -44,17 +46,21 @@ class Inbox:
         self.rejects = Rejects(db)
         self._certificates = CertificateFetcher()
         self._store = store = Store(db, waker)
+        self._waiting = Waiting(db)
         self.receiver = Receiver(
             self.catalog,
             Placer(self.catalog, dict(handlers)),
             store,
-            Inline(db, store, open_tx),
+            Inline(db, store, open_tx, self._waiting),
             self.rejects,
+            self._waiting,
             fetch=fetch or self._certificates,
         )
         self.upkeep = Upkeep(db, self.catalog, waker, options=upkeep)
+        self._sources = Loop("sources", self.catalog.refresh, every_s=refresh_s)
+        waker.listen(self._woken)
         self._loops = [
-            Loop("sources", self.catalog.refresh, every_s=refresh_s),
+            self._sources,
             Loop("slow bodies", self.receiver.hurry, every_s=1.0),
             Loop("rejects", self.rejects.flush, every_s=1.0),
         ]
@@ -68,12 +74,17 @@ class Inbox:
 
     async def stop(self) -> None:
         await self.receiver.commits.close()
+        await self._waiting.stop()
         await self._store.close()
         await self.upkeep.stop()
         for each in self._loops:
             await each.stop()
         await self.rejects.flush()
         await self._certificates.aclose()
+
+    def _woken(self, name: str) -> None:
+        if name == CHANGED:
+            self._sources.nudge()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.receiver(scope, receive, send)

@@ -10,7 +10,6 @@ Workers never see it half done, and a crash anywhere before the commit leaves no
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -26,6 +25,7 @@ from onceward.inbox.event import LOAD, StoredEvent, stored
 from onceward.inbox.handler import QUEUE, Handler, enqueue_followers
 from onceward.inbox.placing import Placed
 from onceward.inbox.store import SQL, STANDING, Store, Stored, standing, time_ids
+from onceward.inbox.waiting import WAIT_S, Waiting
 from onceward.work import Claimed, Permanent, Reply, Snooze, TimedOut, judge
 from onceward.work.claim import new_lease
 from onceward.work.gate import gate
@@ -36,7 +36,6 @@ log = structlog.get_logger(__name__)
 RECEIVE_INLINE = (SQL / "receive_inline.sql").read_text(encoding="utf-8")
 TAKE = (SQL / "take.sql").read_text(encoding="utf-8")
 
-WAIT_S = 5.0
 BEGIN = f"begin; set local lock_timeout = '{int(WAIT_S * 1000)}'"
 SAVEPOINT = "set local lock_timeout = 0; savepoint handler"
 CHECK_NOW = "set constraints all immediate"
@@ -54,9 +53,12 @@ class Busy(Exception):
 class Inline:
     """Runs handlers in requests; at most so many at once, the rest is told to come back."""
 
-    def __init__(self, db: Database, store: Store, open_tx: Opener, *, most_at_once: int = 200) -> None:
+    def __init__(
+        self, db: Database, store: Store, open_tx: Opener, waiting: Waiting, *, most_at_once: int = 200
+    ) -> None:
         self._db = db
         self._store = store
+        self._waiting = waiting
         self._open_tx = open_tx
         self._most_at_once = most_at_once
         self._running = 0
@@ -88,7 +90,7 @@ class Inline:
             async with self._db.acquire() as conn:
                 return await self._insert_and_run(conn, placed, payload, handler)
         except asyncpg.LockNotAvailableError:
-            return answers.unavailable("still running", 5)
+            return answers.still_running()
         except Known as known:
             return await self._again(known.stored, handler)
 
@@ -224,17 +226,8 @@ class Inline:
 
     async def _wait(self, seq: int) -> Answer:
         """Somebody is at it: wait for the result for a while, then tell the sender to come back."""
-        deadline = time.monotonic() + WAIT_S
-        pause_s = 0.02
-        while time.monotonic() < deadline:
-            row = await self._db.fetchrow(
-                "select seq, status, result, false as running from onceward.webhook_events where seq = $1", seq
-            )
-            if row is not None and row["status"] in ("success", "failed", "dead_letter"):
-                return answers.told(standing(row))
-            await asyncio.sleep(pause_s)
-            pause_s = min(0.25, pause_s * 1.5)
-        return answers.unavailable("still running", 5)
+        found = await self._waiting.until_ended(seq)
+        return answers.still_running() if found is None else answers.told(found)
 
 
 class Known(Exception):

@@ -29,6 +29,7 @@ from onceward.inbox.placing import Batch, Placer, batch
 from onceward.inbox.rejects import Rejects
 from onceward.inbox.source import Source
 from onceward.inbox.store import Store, Stored
+from onceward.inbox.waiting import Waiting
 from onceward.providers.inbound import Fetch, ReceivedItem, Rejected, Request
 from onceward.providers.payload import body_key
 from onceward.work import GroupCommit, Overloaded
@@ -73,6 +74,7 @@ class Receiver:
         store: Store,
         inline: Inline,
         rejects: Rejects,
+        waiting: Waiting,
         *,
         fetch: Fetch = no_fetch,
         clock: Callable[[], float] = time.time,
@@ -84,6 +86,7 @@ class Receiver:
         self._store = store
         self._inline = inline
         self._rejects = rejects
+        self._waiting = waiting
         self._fetch = fetch
         self._clock = clock
         self._body_within_s = body_within_s
@@ -232,6 +235,11 @@ class Receiver:
         except (Overloaded, DatabaseError, asyncpg.PostgresError, *BROKEN) as error:
             return answers.not_stored(source, error)
         gate("ack-committed")
+        if any(each.running for each in stored):
+            # Sent again while somebody is at it: this one gets the first result, or comes back for it.
+            stored = await self._waiting.until_idle(stored)
+            if stored is None:
+                return answers.still_running()
         return answers.accepted(stored, provider.name)
 
     async def _run_inline(

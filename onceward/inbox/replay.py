@@ -28,7 +28,8 @@ select e.seq, e.id, e.webhook_id, coalesce(s.name, 'sql') as source, e.event_id,
    and ($2::text[] is null or e.event_id = any($2))
    and ($3::text is null or s.name = $3 or e.webhook_id::text = $3)
    and ($4::text is null or e.type = $4)
-   and ($5::text[] is null or e.status = any($5))
+   and ($5::text[] is null
+        or case when e.status = 'pending' and w.lease is not null then 'processing' else e.status end = any($5))
    and ($6::timestamptz is null or e.received_at >= $6)
    and ($7::timestamptz is null or e.received_at < $7)
    and ($8::text is null or position(lower($8) in lower(e.error)) > 0)
@@ -40,8 +41,13 @@ select e.seq, e.id, e.webhook_id, coalesce(s.name, 'sql') as source, e.event_id,
 """
 
 AGAIN = """
-select onceward.queue_event(e, 0), onceward.settled_event(e.seq, 'retry', 0, null, null)
-  from onceward.webhook_events e where e.seq = $1
+-- Only if it still stands as it was found ($2): another operator's replay of it may have been handled meanwhile.
+with locked as materialized (
+    select e from onceward.webhook_events e
+     where e.seq = $1 and e.status = $2 and (e.status <> 'success' or e.result = '"unhandled"')
+       for update
+)
+select onceward.queue_event(e, 0), onceward.settled_event((e).seq, 'retry', 0, null, null) from locked
 """
 
 COPY = """
@@ -150,7 +156,7 @@ async def replay(
 ) -> Replayed:
     """Make events due again, oldest first. A dry run only says which."""
     if wanted.empty:
-        raise NoFilter("to replay needs an id or a filter: --source, --type, --since, --until or --error")
+        raise NoFilter("to replay needs an id or a filter: source, type, since, until or error")
     if as_new and not reason.strip():
         raise ValueError("to run a success again needs a reason: it goes into the audit log")
     done = Replayed()
@@ -164,7 +170,11 @@ async def replay(
             if dry_run:
                 done.done.append(event.seq)
                 continue
-            done.done.append(await _again(tx, event, actor=actor, reason=reason, as_new=as_new))
+            seq = await _again(tx, event, actor=actor, reason=reason, as_new=as_new)
+            if seq is None:
+                done.skipped[event.seq] = "somebody else has just replayed it"
+            else:
+                done.done.append(seq)
     return done
 
 
@@ -172,20 +182,20 @@ def _why_not(event: Found, wanted: Filter, *, as_new: bool) -> str | None:
     if event.pruned:
         return "its body has been pruned: ask the sender to send it again"
     if as_new:
-        return None if event.status == "success" else f"it is {event.status}: replay it without --as-new"
+        return None if event.status == "success" else f"it is {event.status}: replay it as it is, not as a new event"
     if event.status in ("dead_letter", "failed") or (event.status == "success" and wanted.unhandled):
         return None
     if event.status == "success":
-        return "it is done: say --as-new to run it again as a new event"
+        return "it is done: to run it again, replay it as a new event (as new)"
     return f"it is {event.status}: it will run by itself"
 
 
-async def _again(tx: Transaction, event: Found, *, actor: str | Identity, reason: str, as_new: bool) -> int:
+async def _again(tx: Transaction, event: Found, *, actor: str | Identity, reason: str, as_new: bool) -> int | None:
     seq = event.seq
     if as_new:
         seq = await tx.fetchval(COPY, event.seq)
-    else:
-        await tx.fetch(AGAIN, event.seq)
+    elif not await tx.fetch(AGAIN, event.seq, event.status):
+        return None
     await record(
         tx,
         "event.replayed",

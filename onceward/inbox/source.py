@@ -123,7 +123,8 @@ def build(row: Mapping[str, Any], secrets: Sequence[Secret], hidden: Mapping[str
     mode = cast(Mode, row["mode"])
     if mode == "inline" and not config.retries:
         raise ConfigError(
-            f"source {row['name']}: {provider.title} does not try again after a failure, so mode must be ack"
+            f"source {row['name']}: {provider.title} does not try again after a failure, so mode must be ack",
+            field="mode",
         )
     headers = SIGNATURE_HEADERS.get(row["provider"], ())
     if row["provider"] == "generic":

@@ -16,10 +16,14 @@ from onceward.inbox.handler import EXTERNAL_QUEUE, PAUSED_QUEUE, QUEUE, UNHANDLE
 from onceward.inbox.source import Mode, Secret, build, seal, unseal
 from onceward.providers.inbound import ConfigError
 from onceward.trust import Identity, NotFound, SecretBox, record
+from onceward.work.wake import CHANNEL
 
 NAME = re.compile(r"^[a-z0-9][a-z0-9_-]{0,62}$")
 RESERVED = frozenset({"payments", "sql"})
 OVERLAP = timedelta(hours=24)
+MOST_SECRETS = 10
+CHANGED = "sources changed"
+"""What is said over the channel of wake-ups, so that every node reads the sources anew. No queue is called so."""
 
 INSERT = """
 insert into onceward.sources
@@ -42,6 +46,10 @@ update onceward.work w
   from onceward.webhook_events e
  where w.kind = 'event' and w.queue = any($2::text[]) and w.lease is null and e.seq = w.id and e.webhook_id = $1
 """
+
+
+class SourceExists(ConfigError):
+    """The name is taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,14 +93,24 @@ async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | I
     """A new source. ConfigError says what could not work; `tx` must run as the engine."""
     if not NAME.match(new.name) or new.name in RESERVED:
         raise ConfigError(
-            f"name {new.name!r} must be 1-63 of a-z, 0-9, - and _, and none of {', '.join(sorted(RESERVED))}"
+            f"name {new.name!r} must be 1-63 of a-z, 0-9, - and _, and none of {', '.join(sorted(RESERVED))}",
+            field="name",
         )
     if new.rate_per_s is not None and (new.mode != "ack" or new.rate_per_s <= 0):
-        raise ConfigError(f"rate_per_s is {new.rate_per_s} with mode {new.mode}: it must be above 0, and the mode ack")
+        raise ConfigError(
+            f"rate_per_s is {new.rate_per_s} with mode {new.mode}: it must be above 0, and the mode ack",
+            field="rate_per_s",
+        )
     webhook_id = uuid4()
     values = {**asdict(new), "webhook_id": webhook_id, "organization_id": new.organization, "paused_at": None}
     secrets = [Secret(each) for each in new.secrets]
-    build(values, secrets, {})
+    source = build(values, secrets, {})
+    # Those that fetch certificates prove themselves with them; others say that they do without.
+    if not secrets and not source.provider.fetches and not getattr(source.config.settings, "allow_unsigned", False):
+        raise ConfigError(
+            f"source {new.name!r} has no secret: nothing that {source.provider.title} sends could be verified",
+            field="secrets",
+        )
     sealed, options = seal(box, webhook_id, secrets, new.options)
     try:
         await tx.execute(
@@ -112,8 +130,8 @@ async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | I
             new.retention_days,
         )
     except asyncpg.UniqueViolationError:
-        raise ConfigError(
-            f"there is already a source {new.name!r}: rotate its secret, or choose another name"
+        raise SourceExists(
+            f"there is already a source {new.name!r}: rotate its secret, or choose another name", field="name"
         ) from None
     if new.rate_per_s is not None:
         await _pace(tx, webhook_id, new.rate_per_s)
@@ -126,11 +144,18 @@ async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | I
         actor=actor,
         organization=new.organization,
     )
+    await _tell(tx)
     return await find(tx, new.name)
 
 
-async def find(conn: Connection | Transaction, name: str) -> Listed:
-    for each in await list_sources(conn):
+async def _tell(tx: Transaction, *queues: str) -> None:
+    """At the commit, to every node. Inside the transaction: it is rare here, and whoever hears it must see the change."""
+    await tx.fetch("select pg_notify($1, said) from unnest($2::text[]) said", CHANNEL, [CHANGED, *queues])
+
+
+async def find(conn: Connection | Transaction, name: str, *, organization: UUID | None = None) -> Listed:
+    """By name or id; `organization` for one that only sees its own."""
+    for each in await list_sources(conn, organization=organization):
         if name in (each.name, str(each.webhook_id)):
             return each
     raise NotFound(f"there is no source {name!r}")
@@ -155,14 +180,22 @@ async def rotate(
     if row is None:
         raise NotFound(f"there is no source {name!r}")
     if row["origin"] != "stored":
-        raise ConfigError(f"source {name!r} comes from the {row['origin']}: set its secret there")
+        raise ConfigError(f"source {name!r} comes from the {row['origin']}: set its secret there", field="secret")
     now = datetime.now(UTC)
     kept, hidden = unseal(box, row["webhook_id"], row["secrets"])
     ends = now + overlap
     old = [
-        replace(each, until=ends if each.until is None else min(each.until, ends)) for each in kept if each.live(now)
+        replace(each, until=ends if each.until is None else min(each.until, ends))
+        for each in kept
+        if each.live(now) and each.value != secret
     ]
     secrets = [Secret(secret), *(each for each in old if each.live(now))]
+    if len(secrets) > MOST_SECRETS:
+        # Each of them is tried on every request that does not verify.
+        raise ConfigError(
+            f"source {name!r} would have {len(secrets)} live secrets, at most {MOST_SECRETS}: give a shorter overlap",
+            field="overlap_s",
+        )
     build(dict(row), secrets, hidden)
     sealed, _ = seal(box, row["webhook_id"], secrets, hidden)
     await tx.execute(
@@ -179,6 +212,7 @@ async def rotate(
         actor=actor,
         organization=row["organization_id"],
     )
+    await _tell(tx)
     return secrets
 
 
@@ -210,6 +244,7 @@ async def _set_paused(tx: Transaction, name: str, who: str | None, actor: str | 
         actor=actor,
         organization=source.organization_id,
     )
+    await _tell(tx, *(() if paused else (UNHANDLED_QUEUE,)))
     return await find(tx, name)
 
 

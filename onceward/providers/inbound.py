@@ -67,6 +67,10 @@ class Rejected(Exception):
 class ConfigError(ValueError):
     """A source is set up in a way that cannot work. The message names the field, never a secret."""
 
+    def __init__(self, message: str, *, field: str = "options") -> None:
+        super().__init__(message)
+        self.field = field
+
 
 @dataclass(slots=True)  # not frozen: one is made for each request, and freezing triples what that costs
 class Request:
@@ -151,7 +155,7 @@ class SourceConfig:
 
         provider = get_provider(self.provider)
         if not 1 <= self.tolerance_s <= 86_400:
-            raise ConfigError(f"tolerance_s is {self.tolerance_s}: give 1 to 86400 seconds")
+            raise ConfigError(f"tolerance_s is {self.tolerance_s}: give 1 to 86400 seconds", field="tolerance_s")
         _check_public_url(self.public_url)
         # From here on the instance is only read.
         object.__setattr__(self, "settings", _read_options(provider, self.options))
@@ -228,16 +232,16 @@ def _decode(provider: Provider, config: SourceConfig, index: int) -> bytes:
     secret = config.secrets[index]
     place = f"secret {index + 1} of {provider.name} source"
     if isinstance(secret, str) and secret != secret.strip():
-        raise ConfigError(f"{place} begins or ends with white space: remove it, or pass bytes")
+        raise ConfigError(f"{place} begins or ends with white space: remove it, or pass bytes", field="secrets")
     try:
         key = secret if isinstance(secret, bytes) else provider.decode_secret(secret, config.settings)
     except ValueError as error:
-        raise ConfigError(f"{place} cannot be decoded: {error}") from None
+        raise ConfigError(f"{place} cannot be decoded: {error}", field="secrets") from None
     if not key:
-        raise ConfigError(f"{place} is empty: anyone could sign with it")
+        raise ConfigError(f"{place} is empty: anyone could sign with it", field="secrets")
     return key
 
 
 def _check_public_url(url: str | None) -> None:
     if url is not None and not url.startswith(("https://", "http://")):
-        raise ConfigError(f"public_url is {url!r}: begin it with https:// or http://")
+        raise ConfigError(f"public_url is {url!r}: begin it with https:// or http://", field="public_url")

@@ -46,7 +46,9 @@ class Open(Provider):
         if config.keys and config.settings.allow_unsigned:
             raise ConfigError("option allow_unsigned with a secret: leaving out the token would pass")
         if not config.keys and not config.settings.allow_unsigned:
-            raise ConfigError("source without signature: give a secret as token, or set allow_unsigned")
+            raise ConfigError(
+                "source without signature: give a secret as token, or set allow_unsigned", field="secrets"
+            )
 
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
         if config.settings.allow_unsigned:

@@ -160,7 +160,7 @@ class PayPal(Provider):
         options: PayPalOptions = config.settings
         key = load_pem_private_key(config.keys[0], password=None) if config.keys else None
         if not isinstance(key, RSAPrivateKey):
-            raise ConfigError("signing as PayPal needs a simulated source: see paypal_simulator")
+            raise ConfigError("signing as PayPal needs a simulated source: see onceward.simulators.paypal")
         sent_at = datetime.fromtimestamp(int(now), UTC).isoformat().replace("+00:00", "Z")
         transmission = extra.get("event_id") or str(uuid4())
         content = signed_content(transmission, sent_at, options.webhook_id, body)

@@ -42,5 +42,5 @@ def get_provider(name: str) -> Provider:
     """The provider of that name. ConfigError, with the names there are, if there is none."""
     provider = PROVIDERS.get(name)
     if provider is None:
-        raise ConfigError(f"provider {name!r} is not known: use one of {', '.join(PROVIDERS)}")
+        raise ConfigError(f"provider {name!r} is not known: use one of {', '.join(PROVIDERS)}", field="provider")
     return provider

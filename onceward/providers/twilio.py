@@ -64,14 +64,18 @@ class Twilio(Provider):
 
     def check(self, config: SourceConfig) -> None:
         if config.public_url is None:
-            raise ConfigError("public_url of twilio source is missing: Twilio signs the URL it was given")
+            raise ConfigError(
+                "public_url of twilio source is missing: Twilio signs the URL it was given", field="public_url"
+            )
         try:
             parts = urlsplit(config.public_url)
             _ = parts.port
         except ValueError as error:
-            raise ConfigError(f"public_url of twilio source: {error}") from None
+            raise ConfigError(f"public_url of twilio source: {error}", field="public_url") from None
         if not parts.hostname or parts.query or parts.fragment:
-            raise ConfigError("public_url of twilio source must be scheme, host and optional path only")
+            raise ConfigError(
+                "public_url of twilio source must be scheme, host and optional path only", field="public_url"
+            )
 
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
         given = signature.decode("base64", request.header(HEADER))

@@ -14,6 +14,8 @@ from uuid import uuid4
 import orjson
 from aiohttp import web
 
+from onceward.providers.inbound import SourceConfig
+
 from .authority import Signer
 from .pages import Choice, Line, payment_page
 from .server import Simulator, answer, part, parts, read_object
@@ -26,7 +28,25 @@ _CHOICES = (
     Choice("approve", "Approve", "The shop may take the money"),
     Choice("decline", "Decline", "Go back without approving"),
 )
+SIGNING_HOST = "messageverificationcerts.sandbox.paypal.com"
 DEFAULT_RETRY_DELAYS_S = (0.5, 2.0, 10.0, 60.0, 300.0, 1800.0)
+
+
+def simulated_source(webhook_id: str = "SIMULATED", *, host: str = SIGNING_HOST) -> SourceConfig:
+    """A PayPal source that trusts an authority made on the spot, and can therefore sign as PayPal.
+
+    Nothing PayPal signs passes it, and nothing it signs passes a real source.
+    """
+    signer = Signer(host)
+    return SourceConfig(
+        provider="paypal",
+        secrets=(signer.key_pem.encode(),),
+        options={
+            "webhook_id": webhook_id,
+            "roots_pem": signer.root_pem,
+            "certificates": {CERTIFICATE_URL: signer.certificate_pem},
+        },
+    )
 
 
 class PayPalError(Exception):
@@ -55,7 +75,7 @@ class PayPalSimulator(Simulator):
         self.books = _Books()
         self.webhooks = WebhookSender(retry_delays_s=retry_delays_s)
         self.webhook_id = WEBHOOK_ID
-        self._signer = Signer("messageverificationcerts.sandbox.paypal.com")
+        self._signer = Signer(SIGNING_HOST)
         self._webhook_url: str | None = None
         self._kept: dict[str, tuple[int, bytes]] = {}
         self._browser_url: str | None = None

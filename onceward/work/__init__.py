@@ -1,12 +1,12 @@
 """Work: what is left to do, who does it, and what became of it."""
 
 from onceward.work.claimed import Claimed
-from onceward.work.enqueue import Enqueued, Item, bundle, enqueue, enqueue_sql, insert, item, items
+from onceward.work.enqueue import Enqueued, Item, bundle, enqueue, enqueue_sql, insert, insert_alike, item, items
 from onceward.work.executor import Executor, Host, judge
 from onceward.work.group_commit import GroupCommit, Overloaded
 from onceward.work.job import Job
 from onceward.work.loop import Loop
-from onceward.work.order import JobTask, Options, Order
+from onceward.work.order import JobTask, Options, Order, queue_of
 from onceward.work.outcomes import (
     Cancelled,
     Finished,
@@ -64,8 +64,10 @@ __all__ = [
     "enqueue",
     "enqueue_sql",
     "insert",
+    "insert_alike",
     "item",
     "items",
     "judge",
+    "queue_of",
     "waits",
 ]

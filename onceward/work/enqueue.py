@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,8 +10,10 @@ from uuid import UUID
 
 from onceward.db import Connection, RawJson, Transaction
 from onceward.work.order import JobTask, Options, Order
-from onceward.work.statements import ENQUEUE_MANY, ENQUEUE_ONE
+from onceward.work.statements import ENQUEUE_ALIKE, ENQUEUE_MANY, ENQUEUE_ONE
 from onceward.work.wake import Waker
+
+AT_ONCE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,51 @@ async def insert(conn: Connection, wanted: Sequence[Item], *, bundle: int | None
         assert row is not None
         done.append(Enqueued(row["id"], row["duplicate"]))
     return done
+
+
+async def insert_alike(
+    conn: Connection,
+    what: JobTask | Order,
+    arguments: Sequence[dict[str, Any]],
+    *,
+    organization: UUID | None = None,
+    caused_by: int | None = None,
+) -> list[Enqueued]:
+    """The same job with different arguments; the next ones are checked while PostgreSQL writes the ones before."""
+    done: list[Enqueued] = []
+    writing: asyncio.Task[list[Enqueued]] | None = None
+    try:
+        for start in range(0, len(arguments), AT_ONCE):
+            chunk = items(what, arguments[start : start + AT_ONCE], organization=organization, caused_by=caused_by)
+            if writing is not None:
+                done += await writing
+            left = len(arguments) - start - len(chunk)
+            writing = asyncio.create_task(_write(conn, chunk, left))
+            await asyncio.sleep(0)  # lets it be sent
+        return done if writing is None else done + await writing
+    finally:
+        if writing is not None and not writing.done():
+            await asyncio.wait({writing})
+
+
+async def _write(conn: Connection, alike: Sequence[Item], left: int) -> list[Enqueued]:
+    first = alike[0]
+    o = first.options
+    if not _is_plain(o):
+        return await insert(conn, alike)
+    rows = await conn.fetch(
+        ENQUEUE_ALIKE,
+        [each.args for each in alike],
+        first.organization,
+        first.task,
+        first.caused_by,
+        first.queue,
+        o.run_at,
+        o.delay.total_seconds() if o.delay else 0.0,
+        float(o.boost_s),
+        left,
+    )
+    return [Enqueued(row[0]) for row in rows]
 
 
 async def enqueue(tx: Transaction, wanted: Sequence[Item], *, waker: Waker | None = None) -> list[Enqueued]:

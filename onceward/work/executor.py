@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import asyncpg
 import structlog
@@ -45,22 +45,41 @@ TRANSIENT = ("40001", "40P01")
 Opener = Callable[[Connection, Claimed], Transaction]
 
 
-class Stopper(Protocol):
-    """Whoever may cancel a handler, and knows why."""
+class Carried(NamedTuple):
+    """A connection on its way to the next piece of work, with that one's transaction already open on it."""
+
+    work: Claimed
+    conn: Connection
+    tx: Transaction
+
+
+class Seat(Protocol):
+    """Where work runs after work: may cancel a handler and knows why, and knows what comes next."""
+
+    carried: Carried | None
 
     def take_reason(self) -> BaseException | None:
         """Why the handler was cancelled; None when the whole worker is being torn down."""
         ...
 
+    def following(self) -> Claimed | None:
+        """What runs here next, if it is there already and wants a transaction. It is then certain to run here."""
+        ...
 
-class Unstoppable:
-    """Nobody cancels."""
+
+class OnlyOne:
+    """Nobody cancels, nothing follows."""
+
+    carried: Carried | None = None
 
     def take_reason(self) -> BaseException | None:
         return None
 
+    def following(self) -> Claimed | None:
+        return None
 
-UNSTOPPABLE = Unstoppable()
+
+ONLY_ONE = OnlyOne()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +112,15 @@ class Executor:
         self._open_tx = open_tx
         self._host = Host(db, worker, open_tx, wake)
 
-    async def run(self, task: Task, work: Claimed, stopper: Stopper = UNSTOPPABLE) -> str:
+    async def run(self, task: Task, work: Claimed, seat: Seat = ONLY_ONE) -> str:
         """Run and settle; returns the outcome's name, for metrics."""
         work.started_at = datetime.now(UTC)
         work.host = self._host
         work.open_tx = self._open_tx
         try:
             if task.transactional:
-                return await self._in_transaction(task, work, stopper)
-            return await self._by_itself(task, work, stopper)
+                return await self._in_transaction(task, work, seat)
+            return await self._by_itself(task, work, seat)
         except Settled as settled:
             self._leases.done(work)
             return settled.outcome
@@ -110,11 +129,11 @@ class Executor:
             log.info("superseded", kind=work.kind, id=work.id, task=work.task)
             return "superseded"
 
-    async def _by_itself(self, task: Task, work: Claimed, stopper: Stopper) -> str:
+    async def _by_itself(self, task: Task, work: Claimed, seat: Seat) -> str:
         try:
             result = await task.run(work, None)
         except asyncio.CancelledError as error:
-            return await self._settle(task, work, judge(task, work, _reason(error, stopper)))
+            return await self._settle(task, work, judge(task, work, _reason(error, seat)))
         except (Settled, Superseded):
             raise
         except Exception as error:
@@ -127,33 +146,51 @@ class Executor:
             await self._acks.settle_down()
         return "success"
 
-    async def _in_transaction(self, task: Task, work: Claimed, stopper: Stopper) -> str:
-        async with self._db.acquire() as conn:
-            tx = self._open_tx(conn, work)
-            try:
+    async def _in_transaction(self, task: Task, work: Claimed, seat: Seat) -> str:
+        """Effects and success in one commit. What follows is opened in the same round trip, on the same connection."""
+        carried, seat.carried = seat.carried, None
+        conn = await self._db.borrow() if carried is None else carried.conn
+        tx = self._open_tx(conn, work) if carried is None else carried.tx
+        try:
+            if carried is None:
                 await tx.open()
-                gate("after-begin")
-                result = await task.run(work, tx)
-                gate("before-commit")
-                await tx.commit(final_statement(work, self._worker, result))
-                self._leases.done(work)
-                gate("after-commit")
-                return "success"
-            except OutcomeUnknown as error:
-                tx.abandon()
-                return await self._release(work, error)
-            except asyncpg.PostgresError as error:
-                await asyncio.shield(tx.rollback())
-                if getattr(error, "sqlstate", None) == LOST_LEASE:
-                    raise Superseded from error
-                failure: BaseException = error
-            except asyncio.CancelledError as error:
-                await asyncio.shield(tx.rollback())
-                failure = _reason(error, stopper)
-            except Exception as error:
-                await asyncio.shield(tx.rollback())
-                failure = error
+            gate("after-begin")
+            result = await task.run(work, tx)
+            gate("before-commit")
+            await self._commit(tx, work, result, seat)
+            self._leases.done(work)
+            gate("after-commit")
+            return "success"
+        except OutcomeUnknown as error:
+            tx.abandon()
+            return await self._release(work, error)
+        except asyncpg.PostgresError as error:
+            await asyncio.shield(tx.rollback())
+            if getattr(error, "sqlstate", None) == LOST_LEASE:
+                raise Superseded from error
+            failure: BaseException = error
+        except asyncio.CancelledError as error:
+            await asyncio.shield(tx.rollback())
+            failure = _reason(error, seat)
+        except Exception as error:
+            await asyncio.shield(tx.rollback())
+            failure = error
+        finally:
+            if seat.carried is None:
+                await self._db.give_back(conn)
         return await self._settle(task, work, judge(task, work, failure))
+
+    async def _commit(self, tx: Transaction, work: Claimed, result: Any, seat: Seat) -> None:
+        following = None if self._db.crowded else seat.following()
+        last = final_statement(work, self._worker, result)
+        if following is None:
+            await tx.commit(last)
+            return
+        then = self._open_tx(tx.conn, following)
+        # An error after the commit, while the next one is opened, is taken for a failure of this one; the lease, which
+        # went with the commit, then keeps anything from being written twice.
+        await tx.commit(last, then=then)
+        seat.carried = Carried(following, tx.conn, then)
 
     async def run_batch(self, task: Task, works: list[Claimed]) -> str:
         """Several at once, one commit. If it fails, each runs alone, so that only the guilty one fails."""
@@ -211,7 +248,9 @@ class Executor:
                 self._leases.done(work)
                 gate("after-settle")
                 _tell(work, outcome, critical=task.critical)
-                return type(outcome).__name__.lower() if kept else "superseded"
+                # One name for a success, whichever way it was settled: rates are computed from it.
+                name = "success" if isinstance(outcome, Succeeded) else type(outcome).__name__.lower()
+                return name if kept else "superseded"
             except (*BROKEN, Unavailable) as error:
                 log.warning("settle_delayed", id=work.id, task=work.task, error=type(error).__name__)
                 await asyncio.sleep(pause_s)
@@ -239,9 +278,9 @@ def _batch_statement(works: list[Claimed], worker: int) -> str:
     return f"select onceward.finish_or_fail('{{{ids}}}', '{{{leases}}}', {worker})"
 
 
-def _reason(error: asyncio.CancelledError, stopper: Stopper) -> BaseException:
+def _reason(error: asyncio.CancelledError, seat: Seat) -> BaseException:
     """The reason of a cancellation that was meant for the handler; any other goes on upwards."""
-    reason = stopper.take_reason()
+    reason = seat.take_reason()
     if reason is None:
         raise error
     task = asyncio.current_task()

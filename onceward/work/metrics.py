@@ -8,7 +8,9 @@ from onceward.work import controls
 from onceward.work.task import Task
 
 FINISHED = counter(
-    "onceward_work_finished_total", "Attempts that ended, by how they ended.", ["queue", "task", "outcome"]
+    "onceward_work_finished_total",
+    "Attempts that ended, by how they ended: success, again, dead, stopped, notknown, or superseded, released, split.",
+    ["queue", "task", "outcome"],
 )
 SECONDS = histogram("onceward_work_seconds", "Time that an attempt took.", ["queue", "task"])
 

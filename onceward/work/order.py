@@ -127,6 +127,12 @@ class Order(Orderable):
         return Order(self.job, replace(self.options, **changes))
 
 
+def queue_of(what: JobTask | Order) -> str:
+    """Where it goes."""
+    order = what if isinstance(what, Order) else Order(what)
+    return order.options.queue or order.job.task.queue
+
+
 class JobTask(Orderable):
     """A function registered as a job. Calling it runs it; the methods of `Order` start an enqueue with options."""
 

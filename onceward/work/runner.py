@@ -20,7 +20,7 @@ from onceward.db import BROKEN, Connection, Database, Unavailable, end
 from onceward.telemetry.logs import running
 from onceward.work.claim import BEGINNING, Claim, claim, claim_lanes, claim_suspect, release
 from onceward.work.claimed import Claimed
-from onceward.work.executor import Executor
+from onceward.work.executor import Carried, Executor
 from onceward.work.leases import Leases
 from onceward.work.outcomes import Cancelled, PayloadInvalid, TimedOut
 from onceward.work.task import Registry, Task
@@ -44,11 +44,15 @@ MOST_LANES = 500
 class Slot:
     """What one slot is doing, so that it can be stopped."""
 
-    __slots__ = ("deadline", "stop_with", "task", "work")
+    __slots__ = ("_upcoming", "carried", "deadline", "next", "stop_with", "task", "work")
 
-    def __init__(self) -> None:
+    def __init__(self, upcoming: Callable[[], Claimed | None]) -> None:
         self.task: asyncio.Task[None] | None = None
         self.work: Claimed | None = None
+        self.next: Claimed | None = None
+        """What runs here after this, whatever happens to this."""
+        self.carried: Carried | None = None
+        self._upcoming = upcoming
         self.deadline: float | None = None
         self.stop_with: BaseException | None = None
 
@@ -57,6 +61,10 @@ class Slot:
         self.stop_with = reason
         if self.task is not None:
             self.task.cancel()
+
+    def following(self) -> Claimed | None:
+        self.next = self._upcoming()
+        return self.next
 
     def take_reason(self) -> BaseException | None:
         """The handler has listened: from here on nobody interrupts the settling of what it did."""
@@ -101,7 +109,7 @@ class QueueRunner:
         self._kinds = registry.kinds
         self._names = sorted(self._tasks)
         self._poll_s = poll_s
-        self._slots = [Slot() for _ in range(concurrency)]
+        self._slots = [Slot(self._upcoming) for _ in range(concurrency)]
         self._ready: deque[Claimed] = deque()
         self._hungry = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -146,7 +154,7 @@ class QueueRunner:
         deadline = time.monotonic() + grace_s
         while self._busy and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
-        unfinished = [slot.work for slot in self._slots if slot.work is not None]
+        unfinished = [work for slot in self._slots for work in (slot.work, slot.next) if work is not None]
         for slot in self._slots:
             if slot.task is not None:
                 slot.task.cancel()
@@ -222,26 +230,31 @@ class QueueRunner:
 
     async def _claim(self, room: int) -> int:
         conn = await self._connection()
-        work: list[Claimed] = []
+        got = 0
         full = False
         if self._has_plain:
             taken = await self._claim_due(conn, room)
-            work = taken.work
+            got = await self._hand_out(conn, taken.work)
             # While claims come back full the next one starts where this one ended: what lies before is dead weight.
-            full = len(work) >= room
+            full = got >= room
             self._mark = taken.reached if full else BEGINNING
             # A queue of lanes only is not asked for anything else until something wakes it.
-            self._has_plain = bool(work) or not self._has_lanes
+            self._has_plain = got > 0 or not self._has_lanes
         if not full and not self._suspects.taken and self._suspects_due():
-            work += await self._claim_suspect(conn)
-        if self._has_lanes and len(work) < room:
-            work += await self._claim_lanes(conn, room - len(work))
-        await self._load(conn, work)
-        self._ready.extend(work)
-        for _ in range(min(len(work), len(self._idle))):
-            future = self._idle.popleft()
-            if not future.done():
-                future.set_result(None)
+            got += await self._hand_out(conn, await self._claim_suspect(conn))
+        if self._has_lanes and got < room:
+            got += await self._hand_out(conn, await self._claim_lanes(conn, room - got))
+        return got
+
+    async def _hand_out(self, conn: Connection, work: list[Claimed]) -> int:
+        """To the slots, at once: what was found does not wait for the search for more."""
+        if work:
+            await self._load(conn, work)
+            self._ready.extend(work)
+            for _ in range(min(len(work), len(self._idle))):
+                future = self._idle.popleft()
+                if not future.done():
+                    future.set_result(None)
         return len(work)
 
     def _suspects_due(self) -> bool:
@@ -314,13 +327,13 @@ class QueueRunner:
 
     async def _slot(self, slot: Slot) -> None:
         while True:
-            if not self._ready:
+            if slot.next is None and not self._ready:
                 self._hungry.set()
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 self._idle.append(future)
                 await future
                 continue
-            work = self._ready.popleft()
+            work, slot.next = slot.next or self._ready.popleft(), None
             self._busy += 1
             try:
                 await self._run(slot, work)
@@ -334,6 +347,16 @@ class QueueRunner:
                 running.set(None)
             if (self._ready or self._stopping) and len(self._ready) < len(self._slots) * 2:
                 self._hungry.set()
+
+    def _upcoming(self) -> Claimed | None:
+        """The next piece, if it will want a transaction to itself."""
+        if self._stopping or not self._ready:
+            return None
+        work = self._ready[0]
+        task = self._tasks[work.task]
+        if not task.transactional or task.batch > 1 or (work.kind != "job" and work.body is None):
+            return None
+        return self._ready.popleft()
 
     async def _run(self, slot: Slot, work: Claimed) -> None:
         task = self._tasks[work.task]

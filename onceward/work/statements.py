@@ -16,4 +16,5 @@ CLAIM_LANES = "select * from onceward.claim_lanes($1, $2, $3, $4, $5, $6, $7)"
 FINISH = read("finish")
 RELEASE = read("release")
 ENQUEUE_MANY = read("enqueue_many")
+ENQUEUE_ALIKE = read("enqueue_alike")
 ENQUEUE_ONE = read("enqueue_one")

@@ -6,17 +6,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from prometheus_client import Counter
-
 from onceward import Tx
+from onceward_apps.ticketing import metrics
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.codes import order_token
 from onceward_apps.ticketing.model import AUDIENCE, Occupancy, Payment, Reason
 from onceward_apps.ticketing.store import sales
-
-SEAT_CONFLICTS = Counter("ticketing_seat_conflicts_total", "Sales that met a seat changed by somebody else.")
-SALES = Counter("ticketing_sales_total", "Checkouts completed.", ["provider"])
-REFUSED = Counter("ticketing_payments_refused_total", "Payments that bought nothing and were refunded.", ["reason"])
 
 TITLES: dict[Reason, str] = {
     "organization_mismatch": "A payment names another organization than its checkout",
@@ -61,7 +56,7 @@ async def confirm(tx: Tx, checkout: Any, places: list[tuple[str, str]], *, again
 
 async def payment_refused(tx: Tx, checkout: Any, payment: Payment, reason: Reason) -> None:
     """The staff that the reason concerns, and the buyer, whose money is on its way back."""
-    tx.after_commit(lambda: REFUSED.labels(reason).inc())
+    tx.after_commit(metrics.REFUSED.labels(reason).inc)
     await tx.notify_admins(
         "PAYMENT_REFUSED",
         "error" if AUDIENCE[reason] != "admin" else "warn",

@@ -15,7 +15,7 @@ from uuid import UUID, uuid4
 from onceward import Reply, Retry, Tx
 from onceward.capacity import Refused, UnknownClaim, convert
 from onceward.ledger import UnknownAccount
-from onceward_apps.ticketing import jobs, notices
+from onceward_apps.ticketing import jobs, metrics, notices
 from onceward_apps.ticketing.codes import new_ticket_code
 from onceward_apps.ticketing.model import (
     Done,
@@ -79,7 +79,7 @@ async def fulfil(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[str, Any]:
         case GiveBack():
             return await give_back(tx, checkout, payment, verdict)
         case Sell():
-            return await _sell(tx, checkout, payment)
+            return await _counted(tx, checkout, payment)
         case _:
             assert_never(verdict)
 
@@ -88,6 +88,18 @@ def _told_before(checkout: Any, seen: Any) -> dict[str, Any]:
     if seen["purpose"] == "sale":
         return checkout["result"]
     return Reply(200, message="Payment was refunded", checkout_id=str(checkout["id"]), reason=seen["reason"])
+
+
+async def _counted(tx: Tx, checkout: Any, payment: Payment) -> dict[str, Any]:
+    """A sale counts when it is committed; one that raises is tried again, and counts as an error each time."""
+    try:
+        result = await _sell(tx, checkout, payment)
+    except Exception:
+        metrics.SALES.labels(payment.provider, "error").inc()
+        raise
+    if not isinstance(result, Reply):
+        tx.after_commit(metrics.SALES.labels(payment.provider, "sold").inc)
+    return result
 
 
 async def _sell(tx: Tx, checkout: Any, payment: Payment) -> dict[str, Any]:
@@ -121,7 +133,7 @@ async def _take_seats(tx: Tx, tickets: list[NewTicket]) -> None:
     versions: dict[UUID, int] = {ticket.item["seat_id"]: ticket.item["version"] for ticket in seated}
     for attempt in range(TRIES):
         if attempt:
-            notices.SEAT_CONFLICTS.inc()
+            metrics.SEAT_CONFLICTS.inc()
             await asyncio.sleep(FIRST_PAUSE_S * 2**attempt)
             versions = await sales.versions(tx, seat_ids)
         sold = await sales.sell_seats(

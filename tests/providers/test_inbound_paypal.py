@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from onceward.providers import paypal_simulator
 from onceward.providers.inbound import ConfigError, Rejected, Request, SourceConfig
 from onceward.providers.paypal import PayPal
-from onceward.providers.paypal_simulator import CERTIFICATE_URL, simulated_source
+from onceward.simulators.paypal import CERTIFICATE_URL, simulated_source
 
 SIMULATED = simulated_source("4JH86294D6297924G")
 OTHER_AUTHORITY = simulated_source("4JH86294D6297924G")
@@ -142,9 +141,8 @@ def test_a_certificate_of_another_authority_is_refused_and_not_kept() -> None:
     assert len(network.asked) == 2
 
 
-def test_a_certificate_for_another_host_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paypal_simulator, "_HOST", "signer.paypal.com.evil.example")
-    source = simulated_source()
+def test_a_certificate_for_another_host_is_refused() -> None:
+    source = simulated_source(host="signer.paypal.com.evil.example")
     network = Network(source.options["certificates"][CERTIFICATE_URL].encode())
     config = SourceConfig(provider="paypal", options={**source.options, "certificates": {}})
     assert refusal(lambda: receive(PayPal(), config, signed(), network)) == "bad_certificate"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from uuid import uuid4
 
-from onceward import Job, Onceward, Permanent, Retry, Tx
+from onceward import Engine, Job, Onceward, Permanent, Retry, Tx
+from onceward.db import Database
+from onceward.work import Worker, WorkerOptions
 from onceward.work.loop import Loop
 
 
@@ -126,3 +129,70 @@ async def test_a_stop_ends_a_loop_that_swallowed_the_first_cancellation() -> Non
     async with asyncio.timeout(10):
         await loop.stop()
     assert len(swallowed) == 2
+
+
+async def test_transactions_that_follow_each_other_on_one_connection_share_nothing(bench) -> None:
+    app = Onceward("t")
+    first, second = uuid4(), uuid4()
+
+    @app.job(retry=[])
+    async def note(job: Job, tx: Tx, *, n: int) -> None:
+        row = await tx.fetchrow(
+            "select current_user::text, current_setting('onceward.organization'), current_setting('onceward.cause')"
+        )
+        await tx.execute("insert into effects values ($1, $2, $3, $4)", n, *row)
+        if n % 7 == 3:
+            raise RuntimeError("no")
+        if n % 7 == 5:
+            # Somebody else has it by now: its effects must not be committed.
+            await here.db.execute("update onceward.work set lease = 1 where id = $1", job.id)
+
+    here = await bench(app)
+    await here.db.execute(
+        "insert into onceward.organizations (organization_id, slug, name) values ($1, 'a', 'A'), ($2, 'b', 'B')",
+        first,
+        second,
+    )
+    await here.db.execute(
+        "create table effects (n int, who text, org text, cause text); grant all on effects to public"
+    )
+    jobs = {}
+    for n in range(60):
+        organization = (None, first, second)[n % 3]
+        async with here.engine.transaction(organization=organization) as tx:
+            jobs[n] = (await tx.enqueue(note, n=n)).id
+    await here.start_worker(concurrency=2)
+    async with asyncio.timeout(20):
+        while await here.db.fetchval(
+            "select count(*) from onceward.work where dead_reason is null and lease is distinct from 1"
+        ):
+            await asyncio.sleep(0.02)
+    rows = {row["n"]: tuple(row)[1:] for row in await here.db.fetch("select * from effects")}
+    assert set(rows) == {n for n in range(60) if n % 7 not in (3, 5)}
+    for n, (who, organization, cause) in rows.items():
+        assert (who, organization) == ("onceward_app", str((None, first, second)[n % 3] or ""))
+        assert cause == f"job:{jobs[n]}"
+
+
+async def test_a_pool_that_is_smaller_than_the_number_of_slots_serves_them_all(database_url: str) -> None:
+    app = Onceward("t")
+
+    @app.job
+    async def note(tx: Tx, *, n: int) -> None:
+        await tx.execute("insert into effects values ($1)", n)
+
+    db = await Database.open(database_url, max_size=2)
+    await db.execute("create table effects (n int); grant all on effects to onceward_app")
+    engine = Engine(db, app.registry)
+    await engine.start()
+    await engine.enqueue_many(note, [{"n": n} for n in range(300)])
+    options = WorkerOptions(concurrency=12, poll_s=0.1, settle_s=0.0)
+    worker = Worker(db, app.registry, engine.waker, options=options, open_tx=engine.open_tx)
+    await worker.start()
+    async with asyncio.timeout(20):
+        while await db.fetchval("select count(distinct n) from effects") < 300:
+            await asyncio.sleep(0.02)
+    await worker.stop()
+    await engine.stop()
+    assert await db.fetchval("select count(*) from effects") == 300
+    await db.close()

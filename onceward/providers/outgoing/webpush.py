@@ -19,7 +19,6 @@ from cryptography.hazmat.primitives.serialization import (
     load_der_private_key,
     load_pem_private_key,
 )
-from pywebpush import WebPusher  # pyright: ignore[reportMissingTypeStubs]
 from yarl import URL
 
 from onceward.http import Response
@@ -120,6 +119,8 @@ class WebPush:
 
 
 def encrypt(subscription: Subscription, payload: bytes) -> bytes:
+    from pywebpush import WebPusher  # pyright: ignore[reportMissingTypeStubs]  # brings an HTTP client of its own along
+
     pusher = WebPusher(
         {
             "endpoint": subscription.endpoint,

@@ -1,0 +1,99 @@
+"""Wait for the result of an event that somebody is at: what a duplicate gets that arrives meanwhile.
+
+However many wait here, one query every few moments looks for all of them; each waits for 5 seconds at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import asyncpg
+import structlog
+
+from onceward.db import BROKEN, Database, DatabaseError, end
+from onceward.inbox.store import Stored, standing
+
+log = structlog.get_logger(__name__)
+
+WAIT_S = 5.0
+FIRST_LOOK_S = 0.02
+LOOK_EVERY_S = 0.05
+MOST_WAITING = 2_000
+ENDED = frozenset({"success", "failed", "dead_letter"})
+
+LOOK = """
+select e.seq, e.status, e.result, w.lease is not null as running
+  from onceward.webhook_events e
+  left join lateral (select lease from onceward.work where id = e.seq offset 0) w on true
+ where e.seq = any($1)
+"""
+
+
+class Waiting:
+    """Those that wait, by event. `until_idle` ends when nobody is at the event any more, `until_ended` at its end."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._latest: dict[int, Stored] = {}
+        self._wanted: dict[int, int] = {}
+        self._count = 0
+        self._looked = asyncio.Condition()
+        self._looking: asyncio.Task[None] | None = None
+
+    async def until_idle(self, stored: Sequence[Stored]) -> list[Stored] | None:
+        """How they stand once none is running; None if one still is, or if too many wait already."""
+        deadline = time.monotonic() + WAIT_S
+        found: list[Stored] = []
+        for each in stored:
+            seen = each if not each.running else await self._wait(each.seq, deadline, ended=False)
+            if seen is None:
+                return None
+            found.append(seen)
+        return found
+
+    async def until_ended(self, seq: int) -> Stored | None:
+        """Its result; None if there is none in time."""
+        return await self._wait(seq, time.monotonic() + WAIT_S, ended=True)
+
+    async def stop(self) -> None:
+        if self._looking is not None:
+            await end(self._looking)
+            self._looking = None
+
+    async def _wait(self, seq: int, deadline: float, *, ended: bool) -> Stored | None:
+        if self._count >= MOST_WAITING:
+            return None
+        self._count += 1
+        self._wanted[seq] = self._wanted.get(seq, 0) + 1
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look(), name="waiting for results")
+        try:
+            async with asyncio.timeout(max(0.0, deadline - time.monotonic())), self._looked:
+                while True:
+                    await self._looked.wait()
+                    seen = self._latest.get(seq)
+                    if seen is not None and (seen.status in ENDED or not (ended or seen.running)):
+                        return seen
+        except TimeoutError:
+            return None
+        finally:
+            self._count -= 1
+            self._wanted[seq] -= 1
+            if not self._wanted[seq]:
+                del self._wanted[seq]
+
+    async def _look(self) -> None:
+        """As long as anybody waits. While looks fail nothing is known: those who wait are told to come back."""
+        await asyncio.sleep(FIRST_LOOK_S)
+        while self._wanted:
+            try:
+                rows = await self._db.fetch(LOOK, list(self._wanted))
+            except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
+                log.warning("results_not_read", error=type(error).__name__)
+                rows = []
+            self._latest = {row["seq"]: standing(row) for row in rows}
+            async with self._looked:
+                self._looked.notify_all()
+            await asyncio.sleep(LOOK_EVERY_S)

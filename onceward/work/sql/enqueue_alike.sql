@@ -1,0 +1,18 @@
+-- Insert jobs that differ in their arguments ($1) only. $9 more come after these in the same call.
+-- Each is due a microsecond before the next, so that they run in order and a claim can start exactly where the last one ended.
+with input as materialized (
+    select nextval('onceward.ids') as id, i.args, i.n
+      from unnest($1::text[]) with ordinality as i (args, n)
+     order by i.n
+), bodies as (
+    insert into onceward.jobs (id, organization_id, task, args, caused_by)
+    select id, $2::uuid, $3, args::jsonb, $4::bigint from input
+)
+insert into onceward.work (id, organization_id, kind, task, queue, sort_at)
+select id, $2::uuid, 'job', $3, $5,
+       case when $6::timestamptz > onceward.now() then $6::timestamptz
+            when $7::float8 > 0 then onceward.now() + make_interval(secs => $7::float8)
+            else onceward.now() - make_interval(secs => $8::float8) end
+       - (cardinality($1) - n + $9) * interval '1 microsecond'
+  from input
+returning id

@@ -1,0 +1,76 @@
+"""The alert rules: each asks about metrics and labels that exist, and points to a page that does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import onceward
+import onceward_apps
+from onceward.telemetry.metrics import declare_all
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "alerts.yml").read_text(encoding="utf-8")
+WORDS = frozenset({"sum", "max", "rate", "increase", "histogram_quantile", "clamp_min", "by", "le"})
+
+
+def rules() -> dict[str, str]:
+    """The expression of each alert, on one line."""
+    found: dict[str, str] = {}
+    for block in re.split(r"\n\s*- alert: ", TEXT)[1:]:
+        name, _, rest = block.partition("\n")
+        expression = re.search(r"expr: (?:>\n)?(.*?)\n\s*(?:for|labels):", rest, re.DOTALL)
+        assert expression is not None, f"alert {name} has no expr"
+        found[name] = " ".join(expression[1].split())
+    return found
+
+
+def metrics() -> dict[str, set[str]]:
+    """Every series that is exposed, with its labels."""
+    declare_all(onceward)
+    found: dict[str, set[str]] = {}
+    for metric in declare_all(onceward_apps):
+        ends = ("_bucket", "_sum", "_count") if metric.kind == "histogram" else ("",)
+        for end in ends:
+            found[metric.name + end] = {*metric.labels, *(["le"] if end == "_bucket" else [])}
+    return found
+
+
+@pytest.mark.parametrize("name", rules())
+def test_an_alert_asks_about_what_is_counted(name: str) -> None:
+    expression, known = rules()[name], metrics()
+    matchers = re.findall(r"([a-z_]+)\{(.*?)\}", expression)
+    bare = re.sub(r"\{.*?\}|\[.*?\]|\bby \(.*?\)", "", expression)
+    used = set(re.findall(r"\b[a-z][a-z_]+\b", bare)) - WORDS
+    assert used, f"{name} asks about nothing"
+    assert used <= set(known), f"{name} asks about {sorted(used - set(known))}, which nobody counts"
+    for metric, inside in matchers:
+        labels = set(re.findall(r"([a-z_]+)\s*(?:=~|!~|!=|=)", inside))
+        assert labels <= known[metric], f"{name}: {metric} has no labels {sorted(labels - known[metric])}"
+    for grouped in re.findall(r"\bby \((.*?)\)", expression):
+        for label in grouped.replace(" ", "").split(","):
+            assert all(label in known[metric] for metric in used), f"{name} groups by {label}"
+
+
+def test_what_was_asked_for_is_watched() -> None:
+    wanted = {
+        "WebhookSuccessRateLow": "< 0.95",
+        "WebhookAnswersSlow": "> 0.5",
+        "WebhookDeadLetters": "> 0.01",
+        "WorkWaits": "> 300",
+        "TicketCreationFails": "< 0.99",
+        "SeatConflicts": "> 0.01",
+        "QrCodesFail": "> 0.05",
+        "MailFails": "> 0.10",
+    }
+    found = rules()
+    assert {name: bound for name, bound in wanted.items() if bound not in found.get(name, "")} == {}
+
+
+def test_a_runbook_that_an_alert_names_exists() -> None:
+    for page, _, anchor in (target.partition("#") for target in re.findall(r"runbook: (\S+)", TEXT)):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        headings = {line.lstrip("# ").lower().replace(" ", "-") for line in text.splitlines() if line.startswith("#")}
+        assert not anchor or anchor in headings, f"{page} has no heading for #{anchor}"
