@@ -7,6 +7,7 @@ and takes the long way of `receive.py`, which alone decides what a sender is tol
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 
@@ -22,6 +23,7 @@ from onceward.inbox.metrics import Spread
 from onceward.inbox.placing import Batch, Placer
 from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
+from onceward.inbox.waiting import Waiting
 from onceward.providers.inbound import Request
 from onceward.work import GroupCommit, Overloaded
 from onceward.work.gate import gate
@@ -41,13 +43,16 @@ class Direct:
         catalog: Catalog,
         placer: Placer,
         commits: GroupCommit[Batch, Sequence[Stored]],
+        waiting: Waiting,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._catalog = catalog
         self._placer = placer
         self._commits = commits
+        self._waiting = waiting
         self._clock = clock
+        self._patient: set[asyncio.Task[None]] = set()
         self._spreads: dict[tuple[str, str], Spread] = {}
 
     def __call__(self, path: str, headers: Pairs, body: bytes, reply: Reply) -> bool:
@@ -61,7 +66,7 @@ class Direct:
             if placed is None:
                 return False
             gate("ack-verified")
-            self._commits.submit_to(placed, _Waiting(self._spread(source), source, reply, began))
+            self._commits.submit_to(placed, _Sender(self, self._spread(source), source, reply, began))
         except Exception:
             # Whatever it is, the long way meets it too, and knows what to say.
             return False
@@ -78,6 +83,20 @@ class Direct:
             return None
         return (self._placer.place(source, items[0], body, source.signature_of(headers), kept(headers)),)
 
+    def wait(self, sender: _Sender, stored: Sequence[Stored]) -> None:
+        """Sent again while somebody is at it: it is told later, by a task of its own."""
+        task = asyncio.create_task(self._tell_later(sender, stored))
+        self._patient.add(task)
+        task.add_done_callback(self._patient.discard)
+
+    async def _tell_later(self, sender: _Sender, stored: Sequence[Stored]) -> None:
+        try:
+            found = await self._waiting.until_idle(stored)
+            sender.tell(answers.still_running() if found is None else sender.accepted(found))
+        except Exception:
+            log.exception("receive_failed", source=sender.source.name)
+            sender.tell(answers.ERROR)
+
     def _spread(self, source: Source) -> Spread:
         key = (source.provider.name, source.mode)
         found = self._spreads.get(key)
@@ -86,12 +105,13 @@ class Direct:
         return found
 
 
-class _Waiting:
+class _Sender:
     """Takes the place of a future: the answer is written at once, not at the next turn of the loop."""
 
-    __slots__ = ("began", "reply", "source", "spread")
+    __slots__ = ("began", "direct", "reply", "source", "spread")
 
-    def __init__(self, spread: Spread, source: Source, reply: Reply, began: float) -> None:
+    def __init__(self, direct: Direct, spread: Spread, source: Source, reply: Reply, began: float) -> None:
+        self.direct = direct
         self.spread = spread
         self.source = source
         self.reply = reply
@@ -103,19 +123,25 @@ class _Waiting:
     def set_result(self, stored: Sequence[Stored], /) -> None:
         try:
             gate("ack-committed")
-            answer = answers.accepted(stored, self.source.provider.name)
+            if stored[0].running:
+                self.direct.wait(self, stored)
+                return
+            answer = self.accepted(stored)
         except Exception:
             log.exception("receive_failed", source=self.source.name)
             answer = answers.ERROR
-        self._tell(answer)
+        self.tell(answer)
 
     def set_exception(self, error: BaseException, /) -> None:
         if isinstance(error, (Overloaded, DatabaseError, asyncpg.PostgresError, *BROKEN)):
-            self._tell(answers.not_stored(self.source, error))
+            self.tell(answers.not_stored(self.source, error))
         else:
             log.error("receive_failed", source=self.source.name, exc_info=error)
-            self._tell(answers.ERROR)
+            self.tell(answers.ERROR)
 
-    def _tell(self, answer: Answer) -> None:
+    def accepted(self, stored: Sequence[Stored]) -> Answer:
+        return answers.accepted(stored, self.source.provider.name)
+
+    def tell(self, answer: Answer) -> None:
         self.spread.observe(time.perf_counter() - self.began)
         self.reply(answer.status, answers.headers(answer), answer.body)

@@ -91,7 +91,7 @@ class Receiver:
         self._clock = clock
         self._body_within_s = body_within_s
         self.commits: GroupCommit[Batch, Sequence[Stored]] = GroupCommit(store.flush, most_waiting=most_waiting)
-        self.direct = Direct(catalog, placer, self.commits, clock=clock)
+        self.direct = Direct(catalog, placer, self.commits, waiting, clock=clock)
         self._spreads: dict[str, Spread] = {}
         self._reading: dict[asyncio.Task[Any], float] = {}
         self._slow: set[asyncio.Task[Any]] = set()

@@ -205,3 +205,20 @@ async def test_a_lost_database_is_told_and_nothing_is_stored(front: Front, monke
     assert headers["retry-after"] == "2"
     assert b"outcome unknown" in body
     writer.close()
+
+
+async def test_a_duplicate_of_what_is_running_is_told_when_it_is_not_any_more(front: Front) -> None:
+    reader, writer = await front.connect()
+    writer.write(front.wire(event(1)))
+    _, _, first = await answer(reader)
+    db = front.here.db
+    await db.execute("update onceward.work set lease = 7, claimed_at = clock_timestamp()")
+    writer.write(front.wire(event(1)))
+    waiting = front.here.inbox._waiting
+    async with asyncio.timeout(10):
+        while not waiting._count:
+            await asyncio.sleep(0.005)
+    await db.execute("update onceward.work set lease = null, claimed_at = null")
+    status, headers, body = await answer(reader)
+    assert (status, headers["onceward-duplicate"], body, front.taken) == (200, "true", first, 2)
+    writer.close()
