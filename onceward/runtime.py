@@ -310,7 +310,7 @@ class Runtime:
             ),
         )
         dispatcher = Dispatcher(api)
-        dispatcher.mount("/webhooks", inbox.receiver)
+        dispatcher.mount("/webhooks", inbox.receiver, direct=inbox.receiver.direct)
         dispatcher.mount("/live", live.endpoint)
         return WebServer(dispatcher, self.settings)
 

@@ -14,6 +14,9 @@ from typing import Any
 import uvicorn
 import uvloop
 
+from onceward.web.protocol import protocol
+from onceward.web.server import calm_collector
+
 TABLE = """
 create schema if not exists onceward_bench;
 create table if not exists onceward_bench.webhook_events (
@@ -29,12 +32,13 @@ async def serve(app: Any, listener: socket.socket) -> None:
         log_config=None,
         access_log=False,
         lifespan="off",
-        http="httptools",
+        http=protocol(app),  # ours may take a webhook directly; for all others this is uvicorn's own
         loop="none",
         server_header=False,
         proxy_headers=True,
         forwarded_allow_ips=["127.0.0.1"],
     )
+    calm_collector()
     sys.stdout.write(f"{listener.getsockname()[1]}\n")
     sys.stdout.flush()
     await uvicorn.Server(config).serve(sockets=[listener])

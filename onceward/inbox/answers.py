@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+import asyncpg
 import orjson
+import structlog
 
+from onceward.db import BROKEN, OutcomeUnknown
+from onceward.inbox import metrics
+from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
 from onceward.providers.inbound import Reply
+from onceward.work import Overloaded
+
+log = structlog.get_logger(__name__)
 
 JSON = b"application/json"
 ACCEPTED = b'{"status":"accepted"}'
@@ -24,6 +32,21 @@ class Answer(NamedTuple):
     content_type: bytes = JSON
     retry_after_s: int | None = None
     duplicate: bool = False
+
+
+ERROR = Answer(500, b'{"status":"error"}')
+
+
+def headers(answer: Answer) -> list[tuple[bytes, bytes]]:
+    """Of an answer, as ASGI wants them."""
+    found = [(b"content-type", answer.content_type), (b"content-length", b"%d" % len(answer.body))]
+    if answer.retry_after_s is not None:
+        found.append((b"retry-after", b"%d" % answer.retry_after_s))
+    if answer.duplicate:
+        found.append((b"onceward-duplicate", b"true"))
+    if answer.status in (408, 413):
+        found.append((b"connection", b"close"))
+    return found
 
 
 def accepted(stored: Sequence[Stored], provider: str) -> Answer:
@@ -85,3 +108,22 @@ def still_running() -> Answer:
 
 def replied(reply: Reply) -> Answer:
     return Answer(reply.status, reply.body, reply.content_type.encode("latin-1"))
+
+
+def not_stored(source: Source, error: Exception) -> Answer:
+    """Nothing was committed, or nobody knows: the sender shall try again, and finds out then."""
+    match error:
+        case Overloaded():
+            reason = "overloaded"
+        case OutcomeUnknown():
+            reason = "outcome unknown"
+        case asyncpg.PostgresError() if not isinstance(error, BROKEN):
+            # PostgreSQL has refused this one event, alone. Nothing of the sender's can cause that; something of ours has.
+            log.error("event_not_stored", source=source.name, error=type(error).__name__, sqlstate=error.sqlstate)
+            metrics.UNAVAILABLE.labels("refused").inc()
+            return unavailable("not stored", 30)
+        case _:
+            reason = "database"
+    log.warning("receive_unavailable", source=source.name, error=type(error).__name__)
+    metrics.UNAVAILABLE.labels(reason.replace(" ", "_")).inc()
+    return unavailable(reason)

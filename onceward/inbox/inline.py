@@ -108,7 +108,7 @@ class Inline:
                 source.organization,
                 source.provider.name,
                 placed.type,
-                placed.payload,
+                placed.payload_text,
                 placed.raw,
                 placed.headers,
                 placed.signature,

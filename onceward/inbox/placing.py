@@ -17,6 +17,8 @@ from onceward.providers.inbound import ReceivedItem
 log = structlog.get_logger(__name__)
 
 MOST_RAW_BYTES = 4 << 20
+AS_RAW = ""
+"""In place of a payload: the raw body is its JSON, and PostgreSQL reads it from there."""
 
 
 class Placed(NamedTuple):
@@ -36,9 +38,21 @@ class Placed(NamedTuple):
     followers: tuple[str, ...]
     unstorable: bool
 
+    @property
+    def payload_text(self) -> str | None:
+        """The payload as JSON, wherever it is."""
+        return self.raw.decode() if self.payload == AS_RAW and self.raw is not None else self.payload
+
 
 Batch = Sequence[Placed]
 """The events of one request. All of them are committed, or the request fails as a whole."""
+
+
+def _payload(item: ReceivedItem, raw: bytes | None) -> str | None:
+    if item.unstorable:
+        return None
+    # The very bytes, not equal ones: a payload that was split off or unwrapped has a text of its own.
+    return AS_RAW if raw is not None and item.text is raw else orjson.dumps(item.payload).decode()
 
 
 class Route(NamedTuple):
@@ -71,7 +85,7 @@ class Placer:
             source,
             item.event_id,
             item.type,
-            None if item.unstorable else orjson.dumps(item.payload).decode(),
+            _payload(item, raw),
             raw,
             signature,
             headers,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -17,10 +17,11 @@ import asyncpg
 import orjson
 import structlog
 
-from onceward.db import BROKEN, DatabaseError, OutcomeUnknown
+from onceward.db import BROKEN, DatabaseError
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
+from onceward.inbox.direct import Direct
 from onceward.inbox.headers import Headers, kept
 from onceward.inbox.inline import Inline
 from onceward.inbox.metrics import Spread
@@ -89,7 +90,8 @@ class Receiver:
         self._fetch = fetch
         self._clock = clock
         self._body_within_s = body_within_s
-        self.commits: GroupCommit[Batch, list[Stored]] = GroupCommit(store.flush, most_waiting=most_waiting)
+        self.commits: GroupCommit[Batch, Sequence[Stored]] = GroupCommit(store.flush, most_waiting=most_waiting)
+        self.direct = Direct(catalog, placer, self.commits, waiting, clock=clock)
         self._spreads: dict[str, Spread] = {}
         self._reading: dict[asyncio.Task[Any], float] = {}
         self._slow: set[asyncio.Task[Any]] = set()
@@ -105,7 +107,7 @@ class Receiver:
             return
         except Exception:
             log.exception("receive_failed", path=scope["path"][:100])
-            answer = Answer(500, b'{"status":"error"}')
+            answer = answers.ERROR
         await _respond(send, answer)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
@@ -221,8 +223,8 @@ class Receiver:
             items = [ReceivedItem(body_key(request.body), "empty", _whole(request.body))]
         if len(items) > MOST_ITEMS:
             raise Rejected("bad_body", f"the body holds {len(items)} events, at most {MOST_ITEMS}")
-        signature = _signature(source, request)
-        headers = kept(cast(Headers, request.headers))
+        given = cast(Headers, request.headers)
+        signature, headers = source.signature_of(given), kept(given)
         inline = (source.mode == "inline" or (payments and config.retries)) and not source.paused
         if inline and (answer := await self._run_inline(source, items, request.body, signature, headers)) is not None:
             return answer
@@ -231,7 +233,7 @@ class Receiver:
         try:
             stored = await self.commits.submit(events)
         except (Overloaded, DatabaseError, asyncpg.PostgresError, *BROKEN) as error:
-            return _unavailable(source, error)
+            return answers.not_stored(source, error)
         gate("ack-committed")
         if any(each.running for each in stored):
             # Sent again while somebody is at it: this one gets the first result, or comes back for it.
@@ -270,37 +272,10 @@ def _request(scope: Scope, headers: Headers, body: bytes) -> Request:
     return Request(scope["method"], path.decode("latin-1"), scope["query_string"].decode("latin-1"), headers, body)
 
 
-def _unavailable(source: Source, error: Exception) -> Answer:
-    """Nothing was committed, or nobody knows: the sender shall try again, and finds out then."""
-    match error:
-        case Overloaded():
-            reason = "overloaded"
-        case OutcomeUnknown():
-            reason = "outcome unknown"
-        case asyncpg.PostgresError() if not isinstance(error, BROKEN):
-            # PostgreSQL has refused this one event, alone. Nothing of the sender's can cause that; something of ours has.
-            log.error("event_not_stored", source=source.name, error=type(error).__name__, sqlstate=error.sqlstate)
-            metrics.UNAVAILABLE.labels("refused").inc()
-            return answers.unavailable("not stored", 30)
-        case _:
-            reason = "database"
-    log.warning("receive_unavailable", source=source.name, error=type(error).__name__)
-    metrics.UNAVAILABLE.labels(reason.replace(" ", "_")).inc()
-    return answers.unavailable(reason)
-
-
 def _status(source: Source, rejected: Rejected, *, payments: bool) -> int:
     if rejected.status != 401:
         return rejected.status
     return 400 if payments else source.provider.bad_signature_status
-
-
-def _signature(source: Source, request: Request) -> str | None:
-    for name in source.signature_headers:
-        value = request.headers.get(name)
-        if value is not None:
-            return value[:4096] if value.isascii() and value.isprintable() else None
-    return None
 
 
 def _whole(body: bytes) -> Any:
@@ -311,12 +286,5 @@ def _whole(body: bytes) -> Any:
 
 
 async def _respond(send: Send, answer: Answer) -> None:
-    headers = [(b"content-type", answer.content_type), (b"content-length", b"%d" % len(answer.body))]
-    if answer.retry_after_s is not None:
-        headers.append((b"retry-after", b"%d" % answer.retry_after_s))
-    if answer.duplicate:
-        headers.append((b"onceward-duplicate", b"true"))
-    if answer.status in (408, 413):
-        headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.start", "status": answer.status, "headers": answers.headers(answer)})
     await send({"type": "http.response.body", "body": answer.body})

@@ -64,6 +64,19 @@ class Source:
     signature_headers: tuple[str, ...] = ()
 
     @property
+    def only_stores(self) -> bool:
+        """Whether its requests are answered as soon as they are committed, and nothing must be fetched to verify them."""
+        return (self.mode != "inline" or self.paused) and not self.provider.fetches
+
+    def signature_of(self, headers: Mapping[str, str]) -> str | None:
+        """What is kept of a request's proof, for people who look into a dispute."""
+        for name in self.signature_headers:
+            value = headers.get(name)
+            if value is not None:
+                return value[:4096] if value.isascii() and value.isprintable() else None
+        return None
+
+    @property
     def lane(self) -> str:
         """The lane of a source that is paced: one for all of its events."""
         return f"source:{self.webhook_id}"

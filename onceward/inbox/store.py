@@ -20,7 +20,7 @@ import orjson
 from onceward.db import BROKEN, Connection, Database, RawJson, Unavailable
 from onceward.inbox import metrics
 from onceward.inbox.handler import followers
-from onceward.inbox.placing import Batch, Placed
+from onceward.inbox.placing import AS_RAW, Batch, Placed
 from onceward.inbox.source import Source
 from onceward.work import Item, Waker, insert
 
@@ -203,11 +203,12 @@ def _columns(placed: Sequence[Placed]) -> tuple[Any, ...]:
         source = each.source
         common = (source, each.type, each.headers, each.task, each.queue, each.lane, each.ordered)
         numbers.append(groups.setdefault(common, len(groups)))
+    payloads = [each.payload for each in placed]
     return (
         RawJson(orjson.dumps([_common(*group) for group in groups]).decode()),
         b"".join(time_ids(len(placed))),
         [each.event_id for each in placed],
-        [each.payload for each in placed],
+        None if all(payload == AS_RAW for payload in payloads) else payloads,
         [each.raw for each in placed],
         [each.signature for each in placed],
         numbers if len(groups) > 1 else None,

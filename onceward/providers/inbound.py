@@ -104,7 +104,8 @@ class ReceivedItem:
 
     `unstorable` marks JSON that a parser accepts and jsonb cannot hold (NUL, lone surrogates): the payload
     is then None and only the raw body tells what was sent. `ordering` names what the event is about, for
-    sources whose events must be taken one after the other.
+    sources whose events must be taken one after the other. `text` is the JSON that the payload was read from, if
+    the payload is all of it and unchanged.
     """
 
     event_id: str
@@ -113,6 +114,7 @@ class ReceivedItem:
     occurred_at: datetime | None = None
     ordering: str | None = None
     unstorable: bool = False
+    text: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,11 @@ _NUMBER_OR_TEXT: Final = (int, float, str)
 
 
 class Document(NamedTuple):
-    """A body read as JSON; `unstorable` if jsonb would refuse it."""
+    """A body read as JSON; `unstorable` if jsonb would refuse it. `text` is what it was read from, where it is that alone."""
 
     value: Any
     unstorable: bool
+    text: bytes | None = None
 
 
 def read_json(body: bytes) -> Document:
@@ -42,7 +43,7 @@ def read_json(body: bytes) -> Document:
         value, unstorable = _read_lenient(body), True
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_depth(value)
-    return Document(value, unstorable or (b"\\u0000" in body and not is_storable(value)))
+    return Document(value, unstorable or (b"\\u0000" in body and not is_storable(value)), body)
 
 
 def read_object(body: bytes) -> Document:
@@ -104,6 +105,7 @@ def item(
         occurred_at,
         event_key(ordering) if ordering else None,
         document.unstorable,
+        document.text,
     )
 
 

@@ -6,6 +6,8 @@ pays for no framework; everything else goes to FastAPI.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
@@ -15,14 +17,18 @@ class Dispatcher:
     def __init__(self, api: ASGIApp) -> None:
         self._api = api
         self._mounted: list[tuple[str, ASGIApp]] = []
+        self.direct: tuple[str, Callable[..., bool]] | None = None
+        """A prefix whose requests, if they arrive whole, are offered to a callable first; see `protocol.py`."""
 
-    def mount(self, prefix: str, app: ASGIApp) -> None:
+    def mount(self, prefix: str, app: ASGIApp, *, direct: Callable[..., bool] | None = None) -> None:
         """Give everything at `prefix` and below it (`/live` takes `/live` and `/live/sse`, not `/lively`) to `app`."""
         if not prefix.startswith("/") or prefix.endswith("/"):
             raise ValueError(f"prefix {prefix!r} must start with a slash and not end in one")
         if any(prefix == taken for taken, _ in self._mounted):
             raise ValueError(f"prefix {prefix!r} is already taken")
         self._mounted.append((prefix, app))
+        if direct is not None:
+            self.direct = (prefix, direct)
         self._mounted.sort(key=lambda entry: -len(entry[0]))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

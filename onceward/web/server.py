@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,12 +13,23 @@ from starlette.types import ASGIApp
 
 from onceward.settings import Settings
 from onceward.telemetry import get_logger
+from onceward.web.protocol import protocol
 
 log = get_logger("onceward.web")
 
 
 class CannotListen(Exception):
     """The address is taken or not ours. The message says what to do."""
+
+
+def calm_collector() -> None:
+    """Once everything is loaded: what is there stays, so cycles are looked for among what requests leave behind only.
+
+    Otherwise a collection walks all modules and models every few thousand requests, and one of them waits for it.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 class _QuietServer(uvicorn.Server):
@@ -38,7 +50,7 @@ class WebServer:
             log_config=None,
             access_log=False,
             lifespan="off",
-            http="httptools",
+            http=protocol(asgi),
             ws="websockets-sansio",
             ws_per_message_deflate=False,  # its windows would cost more memory than all else of an idle connection
             ws_max_size=settings.max_body_bytes,
@@ -61,6 +73,7 @@ class WebServer:
                 await self._serving
                 raise CannotListen("the web server ended at its start")
             await asyncio.sleep(0.005)
+        calm_collector()
         log.info("web.listening", url=self.url)
 
     async def stop(self) -> None:

@@ -1,7 +1,7 @@
 """Group commit: what arrives together is committed together, and each caller is answered after the commit.
 
 While one batch is being committed the next one collects, so the batch size follows the load and nobody waits for a
-timer. A batch that PostgreSQL refuses is halved until the bad item is alone: it fails, its neighbours do not. The
+timer. A second commit runs beside the first as soon as it is worth one. A batch that PostgreSQL refuses is halved until the bad item is alone: it fails, its neighbours do not. The
 waiting room is bounded; beyond it callers are refused at once (`Overloaded`) instead of being forgotten later.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import asyncpg
 
@@ -22,6 +22,17 @@ Result = TypeVar("Result")
 
 class Overloaded(Exception):
     """More is waiting for a commit than the buffer holds: come back later."""
+
+
+Answer = TypeVar("Answer", contravariant=True)
+
+
+class Waiter(Protocol[Answer]):
+    """Whoever is told how its item fared: a future, or something that acts at once. It must not raise."""
+
+    def done(self) -> bool: ...
+    def set_result(self, result: Answer, /) -> None: ...
+    def set_exception(self, exception: Exception, /) -> None: ...
 
 
 class GroupCommit(Generic[Item, Result]):
@@ -39,32 +50,51 @@ class GroupCommit(Generic[Item, Result]):
         self._most_at_once = most_at_once
         self._most_waiting = most_waiting
         self._commits_at_once = commits_at_once
-        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
+        self._waiting: list[tuple[Item, Waiter[Result]]] = []
         self._running: set[asyncio.Task[None]] = set()
+        self._working = 0
+        self._last = 0
 
     async def submit(self, item: Item) -> Result:
         """Raises what PostgreSQL said of this item, `Unavailable`, `OutcomeUnknown` or `Overloaded`."""
-        if len(self._waiting) >= self._most_waiting:
-            raise Overloaded(f"{len(self._waiting)} items are waiting to be committed")
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, future))
-        if len(self._running) < self._commits_at_once:
-            self._begin()
+        self.submit_to(item, future)
         return await future
 
+    def submit_to(self, item: Item, waiter: Waiter[Result]) -> None:
+        """As `submit`, for those who do not wait: `waiter` is told. Raises `Overloaded` only."""
+        if len(self._waiting) >= self._most_waiting:
+            raise Overloaded(f"{len(self._waiting)} items are waiting to be committed")
+        self._waiting.append((item, waiter))
+        if self._working < self._commits_at_once and self._worth_a_commit(beside=self._working):
+            self._begin()
+
     def _begin(self) -> None:
+        self._working += 1
         task = asyncio.create_task(self._work())
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def _work(self) -> None:
-        # One turn of the loop first: callers that are ready at the same moment get into the same commit.
-        await asyncio.sleep(0)
-        while self._waiting:
-            batch, self._waiting = self._waiting[: self._most_at_once], self._waiting[self._most_at_once :]
-            await self._commit(batch)
+    def _worth_a_commit(self, *, beside: int) -> bool:
+        """Something waits, and either nobody else will take it along or it is not much less than they took.
 
-    async def _commit(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
+        A commit costs as much as a score of rows: a straggler that hurries past a large one slows all that follow.
+        """
+        return bool(self._waiting) and (beside == 0 or 2 * len(self._waiting) >= self._last)
+
+    async def _work(self) -> None:
+        try:
+            # One turn of the loop first: callers that are ready at the same moment get into the same commit.
+            await asyncio.sleep(0)
+            while self._worth_a_commit(beside=self._working - 1):
+                batch, self._waiting = self._waiting[: self._most_at_once], self._waiting[self._most_at_once :]
+                self._last = len(batch)
+                await self._commit(batch)
+        finally:
+            # Here and not when the task is done, which is a turn later: what is submitted in between would be forgotten.
+            self._working -= 1
+
+    async def _commit(self, batch: list[tuple[Item, Waiter[Result]]]) -> None:
         try:
             results = await self._flush([item for item, _ in batch])
         except (DatabaseError, Overloaded) as error:
@@ -89,9 +119,9 @@ class GroupCommit(Generic[Item, Result]):
                 await self._commit(batch[:middle])
                 await self._commit(batch[middle:])
         else:
-            for (_, future), result in zip(batch, results, strict=True):
-                if not future.done():
-                    future.set_result(result)
+            for (_, waiter), result in zip(batch, results, strict=True):
+                if not waiter.done():
+                    waiter.set_result(result)
 
     async def close(self) -> None:
         """Let what is waiting be committed."""
@@ -106,7 +136,7 @@ def _nothing_can_be_done(error: asyncpg.PostgresError) -> bool:
     return state[:2] in ("57", "53", "25", "08")
 
 
-def _fail(batch: list[tuple[Item, asyncio.Future[Result]]], error: Exception) -> None:
-    for _, future in batch:
-        if not future.done():
-            future.set_exception(error)
+def _fail(batch: list[tuple[Item, Waiter[Result]]], error: Exception) -> None:
+    for _, waiter in batch:
+        if not waiter.done():
+            waiter.set_exception(error)

@@ -19,6 +19,9 @@ from onceward.db import BROKEN, Connection, Database, Unavailable, end
 CHANNEL = "onceward_work"
 COALESCE_S = 0.002
 
+NOTIFY = "select pg_notify($1, q), set_config('synchronous_commit', 'off', true) from unnest($2::text[]) q"
+"""A NOTIFY is a commit like any other. It may be forgotten in a crash, so it need not wait for the disk, nor make others wait."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -61,7 +64,7 @@ class Waker:
         """Send what has collected, now."""
         due, self._due = self._due, set()
         if due:
-            await self._db.execute("select pg_notify($1, q) from unnest($2::text[]) q", CHANNEL, sorted(due))
+            await self._db.execute(NOTIFY, CHANNEL, sorted(due))
 
     async def _run(self) -> None:
         while True:

@@ -34,5 +34,5 @@ async def make(url: str) -> Any:
     inbox = Inbox(db, app.registry, app.handlers, engine.waker, open_tx=engine.open_tx, environ=ENVIRON)
     await inbox.start()
     dispatcher = Dispatcher(nothing)
-    dispatcher.mount("/webhooks", inbox.receiver)
+    dispatcher.mount("/webhooks", inbox.receiver, direct=inbox.receiver.direct)
     return dispatcher

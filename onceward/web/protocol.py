@@ -1,0 +1,185 @@
+"""HTTP/1.1 as uvicorn speaks it, with a short way for requests that arrive whole.
+
+uvicorn makes a scope, an event and a task for every request, and writes an answer in two pieces. For a webhook that
+is more than all the rest of its handling. So a mounted callable may take a POST directly: as soon as its last byte was
+read, without a task, and with an answer written at once. Only requests that were read in one piece are offered; any
+other, and any it declines, goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, cast
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from onceward.web.asgi import Dispatcher
+
+Pairs = list[tuple[bytes, bytes]]
+
+
+class TakesWhole(Protocol):
+    """Returns whether it takes the request; if so it calls `reply(status, headers, body)` once, later or at once."""
+
+    def __call__(self, path: str, headers: Pairs, body: bytes, reply: Callable[[int, Pairs, bytes], None]) -> bool: ...
+
+
+class _Silent:
+    """Stands where nobody waits for an event."""
+
+    def set(self) -> None: ...
+
+
+class _Turn:
+    """What uvicorn looks at to learn whether this connection has an answer outstanding."""
+
+    message_event: ClassVar[_Silent] = _Silent()
+    __slots__ = ("disconnected", "keep_alive", "response_complete")
+
+    def __init__(self) -> None:
+        self.disconnected = False
+        self.keep_alive = True
+        self.response_complete = True
+
+
+class DirectProtocol(HttpToolsProtocol):
+    """One connection. A request that is offered directly is held back until its last byte was read."""
+
+    prefix: ClassVar[bytes] = b""
+    direct: ClassVar[TakesWhole]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._held: bytes | None = None
+        self._turn = _Turn()
+        self._idle_since: float | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._held is not None:
+            # The rest is still to come: how large and how slow it may be is the long way's business.
+            self._go_the_long_way()
+
+    def on_message_begin(self) -> None:
+        # Its scope is made where one is needed.
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
+
+    def on_headers_complete(self) -> None:
+        cycle = cast(Any, self.cycle)
+        parser = cast(Any, self.parser)
+        if (
+            self.url.startswith(self.prefix)
+            and (cycle is None or cycle.response_complete)
+            and parser.get_method() == b"POST"
+            and not self.expect_100_continue
+            and parser.should_keep_alive()
+            and not parser.should_upgrade()
+            and b"%" not in self.url
+            and b"?" not in self.url
+            and self.url.isascii()
+        ):
+            self._held = b""
+        else:
+            self._begin()
+
+    def on_body(self, body: bytes) -> None:
+        if self._held is None:
+            super().on_body(body)
+        else:
+            self._held = self._held + body if self._held else body
+
+    def on_message_complete(self) -> None:
+        body = self._held
+        if body is None:
+            super().on_message_complete()
+            return
+        turn = self._turn
+        turn.response_complete = False
+        before, self.cycle = self.cycle, cast(Any, turn)
+        if type(self).direct(self.url.decode("ascii"), self.headers, body, self._reply):
+            self._held = None
+            return
+        turn.response_complete = True
+        self.cycle = before
+        self._go_the_long_way()
+        super().on_message_complete()
+
+    def _go_the_long_way(self) -> None:
+        body, self._held = self._held, None
+        if self.transport.is_closing():
+            return
+        self._begin()
+        if body:
+            super().on_body(body)
+
+    def _begin(self) -> None:
+        """What uvicorn does with a request's head."""
+        read = (self.url, self.headers, self.expect_100_continue)
+        super().on_message_begin()
+        self.url, headers, self.expect_100_continue = read
+        self.headers += headers
+        super().on_headers_complete()
+
+    def _reply(self, status: int, headers: Pairs, body: bytes) -> None:
+        turn = self._turn
+        if turn.disconnected or self.transport.is_closing():
+            return
+        pieces = [STATUS_LINE[status]]
+        for name, value in self.server_state.default_headers:
+            pieces += (name, b": ", value, b"\r\n")
+        for name, value in headers:
+            pieces += (name, b": ", value, b"\r\n")
+        if not turn.keep_alive:
+            pieces.append(b"connection: close\r\n")
+        pieces += (b"\r\n", body)
+        self.transport.write(b"".join(pieces))
+        turn.response_complete = True
+        if not turn.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+    # -- the end of idle connections: one timer that looks again, not one made and cancelled for every request ----------
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._idle_since = self.loop.time()
+        if self._idle_timer is None:
+            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._look_if_idle)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = None
+
+    def _look_if_idle(self) -> None:
+        self._idle_timer = None
+        if self._idle_since is None:
+            return
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left <= 0:
+            self.timeout_keep_alive_handler()
+        else:
+            self._idle_timer = self.loop.call_later(left, self._look_if_idle)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+        super().connection_lost(exc)
+
+
+def protocol(asgi: object) -> type[asyncio.Protocol]:
+    """The class of connections for an app: with a short way, if one was mounted."""
+    if not isinstance(asgi, Dispatcher) or asgi.direct is None:
+        return HttpToolsProtocol
+    prefix, direct = asgi.direct
+    members = {"prefix": f"{prefix}/".encode(), "direct": staticmethod(direct)}
+    return type("MountedProtocol", (DirectProtocol,), members)

@@ -1,0 +1,224 @@
+"""The short way for webhooks that arrive whole, over real sockets: whatever is not plain must not be noticed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from onceward import Onceward
+from onceward.db import Database
+from onceward.settings import load_settings
+from onceward.web import Dispatcher, WebServer
+from tests.inbox.conftest import Office, office
+
+__all__ = ["office"]
+
+
+ELSEWHERE = b"GET /elsewhere HTTP/1.1\r\nhost: here\r\n\r\n"
+
+
+async def other(scope: Any, receive: Any, send: Any) -> None:
+    """What stands where the API would."""
+    body = b"other " + scope["method"].encode()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body})
+
+
+class Front:
+    """A post office behind the shipped server; counts how many requests took the short way."""
+
+    def __init__(self, here: Office) -> None:
+        self.here = here
+        self.taken = 0
+        dispatcher = Dispatcher(other)
+        dispatcher.mount("/webhooks", here.inbox.receiver, direct=self._direct)
+        self.web = WebServer(dispatcher, load_settings(port=0))
+
+    def _direct(self, *request: Any) -> bool:
+        taken = self.here.inbox.receiver.direct(*request)
+        self.taken += taken
+        return taken
+
+    def wire(self, body: bytes, *, name: str = "stripe", path: str = "", more: bytes = b"", sign: bool = True) -> bytes:
+        headers = self.here.signed(name, body) if sign else {}
+        lines = "".join(f"{key}: {value}\r\n" for key, value in headers.items()).encode()
+        head = b"POST %b HTTP/1.1\r\nhost: here\r\n" % (path or f"/webhooks/{name}").encode()
+        return head + lines + more + b"content-length: %d\r\n\r\n" % len(body) + body
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.web.port)
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], bytes]:
+    async with asyncio.timeout(20):
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in head[1:] if line)
+        return int(head[0].split()[1]), headers, await reader.readexactly(int(headers.get("content-length", "0")))
+
+
+def event(number: int) -> bytes:
+    return b'{"id": "evt_%d", "type": "charge.succeeded", "amount": 1.10}' % number
+
+
+@pytest.fixture
+async def front(office: Any) -> AsyncIterator[Front]:
+    here = await office(Onceward("front"))
+    await here.source("stripe")
+    front = Front(here)
+    await front.web.start()
+    yield front
+    await front.web.stop()
+
+
+async def count(db: Database) -> int:
+    return await db.fetchval("select count(*) from onceward.webhook_events")
+
+
+async def test_a_whole_request_is_committed_before_it_is_answered_and_kept_byte_for_byte(front: Front) -> None:
+    reader, writer = await front.connect()
+    writer.write(front.wire(event(1)))
+    status, headers, body = await answer(reader)
+    assert (status, front.taken) == (200, 1)
+    assert headers["content-type"] == "application/json"
+    assert "date" in headers
+    row = await front.here.db.fetchrow(
+        "select seq, raw, payload::text as payload, signature from onceward.webhook_events"
+    )
+    assert row is not None
+    assert body == b'{"status":"accepted","id":%d}' % row["seq"]
+    assert row["raw"] == event(1)
+    assert row["payload"] == '{"id": "evt_1", "type": "charge.succeeded", "amount": 1.10}'
+    assert row["signature"].startswith("t=")
+    writer.write(front.wire(event(1)))
+    status, headers, _ = await answer(reader)
+    assert (status, headers["onceward-duplicate"], front.taken) == (200, "true", 2)
+    writer.close()
+
+
+async def test_what_is_not_plain_is_answered_as_ever(front: Front) -> None:
+    reader, writer = await front.connect()
+    for request, expected in (
+        (front.wire(event(1), sign=False), 401),
+        (front.wire(event(1), path="/webhooks/nobody"), 404),
+        (front.wire(b"not json"), 400),
+        (b"PUT /webhooks/stripe HTTP/1.1\r\nhost: here\r\ncontent-length: 0\r\n\r\n", 405),
+        (ELSEWHERE, 200),
+        (front.wire(event(1), path="/webhooks/stripe?a=b"), 200),
+    ):
+        writer.write(request)
+        assert (await answer(reader))[0] == expected
+    assert front.taken == 0
+    assert await count(front.here.db) == 1
+    writer.close()
+
+
+async def test_a_request_in_pieces_is_taken_too(front: Front) -> None:
+    reader, writer = await front.connect()
+    whole = front.wire(event(1))
+    for cut in (10, len(whole) - 5):
+        writer.write(whole[:cut])
+        await writer.drain()
+        # Whoever is answered now came after that piece: the server has read it by itself.
+        beside_reader, beside = await front.connect()
+        beside.write(ELSEWHERE)
+        await answer(beside_reader)
+        beside.close()
+        writer.write(whole[cut:])
+        assert (await answer(reader))[0] == 200
+    assert await count(front.here.db) == 1
+    writer.close()
+
+
+async def test_pipelined_requests_are_answered_in_their_order(front: Front) -> None:
+    reader, writer = await front.connect()
+    writer.write(front.wire(event(1)) + ELSEWHERE + front.wire(event(2)) + ELSEWHERE)
+    bodies = [(await answer(reader))[2] for _ in range(4)]
+    assert [b"accepted" in body for body in bodies] == [True, False, True, False]
+    assert await count(front.here.db) == 2
+    writer.close()
+
+
+async def test_a_sender_that_goes_away_disturbs_nobody(front: Front) -> None:
+    _, gone = await front.connect()
+    gone.write(front.wire(event(1)))
+    await gone.drain()
+    gone.transport.abort()
+    reader, writer = await front.connect()
+    writer.write(front.wire(event(2)))
+    assert (await answer(reader))[0] == 200
+    writer.close()
+
+
+async def test_a_connection_may_be_closed_by_the_sender_after_its_answer(front: Front) -> None:
+    reader, writer = await front.connect()
+    writer.write(front.wire(event(1), more=b"connection: close\r\n"))
+    assert (await answer(reader))[0] == 200
+    assert await reader.read() == b""
+    writer.close()
+
+
+async def test_a_stop_waits_for_what_is_being_committed(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    entered, go_on = asyncio.Event(), asyncio.Event()
+    commits = front.here.inbox.receiver.commits
+    flush = commits._flush
+
+    async def slow(batches: Any) -> Any:
+        entered.set()
+        await go_on.wait()
+        return await flush(batches)
+
+    monkeypatch.setattr(commits, "_flush", slow)
+    reader, writer = await front.connect()
+    writer.write(front.wire(event(1)))
+    await entered.wait()
+    stopping = asyncio.create_task(front.web.stop())
+    while not front.web._server.should_exit:
+        await asyncio.sleep(0)
+    go_on.set()
+    status, _, _ = await answer(reader)
+    assert status == 200
+    writer.close()
+    await stopping
+
+
+async def test_a_full_waiting_room_is_told_at_once(front: Front) -> None:
+    front.here.inbox.receiver.commits._most_waiting = 0
+    reader, writer = await front.connect()
+    writer.write(front.wire(event(1)))
+    status, headers, _ = await answer(reader)
+    assert (status, headers["retry-after"]) == (503, "2")
+    writer.close()
+
+
+async def test_a_lost_database_is_told_and_nothing_is_stored(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(_batches: Any) -> Any:
+        raise ConnectionResetError
+
+    monkeypatch.setattr(front.here.inbox.receiver.commits, "_flush", broken)
+    reader, writer = await front.connect()
+    writer.write(front.wire(event(1)))
+    status, headers, body = await answer(reader)
+    assert (status, front.taken) == (503, 1)
+    assert headers["retry-after"] == "2"
+    assert b"outcome unknown" in body
+    writer.close()
+
+
+async def test_a_duplicate_of_what_is_running_is_told_when_it_is_not_any_more(front: Front) -> None:
+    reader, writer = await front.connect()
+    writer.write(front.wire(event(1)))
+    _, _, first = await answer(reader)
+    db = front.here.db
+    await db.execute("update onceward.work set lease = 7, claimed_at = clock_timestamp()")
+    writer.write(front.wire(event(1)))
+    waiting = front.here.inbox._waiting
+    async with asyncio.timeout(10):
+        while not waiting._count:
+            await asyncio.sleep(0.005)
+    await db.execute("update onceward.work set lease = null, claimed_at = null")
+    status, headers, body = await answer(reader)
+    assert (status, headers["onceward-duplicate"], body, front.taken) == (200, "true", first, 2)
+    writer.close()
