@@ -30,7 +30,7 @@ async def world(database_url: str, tmp_path: Path) -> AsyncIterator[World]:
         pool_min=1,
         pool_max=6,
         jwt_secret=SecretStr(JWT_SECRET),
-        secret_key=SecretStr("a key of the tests, which is long enough"),
+        secret_key=SecretStr("k" * 32),
         allow_loopback_endpoints=True,
         shutdown_grace_s=1,
     )

@@ -30,7 +30,7 @@ with new as (insert into onceward.workflows (id, organization_id, name, key, ver
 work as (insert into onceward.work (id, organization_id, kind, task, queue, sort_at, dead_reason, dead_at)
     select id, $1, 'workflow', $2, 'workflows', now(), nullif($4, ''), case when $4 <> '' then now() end from new)
 insert into onceward.workflow_steps (workflow_id, position, organization_id, kind, key, name, state, started_at)
-select id, 1, $1, 'step', $2, $2, 'success', now() from new returning workflow_id
+select id, 1, $1, 'step', $2, $2, 'done', now() from new returning workflow_id
 """
 MESSAGE = """
 with new as (insert into onceward.messages (id, organization_id, key, channel, template, version, data, recipient, address, token)
@@ -72,8 +72,51 @@ async def fill_tables(db: Database, organization: UUID, webhook_id: UUID, marker
         ids["audit"] = str(await tx.fetchval("select max(id) from onceward.audit_log where organization_id = $1", organization))
     async with db.transaction(organization=organization) as tx:
         await open_account(tx, f"assets:{marker}", currency="ZAR", kind="asset")
-        await open_account(tx, f"income:{marker}", currency="ZAR", kind="income")
+        await open_account(tx, f"income:{marker}", currency="ZAR", kind="revenue")
         await post(tx, [Entry(f"assets:{marker}", f"income:{marker}", 100, "ZAR")], key=marker, memo=marker)
         await open_pool(tx, marker, capacity=5)
-        await claim(tx, [Want(marker)], holder=marker)
+        await claim(tx, [Want(marker)], holder=marker, until=None)
     ids["account"] = f"assets:{marker}"
+
+
+TENANT_TABLES = """
+select c.oid::regclass::text as name,
+       (select array_agg(quote_ident(a.attname)) from pg_index i
+          join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
+         where i.indrelid = c.oid and i.indisprimary) as key
+from pg_class c join pg_attribute o on o.attrelid = c.oid and o.attname = 'organization_id' and not o.attisdropped
+where c.relkind in ('r', 'p') and not c.relispartition and c.relnamespace::regnamespace::text in ('onceward', 'ticketing')
+order by 1
+"""
+LARGE = 6_000_000_000_000
+
+
+async def digest(db: Database, organization: UUID) -> dict[str, str]:
+    """Of all rows of an organization, by table: what changes any of them changes it."""
+    tables = [row["name"] for row in await db.fetch(TENANT_TABLES)]
+    query = " union all ".join(
+        f"select '{table}' as name, count(*) || ' ' || coalesce(md5(string_agg(t::text, '|' order by t::text)), '') as rows"
+        f" from {table} t where organization_id = $1"
+        for table in tables
+    )
+    return {row["name"]: row["rows"] for row in await db.fetch(query, organization)}
+
+
+async def needles(db: Database, organization: UUID) -> set[str]:
+    """Ids and codes of an organization that can be nothing else wherever they appear."""
+    found: set[str] = set()
+    for row in await db.fetch(TENANT_TABLES):
+        for column in row["key"] or ():
+            values = await db.fetch(
+                f"select distinct {column}::text as value from {row['name']} where organization_id = $1", organization
+            )
+            found |= {each["value"] for each in values}
+    unique = {each for each in found if len(each) == 36 or (each.isdigit() and int(each) > LARGE)}
+    for query in (
+        "select prefix as value from onceward.api_keys where organization_id = $1",
+        "select ticket_code as value from ticketing.tickets where organization_id = $1",
+        "select message_id as value from onceward.published where organization_id = $1",
+        "select user_id::text as value from onceward.memberships where organization_id = $1",
+    ):
+        unique |= {row["value"] for row in await db.fetch(query, organization)}
+    return unique
