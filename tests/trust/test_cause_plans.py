@@ -32,7 +32,7 @@ select 500000 + n, pg_current_xact_id(), $1, 'topic', '{}', n from generate_seri
 insert into onceward.notices (id, organization_id, type, severity, title, group_key, caused_by)
 select 600000 + n, $1, 't', 'info', 't', 'g', n from generate_series(1, $2::int) n;
 insert into onceward.ledger_journals (id, organization_id, key, kind, body, entries, total, caused_by)
-select 700000 + n, $1, 'sale:' || n, 'posted', '{}', 0, 0, n from generate_series(1, $2::int) n;
+select 700000 + n, $1, 'sale:' || n, 'posted', '{}', 1, 1, n from generate_series(1, $2::int) n;
 insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome)
 select n, $1, 1, 'event', 't', 'success' from generate_series(1, $2::int) n
 """
