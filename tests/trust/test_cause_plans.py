@@ -128,4 +128,9 @@ async def test_a_trace_for_nobody_sees_nothing_by_name(db: Database, two: Two) -
         two.a,
     )
     async with db.transaction() as tx:
-        assert await tx.fetch("select * from onceward.webhook_events e where e.seq in (select onceward.events_named('evt_a'))") == []
+        assert (
+            await tx.fetch(
+                "select * from onceward.webhook_events e where e.seq in (select onceward.events_named('evt_a'))"
+            )
+            == []
+        )

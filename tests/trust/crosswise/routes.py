@@ -98,9 +98,7 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{PUBLIC}/events/{{event_id}}"): Ask(fill=EVENT, shows="public"),
     ("GET", f"{PUBLIC}/events/{{event_id}}/holds"): Ask(fill=EVENT, headers={"x-basket": "@basket"}),
     ("GET", "/api/tickets"): Ask(query={**CHECKOUT, "token": "@order_token"}),
-    ("GET", "/orders/{checkout_id}/tickets/{ticket_id}/qr.png"): Ask(
-        fill=CHECKOUT | TICKET, query=ACCESS, blank=True
-    ),
+    ("GET", "/orders/{checkout_id}/tickets/{ticket_id}/qr.png"): Ask(fill=CHECKOUT | TICKET, query=ACCESS, blank=True),
     ("GET", "/orders/{checkout_id}/calendar.ics"): Ask(fill=CHECKOUT, query=ACCESS),
     ("GET", "/orders/{checkout_id}/receipt.pdf"): Ask(fill=CHECKOUT, query=ACCESS, blank=True),
     ("GET", "/events/{event_id}"): Ask(fill=EVENT, shows="public"),
@@ -133,9 +131,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{API}/publish"): Ask(
         json={"type": "ticket.scanned", "data": {}}, headers={"Idempotency-Key": "$message_key:scanned"}, refused=True
     ),
-    ("POST", "/portal/endpoints/{endpoint_id}/test"): Ask(
-        fill=ENDPOINT, cookies=PORTAL, form={"csrf": "@portal_csrf"}
-    ),
+    ("POST", "/portal/endpoints/{endpoint_id}/test"): Ask(fill=ENDPOINT, cookies=PORTAL, form={"csrf": "@portal_csrf"}),
     ("POST", "/portal/deliveries/{id}/resend"): Ask(
         fill={"id": "$delivery"}, cookies=PORTAL, form={"csrf": "@portal_csrf"}
     ),

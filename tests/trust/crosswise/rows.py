@@ -69,7 +69,9 @@ async def fill_tables(db: Database, organization: UUID, webhook_id: UUID, marker
         for statement in OTHERS:
             if "$2" in statement:
                 await tx.execute(statement, organization, marker)
-        ids["audit"] = str(await tx.fetchval("select max(id) from onceward.audit_log where organization_id = $1", organization))
+        ids["audit"] = str(
+            await tx.fetchval("select max(id) from onceward.audit_log where organization_id = $1", organization)
+        )
     async with db.transaction(organization=organization) as tx:
         await open_account(tx, f"assets:{marker}", currency="ZAR", kind="asset")
         await open_account(tx, f"income:{marker}", currency="ZAR", kind="revenue")

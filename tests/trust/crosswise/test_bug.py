@@ -27,7 +27,19 @@ COMPARED = re.compile(
     r"(any\s*\(\s*\$\d+(::[\w\[\]]+)?\s*\)|\$\d+(::[\w\[\]]+)?)",
     re.IGNORECASE,
 )
-PARTS = {"inbox", "work", "messages", "outbox", "live", "ledger", "capacity", "workflows", "trust", "web", "onceward_apps"}
+PARTS = {
+    "inbox",
+    "work",
+    "messages",
+    "outbox",
+    "live",
+    "ledger",
+    "capacity",
+    "workflows",
+    "trust",
+    "web",
+    "onceward_apps",
+}
 WITHOUT = ("onceward.bench", "onceward.cli", "onceward.simulators", "onceward_apps.ticketing.bench")
 
 
@@ -97,7 +109,14 @@ async def test_the_same_queries_show_it_to_a_role_that_no_policy_binds(world: Wo
     async with world.db.transaction(role="engine") as tx:
         for part, query in dict.fromkeys((part, bugged(query)) for part, query in reading()):
             leaks[part] += world.a.private in (await ask(tx, query) or "")
-    assert {part for part, count in leaks.items() if count} >= {"inbox", "work", "messages", "outbox", "web", "onceward_apps"}, leaks
+    assert {part for part, count in leaks.items() if count} >= {
+        "inbox",
+        "work",
+        "messages",
+        "outbox",
+        "web",
+        "onceward_apps",
+    }, leaks
 
 
 @pytest.mark.timeout(200)

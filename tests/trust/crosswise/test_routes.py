@@ -16,8 +16,8 @@ from onceward.web.auth import ORGANIZATION_COOKIE, SESSION_COOKIE
 from onceward_apps import all as bundled
 from onceward_apps import demo
 from tests.trust.crosswise.dashboard_routes import ROUTES
-from tests.trust.crosswise.rows import digest, needles
 from tests.trust.crosswise.routes import Ask
+from tests.trust.crosswise.rows import digest, needles
 from tests.trust.crosswise.world import Org, World
 
 
@@ -74,7 +74,9 @@ async def send(
 ) -> Answer:
     for name, value in ask.fill.items():
         path = path.replace(f"{{{name}}}", quote(filled(value, asked, asking), safe=""))
-    options = {name: filled(getattr(ask, field), asked, asking) for name, field in PARTS if getattr(ask, field) is not None}
+    options = {
+        name: filled(getattr(ask, field), asked, asking) for name, field in PARTS if getattr(ask, field) is not None
+    }
     headers = {**headers, **filled(dict(ask.headers), asked, asking)}
     cookies = {**cookies, **filled(dict(ask.cookies), asked, asking)}
     async with world.http.request(
@@ -115,9 +117,7 @@ async def test_nothing_of_another_organization_comes_out_of_any_route_and_nothin
         if (method, path) not in routes_of(world):
             continue
         for who, (headers, cookies) in credentials(world, b, a).items():
-            answer = await send(
-                world, method, path, ask, asked=a, asking=b, headers=headers, cookies=cookies
-            )
+            answer = await send(world, method, path, ask, asked=a, asking=b, headers=headers, cookies=cookies)
             where = f"{method} {path} as {who} ({answer.status})"
             unwanted = {a.private} if ask.shows == "public" else everything
             problems += [f"{where} shows {found}" for found in unwanted if found in answer.body]

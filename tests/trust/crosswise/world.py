@@ -123,7 +123,12 @@ class World:
             },
         )
         org.ids["endpoint"] = endpoint["endpoint"]["endpoint_id"]
-        data = {"ticket_id": str(uuid4()), "event_id": str(uuid4()), "organization_id": str(org.id), "gate": org.private}
+        data = {
+            "ticket_id": str(uuid4()),
+            "event_id": str(uuid4()),
+            "organization_id": str(org.id),
+            "gate": org.private,
+        }
         published = await self.own(
             org,
             "POST",
@@ -167,9 +172,7 @@ class World:
         )
         event_id = event["id"]
         await self.own(org, "POST", f"/api/v1/ticketing/events/{event_id}/status", json={"status": "on_sale"})
-        await self.own(
-            org, "POST", "/api/v1/ticketing/coupons", json={"code": org.private.upper(), "percent_bps": 100}
-        )
+        await self.own(org, "POST", "/api/v1/ticketing/coupons", json={"code": org.private.upper(), "percent_bps": 100})
         shown = await self.own(org, "GET", f"{PUBLIC}/events/{event_id}")
         seats = [seat["id"] for seat in shown["sections"][0]["rows"][0]["seats"]]
         org.ids |= {"venue": venue["id"], "event": event_id, "seat": seats[5], "free": seats[6]}
@@ -192,6 +195,4 @@ class World:
     async def _checkout(self, org: Org, event_id: str, seats: list[str]) -> Any:
         held = await self.own(org, "POST", f"{PUBLIC}/events/{event_id}/holds", json={"seats": seats})
         buyer = {"event_id": event_id, "email": f"{org.private}@example.org", "name": org.private}
-        return await self.own(
-            org, "POST", f"{PUBLIC}/checkouts", json=buyer, headers={"x-basket": held["basket"]}
-        )
+        return await self.own(org, "POST", f"{PUBLIC}/checkouts", json=buyer, headers={"x-basket": held["basket"]})
