@@ -67,8 +67,7 @@ async def fill_tables(db: Database, organization: UUID, webhook_id: UUID, marker
         assert row is not None
         ids |= {"message": str(row["id"]), "unsubscribe": str(row["token"]), "message_key": marker}
         for statement in OTHERS:
-            if "$2" in statement:
-                await tx.execute(statement, organization, marker)
+            await tx.execute(statement, organization, marker)
         ids["audit"] = str(
             await tx.fetchval("select max(id) from onceward.audit_log where organization_id = $1", organization)
         )

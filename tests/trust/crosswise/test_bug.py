@@ -27,6 +27,8 @@ COMPARED = re.compile(
     r"(any\s*\(\s*\$\d+(::[\w\[\]]+)?\s*\)|\$\d+(::[\w\[\]]+)?)",
     re.IGNORECASE,
 )
+READS = re.compile(r"\s*(select|with)\b", re.IGNORECASE)
+WRITES = re.compile(r"\b(insert into|update|delete from|for update)\b", re.IGNORECASE)
 PARTS = {
     "inbox",
     "work",
@@ -56,9 +58,8 @@ def reading() -> Iterator[tuple[str, str]]:
         first, _, rest = module.__name__.partition(".")
         part = first if first == "onceward_apps" else rest.partition(".")[0]
         for name, value in vars(module).items():
-            if name.isupper() and isinstance(value, str) and re.match(r"\s*(select|with)\b", value, re.IGNORECASE):
-                if not re.search(r"\b(insert into|update|delete from|for update)\b", value, re.IGNORECASE):
-                    yield part, value
+            if name.isupper() and isinstance(value, str) and READS.match(value) and not WRITES.search(value):
+                yield part, value
 
 
 def bugged(query: str) -> str:
