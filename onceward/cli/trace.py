@@ -23,7 +23,7 @@ def register(cli: typer.Typer) -> None:
 
 def trace(
     ref: Annotated[
-        str, typer.Argument(metavar="ID", help="Id of an event, job, message, ..., or a provider's event id.")
+        str, typer.Argument(metavar="ID", help="Id of an event, job, message, ..., a provider's event id, or a key.")
     ],
     as_json: JsonOption = False,
 ) -> None:

@@ -124,7 +124,7 @@ async def _tables(conn: Connection | Transaction) -> list[Traced]:
         bigints: set[str] = set(row["bigints"] or ())
         one = declared.get(table)
         if one is not None and _fits(one, columns, bigints):
-            names = tuple(name for name in one.names if name in columns)
+            names = tuple(name for name in one.names if columns.issuperset(_used(name.where)))
             tables.append(replace(one, names=names, organization=_organization(columns)))
         elif {"id", "caused_by"} <= bigints:
             tables.append(_guess(table, columns))
@@ -132,8 +132,12 @@ async def _tables(conn: Connection | Transaction) -> list[Traced]:
 
 
 def _fits(one: Traced, columns: set[str], bigints: set[str]) -> bool:
-    used = re.findall(r"\br\.(\w+)", f"{one.label} {one.at} {one.state}")
-    return {one.id, one.caused_by} <= bigints and columns.issuperset(used)
+    return {one.id, one.caused_by} <= bigints and columns.issuperset(_used(f"{one.label} {one.at} {one.state}"))
+
+
+def _used(sql: str) -> list[str]:
+    """The columns of the row that a piece of SQL mentions."""
+    return re.findall(r"\br\.(\w+)", sql)
 
 
 def _organization(columns: set[str]) -> str:
@@ -173,13 +177,27 @@ def _quoted(table: str) -> str:
 
 async def _find(conn: Connection | Transaction, tables: list[Traced], ref: int | str) -> list[Node]:
     if isinstance(ref, int) or (ref.isascii() and ref.isdigit() and len(ref) < 19):
-        return [_node(row) for row in await conn.fetch(_union(tables, "{id} = $1"), int(ref))]
+        rows = await conn.fetch(_union(tables, "{id} = $1"), int(ref))
+        if rows or isinstance(ref, int):
+            return [_node(row) for row in rows]
+    if "\x00" in ref:  # PostgreSQL holds no such text
+        return []
+    given = _uuid(ref)
     for one in tables:
         for name in one.names:
-            rows = await conn.fetch(_union([one], f'r."{name}"::text = $1') + " limit 1", ref)
+            if name.uuid and given is None:
+                continue
+            rows = await conn.fetch(_union([one], name.where) + " limit 1", given if name.uuid else ref)
             if rows:
                 return [_node(row) for row in rows]
     return []
+
+
+def _uuid(ref: str) -> UUID | None:
+    try:
+        return UUID(ref)
+    except ValueError:
+        return None
 
 
 async def _climb(conn: Connection | Transaction, tables: list[Traced], node: Node) -> tuple[list[Node], bool]:

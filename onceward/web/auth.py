@@ -11,8 +11,9 @@ the organizations one may act for. What a session changes needs its CSRF token (
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from typing import Any, cast
+from typing import cast
 from urllib.parse import unquote, urlsplit
+from uuid import UUID
 
 from fastapi import FastAPI, Request
 from starlette.requests import HTTPConnection
@@ -40,6 +41,7 @@ from onceward.web.problems import Problem, request_id_of, respond
 SESSION_COOKIE = "onceward_session"
 ORGANIZATION_COOKIE = "onceward_organization"
 """What somebody has chosen in the dashboard; a session acts for it where a request names no other."""
+NO_ORGANIZATION = UUID(int=0)
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
@@ -85,8 +87,7 @@ class Authenticator:
         wanted = connection.headers.get("x-organization") or connection.query_params.get("organization")
         if bearer is None:
             wanted = wanted or unquote(connection.cookies.get(ORGANIZATION_COOKIE, "")) or None
-            organization = None if wanted is None else (await _organization(conn, wanted)).organization_id
-            return await authenticate_session(conn, session or "", organization=organization)
+            return await _in_session(conn, session or "", wanted)
         if looks_like_key(bearer):
             return await _acting(conn, await authenticate_key(conn, bearer), wanted)
         if self.tokens is None:
@@ -182,19 +183,37 @@ async def _acting(conn: Connection, identity: Identity, wanted: str | None) -> I
     if wanted is None:
         return identity
     found = await _organization(conn, wanted)
-    if identity.may("admin"):
-        return Identity(identity.kind, found.organization_id, identity.scopes, identity.user_id, identity.label)
-    if found.organization_id != identity.organization:
-        raise NotAllowed(f"this {identity.kind} does not belong to organization {wanted!r}")
+    if identity.may("admin") and found is not None:
+        return Identity(identity.kind, found, identity.scopes, identity.user_id, identity.label)
+    if found is None or found != identity.organization:
+        raise _not_theirs(wanted)
     return identity
 
 
-async def _organization(conn: Connection, wanted: str) -> Any:
-    """Refused in the same words as one that exists and is not theirs: names are not to be tried out."""
+async def _in_session(conn: Connection, session: str, wanted: str | None) -> Identity:
+    """The session is looked at before the name is judged: who has none is told nothing about organizations."""
+    if wanted is None:
+        return await authenticate_session(conn, session)
+    found = await _organization(conn, wanted)
     try:
-        return await find_organization(conn, wanted[:100])
+        identity = await authenticate_session(conn, session, organization=found or NO_ORGANIZATION)
+    except NotAllowed:
+        raise _not_theirs(wanted) from None
+    if found is None:
+        raise _not_theirs(wanted)
+    return identity
+
+
+async def _organization(conn: Connection, wanted: str) -> UUID | None:
+    try:
+        return (await find_organization(conn, wanted[:100])).organization_id
     except UnknownOrganization:
-        raise NotAllowed(f"you may not act for organization {wanted[:100]!r}") from None
+        return None
+
+
+def _not_theirs(wanted: str) -> NotAllowed:
+    """In the same words whether it exists or not, and as it was asked for: names are not to be tried out."""
+    return NotAllowed(f"you may not act for organization {wanted[:100]!r}")
 
 
 def _credentials(connection: HTTPConnection) -> tuple[str | None, str | None]:

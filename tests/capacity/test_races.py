@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import uuid
 from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
 from uuid import UUID
 
 import asyncpg
@@ -15,26 +15,37 @@ from onceward.capacity import Want, claim, look, open_pool
 from onceward.db import Database
 from tests.capacity.buyer import POOL
 from tests.capacity.test_claims import clean, move_clock
+from tests.child import ROOT, command, end_all
 
 BUYERS = 500
 PLACES = 50
 
 
-async def _start(url: str, organization: UUID, first: int, last: int) -> Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.capacity.buyer", url, str(organization), str(first), str(last)
-    )
+@pytest.fixture
+async def started() -> AsyncIterator[list[Process]]:
+    """Whatever becomes of the test, its processes end with it."""
+    processes: list[Process] = []
+    yield processes
+    await end_all(processes)
+
+
+async def _start(started: list[Process], url: str, organization: UUID, first: int, last: int) -> Process:
+    arguments = (url, str(organization), str(first), str(last))
+    started.append(await asyncio.create_subprocess_exec(*command("tests.capacity.buyer", *arguments), cwd=ROOT))
+    return started[-1]
 
 
 async def _sold(db: Database) -> int:
     return await db.fetchval("select count(*) from onceward.capacity_claims where state = 'sold'")
 
 
-async def test_five_hundred_buyers_get_fifty_places_though_processes_are_killed(db: Database) -> None:
+async def test_five_hundred_buyers_get_fifty_places_though_processes_are_killed(
+    db: Database, started: list[Process]
+) -> None:
     organization = uuid.uuid4()
     async with db.transaction(organization=organization) as tx:
         await open_pool(tx, POOL, capacity=PLACES)
-    crowd = [await _start(db.url, organization, first, first + 100) for first in range(0, BUYERS, 100)]
+    crowd = [await _start(started, db.url, organization, first, first + 100) for first in range(0, BUYERS, 100)]
     async with asyncio.timeout(60):
         for victim, enough in zip(crowd[:3], (5, 15, 25), strict=True):
             while await _sold(db) < enough and victim.returncode is None:
@@ -47,7 +58,7 @@ async def test_five_hundred_buyers_get_fifty_places_though_processes_are_killed(
 
     # The holds of the dead expire; everybody who may not have been served comes back.
     await move_clock(db, minutes=6)
-    again = [await _start(db.url, organization, first, first + 250) for first in (0, 250)]
+    again = [await _start(started, db.url, organization, first, first + 250) for first in (0, 250)]
     assert [await process.wait() for process in again] == [0, 0]
     assert await _sold(db) == PLACES
     assert (

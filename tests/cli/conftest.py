@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from onceward.db.embedded.postmaster import find
-
-ROOT = Path(__file__).parents[2]
+from tests.child import ROOT, command
 
 
 @dataclass
@@ -41,7 +40,7 @@ class CommandLine:
     def start(self, *args: str, **env: str) -> subprocess.Popen[str]:
         """Returns when the process says that it is up; its first line on stdout tells where."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "onceward", *args],
+            command("onceward", *args),
             cwd=self.directory,
             env=self._environment(env),
             stdout=subprocess.PIPE,

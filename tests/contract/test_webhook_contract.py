@@ -24,6 +24,7 @@ from onceward.db import Database
 from onceward.db.embedded import BIN
 from onceward.inbox.replay import Filter, replay
 from onceward.telemetry.metrics import REGISTRY, render
+from tests.child import end_all
 from tests.inbox.conftest import Office, until
 
 SIDE_EFFECTS = """
@@ -176,8 +177,11 @@ async def node_worker(url: str, log: list[str]) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        said, _ = await asyncio.wait_for(process.communicate(b"stop\n"), timeout=30)
-        log.extend(said.decode().splitlines())
+        try:
+            said, _ = await asyncio.wait_for(process.communicate(b"stop\n"), timeout=30)
+            log.extend(said.decode().splitlines())
+        finally:
+            await end_all([process])
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")

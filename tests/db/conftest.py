@@ -75,14 +75,16 @@ def pgbouncer(database_url: str, tmp_path: Path) -> Iterator[str]:
         path.chmod(0o755)
     drop = {"user": owner, "extra_groups": []} if os.geteuid() == 0 else {}
     process = subprocess.Popen([program, str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **drop)
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", own_port), timeout=1).close()
-            break
-        except OSError:
-            assert process.poll() is None, "PgBouncer ended at its start"
-            time.sleep(0.02)
-    yield f"postgresql://{parts.username}@127.0.0.1:{own_port}{parts.path}"
-    process.kill()
-    process.wait()
+    try:
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", own_port), timeout=1).close()
+                break
+            except OSError:
+                assert process.poll() is None, "PgBouncer ended at its start"
+                time.sleep(0.02)
+        yield f"postgresql://{parts.username}@127.0.0.1:{own_port}{parts.path}"
+    finally:
+        process.kill()
+        process.wait()

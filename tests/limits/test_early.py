@@ -42,9 +42,11 @@ def server(tmp_path: Path) -> Iterator[Any]:
         stdout=subprocess.DEVNULL,
     )
     process.url = f"redis://127.0.0.1:{port}/0"  # type: ignore[attr-defined]
-    yield process
-    process.kill()
-    process.wait()
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 async def _ready(early: EarlyRefusal) -> None:

@@ -8,9 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import os
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -23,6 +21,7 @@ from onceward import Engine
 from onceward.db import Connection, Database
 from onceward.live.running import to_json
 from onceward.work import Registry
+from tests.child import ROOT, command, end_all
 from tests.live.conftest import SCHEMA, Client
 
 MORE = """
@@ -188,21 +187,18 @@ class Oracle:
 
     async def start_node(self) -> None:
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "tests.live.oracle_node",
-            self.url,
+            *command("tests.live.oracle_node", self.url),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            env=os.environ,
+            cwd=ROOT,
         )
+        node = Node(process, 0)
+        self.nodes.append(node)
         assert process.stdout is not None
-        port = 0
         async for line in process.stdout:
             if line.strip().isdigit():
-                port = int(line)
+                node.port = int(line)
                 break
-        self.nodes.append(Node(process, port))
 
     async def kill_node(self) -> None:
         node = self.nodes.pop(self.rng.randrange(len(self.nodes)))
@@ -427,11 +423,14 @@ class Oracle:
 
 async def consult(url: str, *, steps: int, seed: int) -> Oracle:
     oracle = Oracle(url, seed)
-    await oracle.start()
     try:
-        await oracle.run(steps)
+        await oracle.start()
+        try:
+            await oracle.run(steps)
+        finally:
+            await oracle.stop()
     finally:
-        await oracle.stop()
+        await end_all([node.process for node in oracle.nodes])
     return oracle
 
 

@@ -1,4 +1,5 @@
-"""A worker in a process of its own, to be killed: `python sending_process.py DATABASE_URL SMTP_PORT BREVO_URL`."""
+"""A worker in a process of its own, to be killed: `python -m tests.messages.sending_process DATABASE_URL SMTP_PORT BREVO_URL
+SLACK_URL`."""
 
 from __future__ import annotations
 

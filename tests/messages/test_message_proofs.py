@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import sys
 import time
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,24 +19,30 @@ from onceward.messages.channels import SmtpChannel
 from onceward.providers.outgoing.smtp import Relay, Smtp
 from onceward.simulators import SmtpSimulator
 from onceward.work import Worker, WorkerOptions
+from tests.child import ROOT, command, end_all
 
 COUNT = 1000
 KILLS = 5
 CONCURRENCY = 8
 
 
-async def start_process(url: str, smtp: int, brevo: str, slack: str) -> asyncio.subprocess.Process:
-    script = str(Path(__file__).parent / "sending_process.py")
+@pytest.fixture
+async def started() -> AsyncIterator[list[asyncio.subprocess.Process]]:
+    """Whatever becomes of the test, its processes end with it."""
+    processes: list[asyncio.subprocess.Process] = []
+    yield processes
+    await end_all(processes)
+
+
+async def start_process(
+    started: list[asyncio.subprocess.Process], url: str, smtp: int, brevo: str, slack: str
+) -> asyncio.subprocess.Process:
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        script,
-        url,
-        str(smtp),
-        brevo,
-        slack,
+        *command("tests.messages.sending_process", url, str(smtp), brevo, slack),
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        cwd=ROOT,
     )
+    started.append(process)
     assert process.stdout is not None
     async with asyncio.timeout(30):
         while b"ready" not in (line := await process.stdout.readline()):
@@ -52,14 +57,14 @@ drains: list[asyncio.Task[bytes]] = []
 
 @pytest.mark.timeout(180)
 async def test_with_workers_killed_at_random_nothing_is_lost_and_nothing_goes_out_twice(
-    database_url: str, db: Database, sims
+    database_url: str, db: Database, sims, started: list[asyncio.subprocess.Process]
 ) -> None:
     app = Onceward("t")
     app.templates(Path(__file__).parent / "templates")
     engine = Engine(db, app.registry)
     half = [Sending(to="#ops", key=f"slack-{n}", data={"name": f"s{n}"}) for n in range(COUNT)]
     keyed = [Sending(to=f"u{n}@example.org", key=f"mail-{n}", data={"name": f"m{n}"}) for n in range(COUNT)]
-    where = (database_url, 0, sims.brevo.url, sims.slack.webhook_url)
+    where = (started, database_url, 0, sims.brevo.url, sims.slack.webhook_url)
     running = [await start_process(*where) for _ in range(2)]
     dice = random.Random(7)
     for part in range(KILLS):
@@ -77,9 +82,7 @@ async def test_with_workers_killed_at_random_nothing_is_lost_and_nothing_goes_ou
     async with asyncio.timeout(150):
         while await db.fetchval("select count(*) from onceward.work where dead_reason is null"):
             await asyncio.sleep(0.05)
-    for process in running:
-        process.kill()
-        await process.wait()
+    await end_all(running)
 
     states = Counter(
         {

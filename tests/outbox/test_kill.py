@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sys
-from pathlib import Path
 
 from onceward.simulators import CustomerEndpoint
+from tests.child import ROOT, command, end_all
 
 from .conftest import OutboxBench, until
 
 EVENTS = 120
-ROOT = Path(__file__).parents[2]
 
 
 class Undone(Exception):
     """Rolls back."""
 
 
-async def start_process(url: str) -> asyncio.subprocess.Process:
+async def start_process(url: str, processes: list[asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.outbox.process", url, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        *command("tests.outbox.process", url), cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
+    processes.append(process)
     assert process.stdout is not None
-    while b"working" not in await process.stdout.readline():
-        assert process.returncode is None
+    while b"working" not in (line := await process.stdout.readline()):
+        assert line, "the worker process did not start"
     return process
 
 
@@ -53,8 +52,7 @@ async def test_kill_at_random_loses_nothing_and_invents_nothing(bench: OutboxBen
     try:
         publishing = asyncio.create_task(publish())
         for _ in range(3):
-            process = await start_process(database_url)
-            processes.append(process)
+            process = await start_process(database_url, processes)
             await asyncio.sleep(chance.uniform(0.05, 0.25))
             process.kill()
             await process.wait()
@@ -73,8 +71,6 @@ async def test_kill_at_random_loses_nothing_and_invents_nothing(bench: OutboxBen
                 assert delivered.json["data"]["n"] == committed[message_id]
                 assert delivered.json["id"] == message_id
     finally:
-        for process in processes:
-            if process.returncode is None:
-                process.kill()
+        await end_all(processes)
         for endpoint in endpoints:
             await endpoint.stop()

@@ -239,3 +239,24 @@ async def test_the_first_start_offers_a_login_link_until_it_was_used(database_ur
         await runtime.stop()
     assert offered[0] is not None
     assert offered[1] is None
+
+
+async def test_a_refusal_does_not_tell_whether_an_organization_exists(site: Site, db: Database) -> None:
+    async with db.transaction(role="engine") as tx:
+        link = await link_for(tx, "a@example.org", actor="test")
+    async with site.http.post(f"{site.url}/login", data={"token": link}, allow_redirects=False) as reply:
+        session = reply.cookies[SESSION_COOKIE].value
+
+    async def refusal(wanted: str, **options: Any) -> tuple[int, str]:
+        headers = {**options.pop("headers", {}), "X-Organization": wanted}
+        status, body = await site.call("GET", "/api/v1/me", options.pop("who", None), headers=headers, **options)
+        return status, body["detail"].replace(wanted, "...")
+
+    for who in (
+        {"who": "a-owner"},
+        {"cookies": {SESSION_COOKIE: session}},
+        {"cookies": {SESSION_COOKIE: "x" * len(session)}},
+    ):
+        assert await refusal("bolt", **who) == await refusal("nowhere", **who)
+        assert await refusal(str(site.two.b), **who) == await refusal(str(site.two.b)[::-1], **who)
+    assert (await refusal("nowhere", who="admin"))[0] == 403

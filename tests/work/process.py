@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from onceward import Engine, Job, Onceward, Tx
 from onceward.db import Database
 from onceward.work import Worker, WorkerOptions
+from tests.child import ROOT, command
 
 app = Onceward("process")
 
@@ -61,20 +61,21 @@ async def main(url: str, concurrency: int) -> None:
 
 
 def spawn(url: str, concurrency: int = 8) -> subprocess.Popen[str]:
-    """Start one and wait until it claims."""
-    root = Path(__file__).parents[2]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.work.process", url, str(concurrency)],
+    """Start one; `wait_until_ready` says when it claims."""
+    return subprocess.Popen(
+        command("tests.work.process", url, str(concurrency)),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
+
+
+def wait_until_ready(process: subprocess.Popen[str]) -> None:
     assert process.stdout is not None
-    while "ready" not in process.stdout.readline():
-        assert process.poll() is None, "the worker process did not start"
-    return process
+    while "ready" not in (line := process.stdout.readline()):
+        assert line, "the worker process did not start"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -14,7 +13,8 @@ from onceward import Engine
 from onceward.db import Database
 from onceward.work.claim import claim, new_lease
 from onceward.work.upkeep import release_unknown
-from tests.work.process import app, block, nothing, poison, record, spawn
+from tests.child import end
+from tests.work.process import app, block, nothing, poison, record, spawn, wait_until_ready
 
 
 @pytest.fixture
@@ -31,17 +31,15 @@ def start(database_url: str) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     started: list[subprocess.Popen[str]] = []
 
     def begin(concurrency: int = 8) -> subprocess.Popen[str]:
-        started.append(spawn(database_url, concurrency))
-        return started[-1]
+        # Noted before it is ready: a test that fails meanwhile must find it.
+        process = spawn(database_url, concurrency)
+        started.append(process)
+        wait_until_ready(process)
+        return process
 
     yield begin
     for process in started:
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGCONT)
-            process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+        end(process)
 
 
 async def until(db: Database, query: str, wanted: object, timeout_s: float = 30) -> None:
@@ -104,8 +102,10 @@ async def test_a_job_that_kills_its_worker_three_times_is_a_dead_letter_and_its_
     neighbours = [await engine.enqueue(record, n=n, hold_s=0.3) for n in range(6)]
     guilty = await engine.enqueue(poison)
 
+    enough = asyncio.Event()
+
     async def keep_two_alive() -> None:
-        while True:
+        while not enough.is_set():
             for n, process in enumerate(running):
                 if process.poll() is not None:
                     running[n] = await asyncio.to_thread(start)
@@ -117,7 +117,8 @@ async def test_a_job_that_kills_its_worker_three_times_is_a_dead_letter_and_its_
         for job in neighbours:
             assert (await engine.wait(job.id, timeout_s=30)).outcome == "success"
     finally:
-        keeping.cancel()
+        # Not cancelled: a thread cannot be, and would start one more worker when all others have been ended.
+        enough.set()
         await asyncio.gather(keeping, return_exceptions=True)
     assert finished.outcome == "dead_letter"
     assert await db.fetchval("select dead_reason from onceward.work where id = $1", guilty.id) == "worker_lost"

@@ -10,12 +10,12 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 from onceward import Engine, Onceward, Permanent, Step, Tx, Workflow
 from onceward.db import Database
 from onceward.work import Worker, WorkerOptions, gate
+from tests.child import ROOT, command
 
 app = Onceward("saga")
 
@@ -147,14 +147,13 @@ async def main(url: str, concurrency: int, die_at: int) -> None:
 
 def spawn(url: str, *, concurrency: int = 8, die_at: int = 0) -> subprocess.Popen[str]:
     """Start one; it claims at once."""
-    root = Path(__file__).parents[2]
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.workflows.saga", url, str(concurrency), str(die_at)],
+        command("tests.workflows.saga", url, str(concurrency), str(die_at)),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
 
 

@@ -19,6 +19,7 @@ from onceward.work.claim import claim, claim_suspect, new_lease
 from onceward.work.executor import Executor
 from onceward.work.leases import Leases
 from onceward.work.settle import Acknowledger
+from tests.child import end
 from tests.workflows import saga
 
 RESET = """
@@ -118,13 +119,6 @@ async def _until(condition: Any, *, within_s: float) -> None:
         await asyncio.sleep(0.05)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.wait()
-    assert process.stdout is not None
-    process.stdout.close()
-
-
 @pytest.mark.parametrize("die_at", [1, 6, 13, 22, 31, 40])
 async def test_sagas_of_a_killed_process_are_finished_by_the_next(
     engine: Engine, database_url: str, die_at: int
@@ -152,7 +146,7 @@ async def test_sagas_of_a_killed_process_are_finished_by_the_next(
     finally:
         for process in (first, second):
             if process is not None:
-                _end(process)
+                end(process)
 
 
 async def test_interrupted_workflows_are_recovered_within_seconds(engine: Engine, database_url: str) -> None:
@@ -180,4 +174,4 @@ async def test_interrupted_workflows_are_recovered_within_seconds(engine: Engine
     finally:
         for process in (first, second):
             if process is not None:
-                _end(process)
+                end(process)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 from uuid import UUID
@@ -166,12 +167,12 @@ async def _discard(site: Site, identity: Identity, form: Mapping[str, str]) -> D
 
 def _chosen(form: Mapping[str, str], identity: Identity) -> Filter:
     chosen = wanted(form, identity.organization)
-    if chosen.empty:
-        if form.get("all") != "yes":
-            raise Refused("say which dead letters, or that you mean all of them")
-        # The engine wants a filter named; every dead letter has a time.
-        return Filter(until=datetime.max.replace(tzinfo=UTC))
-    return chosen
+    if not replace(chosen, organization=None).empty:
+        return chosen
+    if form.get("all") != "yes":
+        raise Refused("say which dead letters, or that you mean all of them")
+    # The engine wants a filter named; every dead letter has a time. The organization stays as it is.
+    return replace(chosen, until=datetime.max.replace(tzinfo=UTC))
 
 
 def _told(verb: str, acted: dead_letters.Acted) -> str:

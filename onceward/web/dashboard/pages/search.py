@@ -15,7 +15,7 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 OWNERS = f"array(select o.organization_id from onceward.organizations o) || '{NOBODY}'::uuid"
 BY_EVENT_ID = """
 select e.seq as id from onceward.webhook_events e
- where e.webhook_id = any(array(select s.webhook_id from onceward.sources s)) and e.event_id = $1 order by e.seq desc limit 20
+ where e.seq = any(array(select onceward.events_named($1))) order by e.seq desc limit 20
 """
 BY_UUID = "select e.seq as id from onceward.webhook_events e where e.id = $1"
 BY_UNIQUE_KEY = f"""

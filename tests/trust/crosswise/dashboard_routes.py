@@ -1,0 +1,63 @@
+"""The dashboard's part of the table: pages, and what their buttons do."""
+
+from __future__ import annotations
+
+from tests.trust.crosswise.routes import CHANGING, INSTANCE, NOTHING, READING, WHY, Ask
+
+D = "/dashboard"
+PAGES: dict[tuple[str, str], Ask] = {
+    ("GET", "/"): Ask(blank=True),
+    ("GET", D): NOTHING,
+    ("GET", f"{D}/static/{{version}}/{{name}}"): Ask(fill={"version": "1", "name": "app.js"}, shows="nothing"),
+    ("GET", f"{D}/organizations"): Ask(blank=True),
+    ("GET", f"{D}/templates/{{name}}/preview"): Ask(fill={"name": "order-confirmation"}, shows="nothing"),
+    ("GET", f"{D}/templates"): NOTHING,
+    ("GET", f"{D}/templates/{{name}}"): Ask(fill={"name": "order-confirmation"}, shows="nothing"),
+    ("GET", f"{D}/search"): Ask(query={"q": "$event_id"}, blank=True),
+    ("GET", f"{D}/dead-letters"): Ask(),
+    ("GET", f"{D}/dead-letters/replay"): Ask(query={"ids": "$dead"}),
+    ("GET", f"{D}/dead-letters/discard"): Ask(query={"ids": "$dead"}),
+    ("GET", f"{D}/dead-letters/progress"): Ask(query={"after": "1", "until": "8000000000000"}, blank=True),
+    ("GET", f"{D}/consequences/{{id}}"): Ask(fill={"id": "$published"}),
+    ("GET", f"{D}/queues"): INSTANCE,
+    ("GET", f"{D}/workers"): INSTANCE,
+    ("GET", f"{D}/schedules"): INSTANCE,
+    ("GET", f"{D}/schedules/{{name}}"): Ask(fill={"name": "x"}, shows="instance"),
+    ("GET", f"{D}/live"): INSTANCE,
+    ("GET", f"{D}/sources"): Ask(),
+    ("GET", f"{D}/endpoints"): Ask(),
+    ("GET", f"{D}/keys"): Ask(),
+    ("GET", f"{D}/ledger"): Ask(),
+    ("GET", f"{D}/ledger/{{currency}}/{{code:path}}"): Ask(fill={"currency": "ZAR", "code:path": "$account"}),
+    ("GET", f"{D}/audit"): Ask(),
+    **{("GET", f"{D}/{slug}"): Ask() for slug in ("events", "jobs", "messages", "deliveries", "workflows")},
+    ("GET", f"{D}/events/{{id}}"): Ask(fill={"id": "$inbox_event"}),
+    ("GET", f"{D}/jobs/{{id}}"): Ask(fill={"id": "$dead"}),
+    ("GET", f"{D}/messages/{{id}}"): Ask(fill={"id": "$message"}),
+    ("GET", f"{D}/deliveries/{{id}}"): Ask(fill={"id": "$delivery"}),
+    ("GET", f"{D}/workflows/{{id}}"): Ask(fill={"id": "$workflow"}),
+}
+BUTTONS: dict[tuple[str, str], Ask] = {
+    ("POST", f"{D}/organizations"): Ask(form={"organization": "$slug"}, shows="nothing"),
+    ("POST", f"{D}/theme"): Ask(form={"theme": "dark"}, shows="nothing"),
+    ("POST", f"{D}/dead-letters/replay"): Ask(form={"ids": "$dead_event", **WHY}),
+    ("POST", f"{D}/dead-letters/discard"): Ask(form={"ids": "$dead", **WHY}),
+    **{
+        ("POST", f"{D}/{what}"): Ask(form={"queue": "default", "schedule": "x", **WHY}, shows="instance")
+        for what in ("queues/pause", "queues/resume", "schedules/pause", "schedules/resume", "schedules/run")
+    },
+    ("POST", f"{D}/sources/pause"): Ask(form={"source": "$source"}),
+    ("POST", f"{D}/sources/resume"): Ask(form={"source": "$source"}),
+    ("POST", f"{D}/endpoints/disable"): Ask(form={"endpoint": "$endpoint"}),
+    ("POST", f"{D}/endpoints/enable"): Ask(form={"endpoint": "$endpoint"}),
+    ("POST", f"{D}/endpoints/test"): Ask(form={"endpoint": "$endpoint"}),
+    ("POST", f"{D}/deliveries/{{id}}/resend"): Ask(fill={"id": "$delivery"}),
+    ("POST", f"{D}/keys"): Ask(form={"name": "k", "scope": "viewer"}),
+    ("POST", f"{D}/keys/revoke"): Ask(form={"key": "$key"}),
+    ("POST", f"{D}/workflows/{{id}}/retry"): Ask(fill={"id": "$dead_workflow"}, refused=True),
+    ("POST", f"{D}/{{slug}}/{{id}}/cancel"): Ask(fill={"slug": "jobs", "id": "$job"}, form=WHY),
+    ("POST", "/logout"): Ask(shows="nothing"),
+}
+# Buttons before the changes of the API, which delete things; logging out comes last.
+ROUTES: dict[tuple[str, str], Ask] = READING | PAGES | BUTTONS | CHANGING
+ROUTES["POST", "/logout"] = ROUTES.pop(("POST", "/logout"))

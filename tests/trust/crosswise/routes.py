@@ -1,0 +1,177 @@
+"""Every route of the process, and how to ask it for something of another organization.
+
+`$name` stands for a thing of the organization that is asked for, `@name` for the same thing of whoever asks. A route
+that is not here fails the walk: whoever adds one says how it could be misused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Shows = Literal["own", "public", "instance", "nothing"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """`shows`: what an organization owns; what everybody may see of it; what only administrators of the instance may;
+    or nothing that belongs to anybody. `blank`: an answer to its owner names nothing of theirs. `refused`: nobody gets it so."""
+
+    fill: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    json: Any = None
+    form: Mapping[str, str] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cookies: Mapping[str, str] = field(default_factory=dict)
+    shows: Shows = "own"
+    blank: bool = False
+    refused: bool = False
+
+
+NOTHING = Ask(shows="nothing")
+INSTANCE = Ask(shows="instance")
+WHY = {"reason": "a test"}
+ENDPOINT = {"endpoint_id": "$endpoint"}
+SINCE = {"since": "2026-01-01T00:00:00Z"}
+PORTAL = {"onceward_portal": "@portal"}
+ACCESS = {"access": "@order_token"}
+API = "/api/v1"
+TICKETING = "/api/v1/ticketing"
+PUBLIC = "/api/v1/ticketing/public"
+CHECKOUT = {"checkout_id": "$checkout"}
+EVENT = {"event_id": "$event"}
+TICKET = {"ticket_id": "$ticket"}
+BUYER = {"email": "buyer@example.org"}
+NEW_EVENT = {
+    "venue_id": "$venue",
+    "name": "new",
+    "starts_at": "2031-06-21T18:00:00Z",
+    "ends_at": "2031-06-21T20:00:00Z",
+    "currency": "ZAR",
+    "sections": [{"name": "s", "price_cents": 1, "places": 3}],
+}
+
+READING: dict[tuple[str, str], Ask] = {
+    ("GET", f"{API}/openapi.json"): NOTHING,
+    ("GET", f"{API}/docs"): NOTHING,
+    ("GET", f"{API}/docs/oauth2-redirect"): NOTHING,
+    ("GET", "/docs/oauth2-redirect"): NOTHING,
+    ("GET", "/healthz"): NOTHING,
+    ("GET", "/readyz"): NOTHING,
+    # For the operator's own network: names sources by their ids, and nothing else of anybody.
+    ("GET", "/metrics"): Ask(shows="public", blank=True),
+    ("GET", "/login"): NOTHING,
+    ("GET", f"{API}/me"): Ask(),
+    ("GET", f"{API}/organizations"): Ask(),
+    ("GET", f"{API}/members"): Ask(),
+    ("GET", f"{API}/keys"): Ask(),
+    ("GET", f"{API}/audit"): Ask(query={"entity_id": "$endpoint"}),
+    ("GET", f"{API}/audit/verify"): INSTANCE,
+    ("GET", f"{API}/trace/{{ref}}"): Ask(fill={"ref": "$event_id"}),
+    ("GET", f"{API}/system-metrics"): INSTANCE,
+    ("GET", f"{API}/notifications/{{id}}"): Ask(fill={"id": "$notification"}),
+    ("GET", "/unsubscribe/{token}"): Ask(fill={"token": "$unsubscribe"}, shows="nothing"),
+    ("GET", "/templates/{name}"): Ask(fill={"name": "order-confirmation"}, shows="nothing"),
+    ("GET", f"{API}/event-types"): NOTHING,
+    ("GET", f"{API}/endpoints"): Ask(),
+    ("GET", f"{API}/endpoints/{{endpoint_id}}"): Ask(fill=ENDPOINT),
+    ("GET", f"{API}/webhook-keys/{{organization_id}}"): Ask(
+        fill={"organization_id": "$organization"}, shows="public", blank=True
+    ),
+    ("GET", f"{API}/deliveries"): Ask(query=ENDPOINT),
+    ("GET", f"{API}/deliveries/{{id}}"): Ask(fill={"id": "$delivery"}),
+    ("GET", f"{API}/resends"): Ask(),
+    ("GET", f"{API}/resends/{{id}}"): Ask(fill={"id": "$resend"}, blank=True),
+    ("GET", "/portal"): Ask(cookies=PORTAL),
+    ("GET", "/portal/endpoints/{endpoint_id}"): Ask(fill=ENDPOINT, cookies=PORTAL),
+    ("GET", "/portal/deliveries/{id}"): Ask(fill={"id": "$delivery"}, cookies=PORTAL),
+    ("GET", f"{API}/workflows"): Ask(query={"attributes": '{"said": "$message_key"}'}),
+    ("GET", f"{API}/workflows/{{id}}"): Ask(fill={"id": "$workflow"}),
+    ("GET", f"{API}/limits"): INSTANCE,
+    ("GET", f"{TICKETING}/venues"): Ask(),
+    ("GET", f"{TICKETING}/events"): Ask(),
+    ("GET", f"{TICKETING}/events/{{event_id}}/occupancy"): Ask(fill=EVENT, blank=True),
+    ("GET", f"{TICKETING}/events/{{event_id}}/funnel"): Ask(fill=EVENT, blank=True),
+    ("GET", f"{TICKETING}/events/{{event_id}}/orders"): Ask(fill=EVENT),
+    ("GET", f"{TICKETING}/coupons"): Ask(),
+    ("GET", f"{PUBLIC}/events/{{event_id}}"): Ask(fill=EVENT, shows="public"),
+    ("GET", f"{PUBLIC}/events/{{event_id}}/holds"): Ask(fill=EVENT, headers={"x-basket": "@basket"}),
+    ("GET", "/api/tickets"): Ask(query={**CHECKOUT, "token": "@order_token"}),
+    ("GET", "/orders/{checkout_id}/tickets/{ticket_id}/qr.png"): Ask(fill=CHECKOUT | TICKET, query=ACCESS, blank=True),
+    ("GET", "/orders/{checkout_id}/calendar.ics"): Ask(fill=CHECKOUT, query=ACCESS),
+    ("GET", "/orders/{checkout_id}/receipt.pdf"): Ask(fill=CHECKOUT, query=ACCESS, blank=True),
+    ("GET", "/events/{event_id}"): Ask(fill=EVENT, shows="public"),
+    ("GET", "/orders/{checkout_id}"): Ask(fill=CHECKOUT, query=ACCESS),
+    ("GET", "/scan/{event_id}"): Ask(fill=EVENT, shows="nothing"),
+    ("GET", "/ticketing/static/{name}"): Ask(fill={"name": "$slug"}, shows="nothing", refused=True),
+}
+
+CHANGING: dict[tuple[str, str], Ask] = {
+    ("POST", "/login"): Ask(form={"token": "@portal"}, shows="nothing", refused=True),
+    ("POST", f"{API}/organizations"): Ask(json={"slug": "$slug"}, shows="instance"),
+    ("PUT", f"{API}/members"): Ask(json={"email": "new@example.org", "role": "viewer"}),
+    ("POST", f"{API}/keys"): Ask(json={"name": "k", "scopes": ["viewer"]}),
+    ("POST", f"{API}/notifications"): Ask(
+        json={"type": "t", "recipients": ["$message_key"], "channels": ["dashboard"], "message": {"title": "t"}},
+        headers={"Idempotency-Key": "$message_key"},
+    ),
+    ("PUT", f"{API}/event-types/{{name}}"): Ask(fill={"name": "ticket.scanned"}, json={}, shows="instance"),
+    ("POST", f"{API}/endpoints"): Ask(json={"url": "http://127.0.0.1:9009/new", "events": ["*"]}),
+    ("PATCH", f"{API}/endpoints/{{endpoint_id}}"): Ask(fill=ENDPOINT, json={"description": "mine now"}),
+    ("POST", f"{API}/endpoints/{{endpoint_id}}/secret"): Ask(fill=ENDPOINT, json={}),
+    ("POST", f"{API}/endpoints/{{endpoint_id}}/disable"): Ask(fill=ENDPOINT),
+    ("POST", f"{API}/endpoints/{{endpoint_id}}/enable"): Ask(fill=ENDPOINT),
+    ("POST", f"{API}/endpoints/{{endpoint_id}}/test"): Ask(fill=ENDPOINT, json={}),
+    ("POST", f"{API}/endpoints/{{endpoint_id}}/recover"): Ask(fill=ENDPOINT, json=SINCE),
+    ("POST", f"{API}/endpoints/portal"): Ask(json={"endpoint_ids": ["$endpoint"]}),
+    ("POST", f"{API}/deliveries/{{id}}/resend"): Ask(fill={"id": "$delivery"}),
+    ("POST", f"{API}/deliveries/replay"): Ask(json={**SINCE, "endpoint_id": "$endpoint"}),
+    ("POST", f"{API}/resends/{{id}}/cancel"): Ask(fill={"id": "$resend"}),
+    ("POST", f"{API}/publish"): Ask(
+        json={"type": "ticket.scanned", "data": {}}, headers={"Idempotency-Key": "$message_key:scanned"}, refused=True
+    ),
+    ("POST", "/portal/endpoints/{endpoint_id}/test"): Ask(fill=ENDPOINT, cookies=PORTAL, form={"csrf": "@portal_csrf"}),
+    ("POST", "/portal/deliveries/{id}/resend"): Ask(
+        fill={"id": "$delivery"}, cookies=PORTAL, form={"csrf": "@portal_csrf"}
+    ),
+    ("POST", f"{API}/workflows/{{id}}/signals"): Ask(fill={"id": "$workflow"}, json={"name": "go"}),
+    ("POST", f"{API}/workflows/{{id}}/fork"): Ask(fill={"id": "$workflow"}, json={"from_step": 1, **WHY}, refused=True),
+    ("POST", f"{API}/workflows/{{id}}/retry"): Ask(fill={"id": "$dead_workflow"}, json=WHY),
+    ("POST", f"{API}/workflows/{{id}}/cancel"): Ask(fill={"id": "$workflow"}, json=WHY),
+    ("PUT", f"{API}/limits/global"): Ask(json={"at_most": 5}, shows="instance"),
+    ("POST", f"{TICKETING}/venues"): Ask(json={"name": "v"}),
+    ("POST", f"{TICKETING}/events"): Ask(json=NEW_EVENT),
+    ("POST", f"{TICKETING}/coupons"): Ask(json={"code": "MINE", "event_id": "$event", "percent_bps": 10_000}),
+    ("POST", f"{TICKETING}/events/{{event_id}}/block"): Ask(fill=EVENT, json={"labels": ["$label"]}),
+    ("POST", f"{TICKETING}/events/{{event_id}}/unblock"): Ask(fill=EVENT, json={"labels": ["$label"]}),
+    # What anybody may buy is no secret; but with the seats, basket, hold or link of another nothing is to be had.
+    ("POST", f"{PUBLIC}/events/{{event_id}}/holds"): Ask(
+        fill={"event_id": "@event"}, json={"seats": ["$free"]}, headers={"x-basket": "@basket"}
+    ),
+    ("POST", f"{PUBLIC}/events/{{event_id}}/holds/release"): Ask(
+        fill=EVENT, json={"holds": ["$hold"]}, headers={"x-basket": "@basket"}
+    ),
+    ("POST", f"{PUBLIC}/checkouts"): Ask(json={**EVENT, **BUYER}, headers={"x-basket": "@basket"}),
+    ("POST", f"{PUBLIC}/checkouts/{{checkout_id}}/pay"): Ask(
+        fill={"checkout_id": "$started"}, json={"token": "@started_token"}, refused=True
+    ),
+    ("POST", f"{PUBLIC}/checkouts/{{checkout_id}}/abandon"): Ask(
+        fill={"checkout_id": "$started"}, json={"token": "@started_token"}
+    ),
+    ("POST", "/orders/{checkout_id}/resend"): Ask(fill=CHECKOUT, json={"token": "@order_token"}),
+    ("POST", "/orders/{checkout_id}/tickets/{ticket_id}/transfer"): Ask(
+        fill={"checkout_id": "@checkout"} | TICKET, json={"token": "@order_token", **BUYER}
+    ),
+    ("POST", f"{TICKETING}/scan"): Ask(
+        json={**EVENT, "presented": "$code", "scan_id": "00000000-0000-4000-8000-000000000001"}
+    ),
+    ("POST", f"{TICKETING}/tickets/{{ticket_id}}/void"): Ask(fill=TICKET, json=WHY, refused=True),
+    ("POST", f"{TICKETING}/orders/{{checkout_id}}/refund"): Ask(fill=CHECKOUT, json={**WHY, "used_too": True}),
+    ("POST", f"{TICKETING}/events/{{event_id}}/status"): Ask(fill=EVENT, json={"status": "closed"}),
+    # The link in a mail is all that its reader has; it works for whoever holds it, and only theirs.
+    ("POST", "/unsubscribe/{token}"): Ask(fill={"token": "@unsubscribe"}, shows="nothing"),
+    ("DELETE", f"{API}/endpoints/{{endpoint_id}}"): Ask(fill=ENDPOINT),
+    ("DELETE", f"{API}/members/{{user_id}}"): Ask(fill={"user_id": "$user"}),
+    ("DELETE", f"{API}/keys/{{key}}"): Ask(fill={"key": "$key"}),
+}

@@ -1,0 +1,95 @@
+"""Commands that act for an organization reach into no other, whatever ids they are given."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from onceward.cli.nouns import build
+from tests.trust.crosswise.rows import digest, needles
+from tests.trust.crosswise.test_routes import filled
+from tests.trust.crosswise.world import World
+
+# Arguments by command, as in the table of routes; none: it makes or follows something and names nothing that exists.
+COMMANDS: dict[str, str | None] = {
+    "audit ls": "--json",
+    "keys ls": "--json",
+    "keys add": None,
+    "users ls": "--json",
+    "users add": None,
+    "sources add": None,
+    "endpoints add": None,
+    "endpoints ls": "--json",
+    "endpoints show": "$endpoint",
+    "endpoints set": "$endpoint --url http://127.0.0.1:9009/x",
+    "endpoints rotate": "$endpoint",
+    "endpoints test": "$endpoint",
+    "endpoints recover": "$endpoint --since 2026-01-01T00:00:00",
+    "endpoints disable": "$endpoint",
+    "endpoints enable": "$endpoint",
+    "deliveries ls": "--json",
+    "deliveries tail": None,
+    "deliveries resend": "$delivery",
+    "deliveries replay": "--since 2026-01-01T00:00:00 --endpoint $endpoint",
+    "deliveries resends": "--json",
+    "deliveries cancel": "$resend",
+    "ledger balance": "--json",
+    "ledger statement": "$account --currency ZAR",
+    "ticketing venue": None,
+    "ticketing event": "new --venue $venue --starts 2031-06-21T18:00:00+02:00 --currency ZAR --places L:100:5",
+    "ticketing events": "--json",
+    "ticketing orders": "$event --json",
+    "ticketing occupancy": "$event",
+    "ticketing refund": "$checkout --reason test",
+    "endpoints rm": "$endpoint",
+}
+
+
+def with_organization(group: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from with_organization(command, (*path, name))
+        elif any("--organization" in param.opts for param in command.params):
+            yield " ".join((*path, name))
+
+
+def test_every_command_with_an_organization_is_in_the_table() -> None:
+    assert set(with_organization(typer.main.get_command(build()))) == set(COMMANDS)
+
+
+@pytest.mark.timeout(120)
+async def test_a_command_for_one_organization_shows_and_changes_nothing_of_another(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONCEWARD_DATABASE_URL", world.db.url)
+    monkeypatch.setenv("ONCEWARD_SECRET_KEY", "k" * 32)
+    monkeypatch.setenv("ONCEWARD_ALLOW_LOOPBACK_ENDPOINTS", "true")
+    runner, line = CliRunner(), build()
+    a, b = world.a, world.b
+    unwanted = await needles(world.db, a.id) | {a.private, a.private.upper(), a.public}
+    before = await digest(world.db, a.id)
+    problems: list[str] = []
+    for org, expected in ((b, False), (a, True)):
+        for name, arguments in COMMANDS.items():
+            if arguments is None:
+                continue
+            given = [filled(each, a, org) for each in arguments.split()]
+            words = [*name.split(), *given, "--organization", org.slug]
+            done = await asyncio.to_thread(runner.invoke, line, words)
+            said = f"{done.output} {done.exception}"
+            if expected:
+                if done.exit_code != 0:
+                    problems.append(f"{name} does not work for its owner: {said[-500:]}")
+                continue
+            for each in given:
+                said = said.replace(each, "")
+            problems += [f"{name} shows {each}" for each in unwanted if each in said]
+            after = await digest(world.db, a.id)
+            problems += [f"{name} changed {table}" for table in after if after[table] != before[table]]
+            before = after
+    assert not problems, "\n".join(problems)

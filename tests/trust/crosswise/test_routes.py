@@ -1,0 +1,149 @@
+"""Nothing of one organization comes out of any route to another, and nothing of it changes."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from fastapi import FastAPI
+
+from onceward.web.auth import ORGANIZATION_COOKIE, SESSION_COOKIE
+from onceward_apps import all as bundled
+from onceward_apps import demo
+from tests.trust.crosswise.dashboard_routes import ROUTES
+from tests.trust.crosswise.routes import Ask
+from tests.trust.crosswise.rows import digest, needles
+from tests.trust.crosswise.world import Org, World
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: str
+    """Without what was sent: to repeat a question gives nothing away."""
+
+
+def routes_of(world: World) -> set[tuple[str, str]]:
+    """What the process really serves, apart from the two parts that are bare ASGI."""
+    assert world.runtime.web is not None
+    found: Any = world.runtime.web._server.config.app._api  # pyright: ignore
+    while not isinstance(found, FastAPI):
+        found = found._api
+    return set(_served(found.routes))
+
+
+def _served(routes: Iterable[Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for route in routes:
+        included = getattr(route, "original_router", None)  # newer FastAPI keeps routers whole
+        if included is not None:
+            yield from _served(included.routes, prefix + route.include_context.prefix)
+            continue
+        assert getattr(route, "methods", None), f"{route} is neither a route nor known to this walk"
+        yield from ((method, prefix + route.path) for method in route.methods - {"HEAD"})
+
+
+def credentials(world: World, of: Org, other: Org) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
+    """Headers and cookies of everybody who may try."""
+    key, session = {"Authorization": f"Bearer {of.key}"}, {SESSION_COOKIE: of.session}
+    return {
+        "key": (key, {}),
+        "key that asks for the other": ({**key, "X-Organization": other.slug}, {}),
+        "end user": ({"Authorization": f"Bearer {of.token()}"}, {}),
+        "session": ({"X-CSRF-Token": of.csrf}, session),
+        "session that chose the other": ({"X-CSRF-Token": of.csrf}, {**session, ORGANIZATION_COOKIE: other.slug}),
+        "nobody": ({}, {}),
+    }
+
+
+def filled(value: Any, asked: Org, asking: Org) -> Any:
+    if isinstance(value, str):
+        value = re.sub(r"\$([a-z_]+)", lambda found: asked.ids[found[1]], value)
+        return re.sub(r"@([a-z_]+)(?=$|[^.\w])", lambda found: asking.ids.get(found[1], found[0]), value)
+    if isinstance(value, dict):
+        return {name: filled(each, asked, asking) for name, each in value.items()}
+    return [filled(each, asked, asking) for each in value] if isinstance(value, list) else value
+
+
+async def send(
+    world: World, method: str, path: str, ask: Ask, *, asked: Org, asking: Org, headers: Any, cookies: Any
+) -> Answer:
+    for name, value in ask.fill.items():
+        path = path.replace(f"{{{name}}}", quote(filled(value, asked, asking), safe=""))
+    options = {
+        name: filled(getattr(ask, field), asked, asking) for name, field in PARTS if getattr(ask, field) is not None
+    }
+    headers = {**headers, **filled(dict(ask.headers), asked, asking)}
+    cookies = {**cookies, **filled(dict(ask.cookies), asked, asking)}
+    async with world.http.request(
+        method, world.url + path, headers=headers, cookies=cookies, allow_redirects=False, **options
+    ) as reply:
+        body = (await reply.read()).decode("utf-8", "replace") + str(dict(reply.headers))
+    for sent in strings([ask.fill, ask.query, ask.json, ask.form]):
+        for form in {(text := filled(sent, asked, asking)), html.escape(text), quote(text), quote(text, safe="")}:
+            body = body.replace(form, "") if "$" in sent else body
+    return Answer(reply.status, body)
+
+
+PARTS = (("params", "query"), ("json", "json"), ("data", "form"))
+
+
+def strings(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    parts = value.values() if hasattr(value, "values") else value if isinstance(value, list) else ()
+    return [found for part in parts for found in strings(part)]
+
+
+async def test_every_route_is_in_the_table(world: World) -> None:
+    served = routes_of(world)
+    assert served - set(ROUTES) == set(), "say in the table how these could be misused"
+    assert set(ROUTES) - served <= {("GET", "/docs/oauth2-redirect"), ("GET", "/api/v1/docs/oauth2-redirect")}
+    assert demo.app.routers == bundled.app.routers
+
+
+@pytest.mark.timeout(200)
+async def test_nothing_of_another_organization_comes_out_of_any_route_and_nothing_of_it_changes(world: World) -> None:
+    a, b = world.a, world.b
+    secret = await needles(world.db, a.id) | {a.private, a.private.upper(), a.id.hex}
+    everything = secret | {a.public}
+    before = await digest(world.db, a.id)
+    problems: list[str] = []
+    for (method, path), ask in ROUTES.items():
+        if (method, path) not in routes_of(world):
+            continue
+        for who, (headers, cookies) in credentials(world, b, a).items():
+            answer = await send(world, method, path, ask, asked=a, asking=b, headers=headers, cookies=cookies)
+            where = f"{method} {path} as {who} ({answer.status})"
+            unwanted = {a.private} if ask.shows == "public" else everything
+            problems += [f"{where} shows {found}" for found in unwanted if found in answer.body]
+            if answer.status >= 500:
+                problems.append(f"{where}: {answer.body[:200]}")
+            if ask.shows == "instance" and answer.status not in (303, 401, 403):
+                problems.append(f"{where} is open")
+        after = await digest(world.db, a.id)
+        problems += [f"{method} {path} changed {table}" for table in after if after[table] != before[table]]
+        before = after
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.timeout(200)
+async def test_what_was_refused_above_is_done_for_its_owner(world: World) -> None:
+    """The twin: the same questions, from whom they may come. Otherwise the walk above could have asked nonsense."""
+    a = world.a
+    own = await needles(world.db, a.id) | {a.private, a.private.upper(), a.public}
+    problems: list[str] = []
+    for (method, path), ask in ROUTES.items():
+        if ask.shows in ("nothing", "instance") or ask.refused or (method, path) not in routes_of(world):
+            continue
+        headers = {"Authorization": f"Bearer {a.key}"}
+        answer = await send(world, method, path, ask, asked=a, asking=a, headers=headers, cookies={})
+        if answer.status >= 400:
+            problems.append(f"{method} {path} ({answer.status}): {answer.body[:300]}")
+        elif method == "GET" and not ask.blank and not any(each in answer.body for each in own):
+            problems.append(f"{method} {path} ({answer.status}) shows nothing of theirs: {answer.body[:300]}")
+    assert not problems, "\n".join(problems)

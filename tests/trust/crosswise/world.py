@@ -1,0 +1,198 @@
+"""Two organizations with something of everything, each made through its own credentials on a running process."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import aiohttp
+import jwt as pyjwt
+import orjson
+
+from onceward.db import Database
+from onceward.inbox.sources import NewSource, add
+from onceward.opening import secret_box
+from onceward.providers.inbound import SourceConfig
+from onceward.providers.registry import get_provider
+from onceward.runtime import Runtime
+from onceward.trust import create_organization
+from onceward.trust.keys import create_key
+from onceward.trust.organizations import set_member
+from onceward.trust.sessions import link_for
+from onceward.web.auth import SESSION_COOKIE
+from onceward.web.portal import COOKIE as PORTAL_COOKIE
+from tests.ticketing.office import SECRET, charge
+from tests.trust.crosswise.rows import fill_tables
+
+JWT_SECRET = "j" * 64
+PUBLIC = "/api/v1/ticketing/public"
+
+
+@dataclass
+class Org:
+    """`private` is in everything that nobody else may see, `public` in what a seat map shows to everybody."""
+
+    id: UUID
+    slug: str
+    private: str
+    public: str
+    key: str
+    ids: dict[str, str] = field(default_factory=dict)
+    """By the names that the table of routes uses."""
+    session: str = ""
+    csrf: str = ""
+
+    def token(self) -> str:
+        claims = {"sub": f"user of {self.slug}", "exp": 2**33, "organization_id": str(self.id)}
+        return pyjwt.encode(claims, JWT_SECRET, "HS256")
+
+
+class World:
+    """A running process with organization a, whose things are looked for, and b, who looks."""
+
+    def __init__(self, runtime: Runtime, http: aiohttp.ClientSession) -> None:
+        self.runtime = runtime
+        self.db: Database = runtime.database
+        self.http = http
+        self.a: Org
+        self.b: Org
+
+    @property
+    def url(self) -> str:
+        assert self.runtime.web is not None
+        return self.runtime.web.url
+
+    async def build(self) -> None:
+        async with self.db.transaction(role="engine") as tx:
+            new = NewSource(name="payments-stripe", provider="stripe", secrets=(SECRET,), mode="inline")
+            await add(tx, secret_box(self.runtime.settings), new, actor="test")
+        # Numbers of a are so large that they can be nothing else in any answer.
+        self.b = await self._organization("bolt", "quokka")
+        await self.db.execute("select setval('onceward.ids', 7000000000000)")
+        self.a = await self._organization("acme", "zebra")
+        # How many ids were given out is no secret; let it not look like one of them.
+        await self.db.execute("select setval('onceward.ids', 7000000100000)")
+
+    async def own(self, org: Org, method: str, path: str, **options: Any) -> Any:
+        """What an organization does for itself must work."""
+        headers = {"Authorization": f"Bearer {org.key}", **options.pop("headers", {})}
+        async with self.http.request(
+            method, self.url + path, headers=headers, allow_redirects=False, **options
+        ) as reply:
+            text = await reply.read()
+            assert reply.status < 400, (method, path, reply.status, text)
+            return orjson.loads(text) if text[:1] in (b"{", b"[") else reply
+
+    async def _organization(self, slug: str, animal: str) -> Org:
+        settings = self.runtime.settings
+        async with self.db.transaction(role="engine") as tx:
+            made = await create_organization(tx, slug, name=f"public-{animal}", actor="test")
+            key = await create_key(tx, name="root", organization=made.organization_id, scopes=["owner"], actor="test")
+            user = await set_member(tx, made.organization_id, f"private-{animal}@example.org", "owner", actor="test")
+            link = await link_for(tx, f"private-{animal}@example.org", actor="test")
+            source = NewSource(
+                name=f"private-{animal}", provider="stripe", secrets=(SECRET,), organization=made.organization_id
+            )
+            webhook_id = await add(tx, secret_box(settings), source, actor="test")
+        org = Org(made.organization_id, slug, f"private-{animal}", f"public-{animal}", key.text)
+        org.ids |= {"slug": slug, "organization": str(org.id), "user": str(user), "source": source.name}
+        async with self.http.post(f"{self.url}/login", data={"token": link}, allow_redirects=False) as reply:
+            org.session = reply.cookies[SESSION_COOKIE].value
+        async with self.http.get(f"{self.url}/api/v1/me", cookies={SESSION_COOKIE: org.session}) as reply:
+            org.csrf = (await reply.json())["csrf_token"]
+        await self._outbound(org)
+        await self._tickets(org)
+        await fill_tables(self.db, org.id, getattr(webhook_id, "webhook_id", webhook_id), org.private, org.ids)
+        return org
+
+    async def _outbound(self, org: Org) -> None:
+        key = await self.own(org, "POST", "/api/v1/keys", json={"name": org.private, "scopes": ["viewer"]})
+        org.ids["key"] = key["key"]["prefix"]
+        endpoint = await self.own(
+            org,
+            "POST",
+            "/api/v1/endpoints",
+            json={
+                "url": f"http://127.0.0.1:9009/{org.private}",
+                "events": ["*"],
+                "description": org.private,
+                "ed25519": True,
+            },
+        )
+        org.ids["endpoint"] = endpoint["endpoint"]["endpoint_id"]
+        data = {
+            "ticket_id": str(uuid4()),
+            "event_id": str(uuid4()),
+            "organization_id": str(org.id),
+            "gate": org.private,
+        }
+        published = await self.own(
+            org,
+            "POST",
+            "/api/v1/publish",
+            json={"type": "ticket.scanned", "data": {**data, "scanned_at": datetime.now(UTC).isoformat()}},
+            headers={"Idempotency-Key": f"{org.private}:scanned"},
+        )
+        org.ids |= {"message_id": published["message_id"], "published": str(published["id"])}
+        [delivery] = await self.own(org, "GET", "/api/v1/deliveries")
+        org.ids["delivery"] = str(delivery["id"])
+        since = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+        resend = await self.own(org, "POST", "/api/v1/deliveries/replay", json={"since": since})
+        org.ids["resend"] = str(resend["id"])
+        portal = await self.own(org, "POST", "/api/v1/endpoints/portal", json={})
+        org.ids["portal"] = portal["url"].rpartition("token=")[2]
+        page = await self.http.get(
+            f"{self.url}/portal/endpoints/{org.ids['endpoint']}", cookies={PORTAL_COOKIE: org.ids["portal"]}
+        )
+        org.ids["portal_csrf"] = (await page.text()).partition('name="csrf" value="')[2].partition('"')[0]
+        told = {"type": org.private, "recipients": [org.private], "channels": ["dashboard"]}
+        notified = await self.own(
+            org, "POST", "/api/v1/notifications", json={**told, "message": {"title": org.private, "body": org.private}}
+        )
+        org.ids["notification"] = str(notified["id"])
+
+    async def _tickets(self, org: Org) -> None:
+        venue = await self.own(org, "POST", "/api/v1/ticketing/venues", json={"name": org.public})
+        begin = datetime.now(UTC) + timedelta(days=30)
+        event = await self.own(
+            org,
+            "POST",
+            "/api/v1/ticketing/events",
+            json={
+                "venue_id": venue["id"],
+                "name": org.public,
+                "starts_at": begin.isoformat(),
+                "ends_at": (begin + timedelta(hours=2)).isoformat(),
+                "currency": "ZAR",
+                "sections": [{"name": org.public, "price_cents": 1000, "rows": {"A": 8}}],
+            },
+        )
+        event_id = event["id"]
+        await self.own(org, "POST", f"/api/v1/ticketing/events/{event_id}/status", json={"status": "on_sale"})
+        await self.own(org, "POST", "/api/v1/ticketing/coupons", json={"code": org.private.upper(), "percent_bps": 100})
+        shown = await self.own(org, "GET", f"{PUBLIC}/events/{event_id}")
+        seats = [seat["id"] for seat in shown["sections"][0]["rows"][0]["seats"]]
+        org.ids |= {"venue": venue["id"], "event": event_id, "seat": seats[5], "free": seats[6]}
+        org.ids["label"] = await self.db.fetchval("select label from ticketing.seats where id = $1", UUID(seats[7]))
+        sold = await self._checkout(org, event_id, seats[0:2])
+        started = await self._checkout(org, event_id, seats[2:3])
+        held = await self.own(org, "POST", f"{PUBLIC}/events/{event_id}/holds", json={"seats": [seats[5]]})
+        org.ids |= {"basket": held["basket"], "hold": held["holds"][0]["id"]}
+        org.ids |= {"checkout": sold["id"], "order_token": sold["token"]}
+        org.ids |= {"started": started["id"], "started_token": started["token"]}
+        row = await self.db.fetchrow("select * from ticketing.checkouts where id = $1", UUID(sold["id"]))
+        body = orjson.dumps(charge(row))
+        signed = get_provider("stripe").sign(SourceConfig(provider="stripe", secrets=(SECRET,)), body, time.time())
+        async with self.http.post(f"{self.url}/webhooks/payments/stripe", data=body, headers=signed) as reply:
+            assert reply.status == 200, await reply.text()
+        ticket = await self.db.fetchrow("select * from ticketing.tickets where checkout_id = $1", UUID(sold["id"]))
+        assert ticket is not None
+        org.ids |= {"ticket": str(ticket["id"]), "code": ticket["ticket_code"]}
+
+    async def _checkout(self, org: Org, event_id: str, seats: list[str]) -> Any:
+        held = await self.own(org, "POST", f"{PUBLIC}/events/{event_id}/holds", json={"seats": seats})
+        buyer = {"event_id": event_id, "email": f"{org.private}@example.org", "name": org.private}
+        return await self.own(org, "POST", f"{PUBLIC}/checkouts", json=buyer, headers={"x-basket": held["basket"]})
