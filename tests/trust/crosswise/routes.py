@@ -33,6 +33,8 @@ NOTHING = Ask(shows="nothing")
 INSTANCE = Ask(shows="instance")
 WHY = {"reason": "a test"}
 ENDPOINT = {"endpoint_id": "$endpoint"}
+SOURCE = {"source": "$source"}
+RECEIVED = {"event": "$event_id"}
 SINCE = {"since": "2026-01-01T00:00:00Z"}
 PORTAL = {"onceward_portal": "@portal"}
 ACCESS = {"access": "@order_token"}
@@ -73,6 +75,10 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{API}/notifications/{{id}}"): Ask(fill={"id": "$notification"}),
     ("GET", "/unsubscribe/{token}"): Ask(fill={"token": "$unsubscribe"}, shows="nothing"),
     ("GET", "/templates/{name}"): Ask(fill={"name": "order-confirmation"}, shows="nothing"),
+    ("GET", f"{API}/sources"): Ask(),
+    ("GET", f"{API}/sources/{{source}}"): Ask(fill=SOURCE),
+    ("GET", f"{API}/events"): Ask(query={"source": "$source"}),
+    ("GET", f"{API}/events/{{event}}"): Ask(fill=RECEIVED),
     ("GET", f"{API}/event-types"): NOTHING,
     ("GET", f"{API}/endpoints"): Ask(),
     ("GET", f"{API}/endpoints/{{endpoint_id}}"): Ask(fill=ENDPOINT),
@@ -94,6 +100,7 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{TICKETING}/events/{{event_id}}/occupancy"): Ask(fill=EVENT, blank=True),
     ("GET", f"{TICKETING}/events/{{event_id}}/funnel"): Ask(fill=EVENT, blank=True),
     ("GET", f"{TICKETING}/events/{{event_id}}/orders"): Ask(fill=EVENT),
+    ("GET", f"{TICKETING}/events/{{event_id}}/cancellation"): Ask(fill=EVENT, refused=True),
     ("GET", f"{TICKETING}/coupons"): Ask(),
     ("GET", f"{PUBLIC}/events/{{event_id}}"): Ask(fill=EVENT, shows="public"),
     ("GET", f"{PUBLIC}/events/{{event_id}}/holds"): Ask(fill=EVENT, headers={"x-basket": "@basket"}),
@@ -117,6 +124,14 @@ CHANGING: dict[tuple[str, str], Ask] = {
         headers={"Idempotency-Key": "$message_key"},
     ),
     ("PUT", f"{API}/event-types/{{name}}"): Ask(fill={"name": "ticket.scanned"}, json={}, shows="instance"),
+    ("POST", f"{API}/sources"): Ask(
+        json={"name": "$source", "provider": "stripe", "secrets": ["whsec_1"]}, refused=True
+    ),
+    ("POST", f"{API}/sources/{{source}}/secret"): Ask(fill=SOURCE, json={"secret": "whsec_mine_now"}),
+    ("POST", f"{API}/sources/{{source}}/pause"): Ask(fill=SOURCE),
+    ("POST", f"{API}/sources/{{source}}/resume"): Ask(fill=SOURCE),
+    ("POST", f"{API}/events/replay"): Ask(json={"source": "$source", **WHY}),
+    ("POST", f"{API}/events/{{event}}/replay"): Ask(fill=RECEIVED, json=WHY, refused=True),
     ("POST", f"{API}/endpoints"): Ask(json={"url": "http://127.0.0.1:9009/new", "events": ["*"]}),
     ("PATCH", f"{API}/endpoints/{{endpoint_id}}"): Ask(fill=ENDPOINT, json={"description": "mine now"}),
     ("POST", f"{API}/endpoints/{{endpoint_id}}/secret"): Ask(fill=ENDPOINT, json={}),
@@ -169,6 +184,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{TICKETING}/tickets/{{ticket_id}}/void"): Ask(fill=TICKET, json=WHY, refused=True),
     ("POST", f"{TICKETING}/orders/{{checkout_id}}/refund"): Ask(fill=CHECKOUT, json={**WHY, "used_too": True}),
     ("POST", f"{TICKETING}/events/{{event_id}}/status"): Ask(fill=EVENT, json={"status": "closed"}),
+    ("POST", f"{TICKETING}/events/{{event_id}}/cancel"): Ask(fill=EVENT, json=WHY),
     # The link in a mail is all that its reader has; it works for whoever holds it, and only theirs.
     ("POST", "/unsubscribe/{token}"): Ask(fill={"token": "@unsubscribe"}, shows="nothing"),
     ("DELETE", f"{API}/endpoints/{{endpoint_id}}"): Ask(fill=ENDPOINT),

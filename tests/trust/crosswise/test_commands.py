@@ -46,6 +46,8 @@ COMMANDS: dict[str, str | None] = {
     "ticketing orders": "$event --json",
     "ticketing occupancy": "$event",
     "ticketing refund": "$checkout --reason test",
+    "ticketing cancel-event": "$event --reason test --yes",
+    "ticketing cancellation": "$event",
     "endpoints rm": "$endpoint",
 }
 
