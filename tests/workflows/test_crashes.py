@@ -52,6 +52,12 @@ async def test_saga_crashed_at_any_gate_ends_as_if_undisturbed(engine: Engine, f
     assert seen["left"] == 0
 
 
+DUE_SOON = """
+select exists (select from onceward.work
+                where queue = 'workflows' and lease is null and dead_reason is null and sort_at < now() + interval '5 s')
+"""
+
+
 class _Crashing:
     def __init__(self, at: int | None) -> None:
         self.passed = 0
@@ -80,6 +86,11 @@ async def _run_together(engine: Engine, die_at: int | None) -> int:
                 work = (await claim(conn, queue="workflows", tasks=names, most=10, lease=lease, worker=worker)).work
                 work += await claim_suspect(conn, queue="workflows", tasks=names, lease=new_lease(), worker=worker)
                 bodies = await engine.registry.kinds["workflow"].load(conn, [each.id for each in work])
+                soon = not work and await conn.fetchval(DUE_SOON)
+            if soon:
+                # Cut off in the middle of a statement: not its fault, and tried again in a moment.
+                await asyncio.sleep(0.02)
+                continue
             if not work:
                 return hook.passed
             for each in work:
