@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 QUICK_S = 0.05
 """Handlers slower than this get no work fetched ahead: another worker may be free for it."""
-MOST_AHEAD = 2000
+MOST_AHEAD = 1000
 MOST_AT_ONCE = 500
 """Rows per claim when fetching ahead: the next claim is under way while the slots still have work."""
 AHEAD_FOR_S = 0.04
