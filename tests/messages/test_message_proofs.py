@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import time
 from bisect import bisect_left
@@ -21,8 +22,10 @@ from onceward.simulators import SmtpSimulator
 from onceward.work import Worker, WorkerOptions
 from tests.child import ROOT, command, end_all
 
-COUNT = 1000
-KILLS = 5
+COUNT = int(os.environ.get("ONCEWARD_TEST_MESSAGES", "2000")) // 2
+"""For each of two channels."""
+KILLS = 5 if COUNT <= 1000 else 20
+PATIENCE_S = 150 + COUNT // 50
 CONCURRENCY = 8
 
 
@@ -55,7 +58,7 @@ async def start_process(
 drains: list[asyncio.Task[bytes]] = []
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(PATIENCE_S + 60)
 async def test_with_workers_killed_at_random_nothing_is_lost_and_nothing_goes_out_twice(
     database_url: str, db: Database, sims, started: list[asyncio.subprocess.Process]
 ) -> None:
@@ -79,7 +82,7 @@ async def test_with_workers_killed_at_random_nothing_is_lost_and_nothing_goes_ou
         await victim.wait()
         running.append(await start_process(*where))
     assert await db.fetchval("select count(*) from onceward.messages") == 2 * COUNT
-    async with asyncio.timeout(150):
+    async with asyncio.timeout(PATIENCE_S):
         while await db.fetchval("select count(*) from onceward.work where dead_reason is null"):
             await asyncio.sleep(0.05)
     await end_all(running)
