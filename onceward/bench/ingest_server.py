@@ -14,8 +14,8 @@ from typing import Any
 import uvicorn
 import uvloop
 
+from onceward.cli.session import spare_collector
 from onceward.web.protocol import protocol
-from onceward.web.server import calm_collector
 
 TABLE = """
 create schema if not exists onceward_bench;
@@ -38,7 +38,7 @@ async def serve(app: Any, listener: socket.socket) -> None:
         proxy_headers=True,
         forwarded_allow_ips=["127.0.0.1"],
     )
-    calm_collector()
+    spare_collector()
     sys.stdout.write(f"{listener.getsockname()[1]}\n")
     sys.stdout.flush()
     await uvicorn.Server(config).serve(sockets=[listener])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -20,16 +19,6 @@ log = get_logger("onceward.web")
 
 class CannotListen(Exception):
     """The address is taken or not ours. The message says what to do."""
-
-
-def calm_collector() -> None:
-    """Once everything is loaded: what is there stays, so cycles are looked for among what requests leave behind only.
-
-    Otherwise a collection walks all modules and models every few thousand requests, and one of them waits for it.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
 
 
 class _QuietServer(uvicorn.Server):
@@ -73,7 +62,6 @@ class WebServer:
                 await self._serving
                 raise CannotListen("the web server ended at its start")
             await asyncio.sleep(0.005)
-        calm_collector()
         log.info("web.listening", url=self.url)
 
     async def stop(self) -> None:

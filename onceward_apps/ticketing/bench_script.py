@@ -15,7 +15,7 @@ from onceward.db import Database
 from onceward_apps.ticketing.codes import new_ticket_code
 from onceward_apps.ticketing.store import sales
 
-TODO = """
+PREPARE = """
 create schema if not exists onceward_bench;
 drop table if exists onceward_bench.todo;
 drop sequence if exists onceward_bench.turn;
@@ -89,7 +89,7 @@ async def prepare(db: Database, organization: UUID, checkouts: Sequence[UUID]) -
     found = await db.fetch(
         "select id, event_id, total_cents, currency from ticketing.checkouts where id = any($1)", list(checkouts)
     )
-    await db.execute(TODO)
+    await db.execute(PREPARE)
     async with db.acquire() as conn:
         await conn.copy_records_to_table(
             "todo",
