@@ -20,6 +20,7 @@ from onceward.schedules.declaring import declare
 from onceward.services import Services
 from onceward.tx import Tx
 from onceward.work import EVENTS, JOBS, Job, JobTask, Registry, RetryPolicy, Task, as_policy
+from onceward.work.forms import digest
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -229,6 +230,7 @@ class Onceward:
                 outside=outside,
                 critical=critical,
                 batch=batch,
+                form=lambda: digest(job.model.model_json_schema),
             )
             job = JobTask(function, task, injected=frozenset(signature.injected))
             self.registry.add(task)

@@ -21,9 +21,10 @@ from onceward.engine import Engine
 from onceward.schema import LINES
 from onceward.work import Registry
 
-CASES = ("fanout-10k", "write-to-client-p50", "write-to-client-p99", "memory-idle")
+CASES = ("fanout-10k", "write-to-client-p50", "write-to-client-p99", "memory-idle", "idle-queries")
 SUBSCRIBERS = 10_000
 GROUPS = 1_000
+IDLE_QUERIES = 5_000
 PER_CONNECTION = 100
 LONG_S = 5.0
 BASELINE = "bare websocket broadcast"
@@ -60,6 +61,12 @@ class Server:
         """Bytes of this process that no other shares."""
         return psutil.Process(self.process.pid).memory_full_info().uss
 
+    @property
+    def cpu_s(self) -> float:
+        """Seconds of a core it has used so far."""
+        times = psutil.Process(self.process.pid).cpu_times()
+        return times.user + times.system
+
 
 @asynccontextmanager
 async def serving(kind: str, url: str) -> AsyncGenerator[Server]:
@@ -92,12 +99,16 @@ async def run(quick: bool, url: str, only: str | None = None) -> list[Measuremen
             await migrate(conn, LINES)
             await conn.execute(SCHEMA)
             await conn.execute(
-                "insert into onceward_bench.stock select n, $1, 0 from generate_series(0, $2) n", ORGANIZATION, GROUPS
+                "insert into onceward_bench.stock select n, $1, 0 from generate_series(0, $2) n",
+                ORGANIZATION,
+                IDLE_QUERIES,
             )
         await engine.start()
         async with serving("ours", url) as ours, serving("bare", url) as bare:
             if "memory-idle" in wanted:
                 found.append(await memory_idle(ours, bare, clients=1_000 if quick else 5_000))
+            if "idle-queries" in wanted:
+                found += await idle_queries(db, ours, for_s=10 if quick else 30)
             if "fanout-10k" in wanted:
                 found.append(await fanout(engine, ours, bare, turns=2 if quick else 5))
             if "write-to-client-p50" in wanted or "write-to-client-p99" in wanted:
@@ -293,4 +304,41 @@ async def memory_idle(ours: Server, bare: Server, *, clients: int) -> Measuremen
         theirs=bare_turn,
         turns=1,
         smaller_is_better=True,
+    )
+
+
+async def idle_queries(db: Database, ours: Server, *, for_s: float) -> list[Measurement]:
+    """What 5,000 different live queries of one process cost while nothing changes, next to the same process without any."""
+
+    async def quiet() -> tuple[float, float]:
+        await asyncio.sleep(12)  # a backend tells of its transactions up to ten seconds late
+        before, cpu = await _transactions(db), ours.cpu_s
+        await asyncio.sleep(for_s)
+        return (await _transactions(db) - before) / for_s, (ours.cpu_s - cpu) / for_s * 100
+
+    empty = await quiet()
+    crowd, rounds = Crowd(), Rounds(IDLE_QUERIES, b"")
+
+    def count(listener: Listener, text: bytes) -> None:
+        for _ in range(text.count(b'"hash"')):
+            rounds.heard(listener, text)
+
+    began = rounds.begin()
+    for start in range(0, IDLE_QUERIES, PER_CONNECTION):
+        asked = [subscribe(item, item) for item in range(start, start + PER_CONNECTION)]
+        await crowd.gather(1, ours.port, "/live", [HELLO, *asked], count)
+    await rounds.end(began)
+    full = await quiet()
+    await crowd.leave()
+    cases = (("idle-queries", "transactions/s"), ("idle-queries-cpu", "% of a core"))
+    return [
+        Measurement("live", case, value, unit, "the same process without any", without, without / max(value, 0.01), 0.0)
+        for (case, unit), value, without in zip(cases, full, empty, strict=True)
+    ]
+
+
+async def _transactions(db: Database) -> int:
+    """Of this database, so far."""
+    return await db.fetchval(
+        "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()"
     )

@@ -95,7 +95,11 @@ class Rig:
             await worker.stop()
 
     async def drained(self) -> None:
-        while await self.db.fetchval("select exists (select from onceward.work where dead_reason is null)"):
+        """Nothing is left but what waits in the lane `blocked`."""
+        waiting = (
+            "select exists (select from onceward.work where dead_reason is null and lane is distinct from 'blocked')"
+        )
+        while await self.db.fetchval(waiting):
             await asyncio.sleep(0.05)
 
 
@@ -267,6 +271,38 @@ async def drain_pinned(rig: Rig) -> list[Measurement]:
     return [_against("drain-pinned", pinned, "our own drain-1 with nothing pinned", free)]
 
 
+async def drain_backlog(rig: Rig) -> list[Measurement]:
+    """From a million due jobs to none; the baseline is our own drain of as many as other cases have."""
+    many = 300_000 if rig.quick else 1_000_000
+
+    async def one(count: int) -> float:
+        await rig.clear()
+        await rig.engine.enqueue_many(noop, [{"body": ARGUMENT}] * count)
+        await rig.db.execute("vacuum analyze onceward.work")
+        return await _timed_drain(rig, count)
+
+    turns = [(await one(100_000), await one(many)) for _ in range(1 if rig.quick else 3)]
+    return [_against("drain-backlog", [b for _, b in turns], "our own drain-1 of 100,000", [a for a, _ in turns])]
+
+
+async def drain_blocked(rig: Rig) -> list[Measurement]:
+    """100,000 jobs wait behind the head of one lane; those of other lanes, which came later, must not notice."""
+    count, lanes = 20_000, 50
+
+    async def one() -> float:
+        for n in range(lanes):
+            order = noop.in_lane(f"free-{n}", at_once=100)
+            await rig.engine.enqueue_many(order, [{"body": ARGUMENT}] * (count // lanes))
+        await rig.db.execute("vacuum analyze onceward.work")
+        return await _timed_drain(rig, count)
+
+    alone = [await one() for _ in range(3)]
+    await rig.engine.enqueue(noop.in_order("blocked").later(hours=1), body=ARGUMENT)
+    await rig.engine.enqueue_many(noop.in_order("blocked"), [{"body": ARGUMENT}] * 100_000)
+    beside = [await one() for _ in range(3)]
+    return [_against("drain-blocked", beside, "our own without the blocked lane", alone)]
+
+
 async def drain_tx(rig: Rig) -> list[Measurement]:
     return await _drain_tx(rig, "drain-tx", write, 10_000 if rig.quick else 30_000)
 
@@ -362,6 +398,8 @@ CASES: dict[str, Case] = {
     "drain-2": drain_2,
     "drain-history": drain_history,
     "drain-pinned": drain_pinned,
+    "drain-backlog": drain_backlog,
+    "drain-blocked": drain_blocked,
     "drain-tx": drain_tx,
     "drain-tx-batch": drain_tx_batch,
     "latency": latency,

@@ -20,6 +20,7 @@ from onceward.inbox.event import LOAD, Event, StoredEvent, stored
 from onceward.providers.inbound import ConfigError
 from onceward.providers.registry import get_provider
 from onceward.work import EVENTS, Claimed, Item, Options, PayloadInvalid, RetryPolicy, Task, TimedOut, insert, judge
+from onceward.work.forms import digest
 from onceward.work.outcomes import Again, Dead
 
 QUEUE = "events"
@@ -136,6 +137,11 @@ class Declared:
     def name(self) -> str:
         return task_name(self.provider, self.type)
 
+    def form(self) -> str:
+        """A digest of what its payload must look like."""
+        models = get_args(self.event_annotation)
+        return "" if not models or models[0] is Any else digest(TypeAdapter(models[0]).json_schema)
+
     def call(self) -> Callable[[StoredEvent, int, Any], Awaitable[Any]]:
         """Run the function with what it asked for."""
         read = reader(self.event_annotation, self.name)
@@ -169,6 +175,7 @@ def handler(declared: Declared, *, others: Callable[[], Sequence[str]]) -> Handl
         retry=declared.retry,
         timeout_s=declared.timeout_s,
         transactional=declared.tx_parameter is not None,
+        form=declared.form,
     )
     return Handler(task, declared.ordering)
 
@@ -190,6 +197,7 @@ def follower(declared: Declared) -> Task:
         retry=declared.retry,
         timeout_s=declared.timeout_s,
         transactional=declared.tx_parameter is not None,
+        form=declared.form,
     )
 
 

@@ -80,7 +80,7 @@ async def run_here(
     worker = secrets.randbits(62) + 1
     leases = Leases()
     identity = Identity(
-        id=worker, name=f"{socket.gethostname()}:{os.getpid()}", version="foreground", queues=[], tasks=[]
+        id=worker, name=f"{socket.gethostname()}:{os.getpid()}", version="foreground", queues=[], tasks=[], forms=[]
     )
     await Heartbeat.register(db, identity)
     heartbeat = Heartbeat(db.url, identity, pgbouncer=db.pgbouncer, every_s=1.0, on_cancel=lambda _ids: None)

@@ -109,7 +109,7 @@ async def insert_alike(
 async def _write(conn: Connection, alike: Sequence[Item], left: int) -> list[Enqueued]:
     first = alike[0]
     o = first.options
-    if not _is_plain(o):
+    if o.unique_key is not None or (o.run_at is not None and o.boost_s):
         return await insert(conn, alike)
     rows = await conn.fetch(
         ENQUEUE_ALIKE,
@@ -122,6 +122,13 @@ async def _write(conn: Connection, alike: Sequence[Item], left: int) -> list[Enq
         o.delay.total_seconds() if o.delay else 0.0,
         float(o.boost_s),
         left,
+        list(o.tags) or None,
+        o.max_attempts,
+        o.lane,
+        o.cap,
+        o.ordered if o.lane is not None else None,
+        o.parent,
+        o.parent_cap,
     )
     return [Enqueued(row[0]) for row in rows]
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import asyncpg
 import structlog
@@ -14,6 +14,7 @@ import structlog
 from onceward.db import BROKEN, Connection, Database, OutcomeUnknown, Transaction, Unavailable
 from onceward.trust.metrics_events import record_metric
 from onceward.work.claimed import Claimed
+from onceward.work.forms import differs_elsewhere
 from onceward.work.gate import gate
 from onceward.work.leases import Leases
 from onceward.work.outcomes import (
@@ -41,6 +42,8 @@ log = structlog.get_logger(__name__)
 
 LOST_LEASE = "OW001"
 TRANSIENT = ("40001", "40P01")
+OTHER_VERSION_S = 5.0
+"""What does not fit this version of its task waits so long for a worker that runs another one."""
 
 Opener = Callable[[Connection, Claimed], Transaction]
 
@@ -241,6 +244,8 @@ class Executor:
         while True:
             try:
                 async with self._db.acquire() as conn:
+                    if _does_not_fit(outcome) and await differs_elsewhere(conn, task):
+                        outcome = Again(OTHER_VERSION_S, outcome.error, counted=False)
                     kept = await settle(conn, work, self._worker, outcome, critical=task.critical)
                     if _timed_out(outcome):
                         told = {"task": work.task, "kind": work.kind, "timeout_s": task.timeout_s}
@@ -319,6 +324,10 @@ def _is_transient(error: BaseException) -> bool:
     if isinstance(error, Unavailable):
         return True
     return isinstance(error, asyncpg.PostgresError) and getattr(error, "sqlstate", None) in TRANSIENT
+
+
+def _does_not_fit(outcome: Outcome) -> TypeGuard[Dead]:
+    return isinstance(outcome, Dead) and outcome.reason == "payload_invalid"
 
 
 def _timed_out(outcome: Outcome) -> bool:

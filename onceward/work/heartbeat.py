@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 BEAT = """
 with beaten as (
-    insert into onceward.workers as w (id, name, version, queues, tasks) values ($1, $2, $3, $4, $5)
+    insert into onceward.workers as w (id, name, version, queues, tasks, forms) values ($1, $2, $3, $4, $5, $7)
     on conflict (id) do update set beat = w.beat + 1, beat_at = clock_timestamp(), stopping = $6
     returning beat
 )
@@ -37,6 +37,7 @@ class Identity:
     version: str
     queues: list[str]
     tasks: list[str]
+    forms: list[str]
 
 
 class Heartbeat:
@@ -91,7 +92,7 @@ class Heartbeat:
         """Count up (or register, if somebody thought this worker dead) and learn what is to be cancelled."""
         who = self._identity
         cancelled: list[int] | None = await conn.fetchval(
-            BEAT, who.id, who.name, who.version, who.queues, who.tasks, self.stopping
+            BEAT, who.id, who.name, who.version, who.queues, who.tasks, self.stopping, who.forms
         )
         if cancelled:
             self._on_cancel(set(cancelled))
@@ -99,4 +100,4 @@ class Heartbeat:
     @staticmethod
     async def register(db: Database, who: Identity) -> None:
         """Before the first claim: a worker without a row would look dead at once."""
-        await db.fetchval(BEAT, who.id, who.name, who.version, who.queues, who.tasks, False)
+        await db.fetchval(BEAT, who.id, who.name, who.version, who.queues, who.tasks, False, who.forms)

@@ -47,6 +47,8 @@ class Task:
     critical: bool = True
     """False: when its attempts are used up it ends as `failed`, without a dead letter or an alert."""
     batch: int = 1
+    form: Callable[[], str] | None = None
+    """A digest of what it accepts (forms.py); computed when a worker starts."""
 
     def __post_init__(self) -> None:
         if not self.name or len(self.name) > 200:

@@ -15,6 +15,7 @@ import structlog
 from onceward.db import Database
 from onceward.trust.metrics_events import record_metric
 from onceward.work.executor import Executor, Opener
+from onceward.work.forms import form
 from onceward.work.heartbeat import Heartbeat, Identity
 from onceward.work.leases import Leases
 from onceward.work.loop import Loop
@@ -91,12 +92,14 @@ class Worker:
             for queue in sorted(queues)
             if wanted is None or queue in wanted
         ]
+        tasks = sorted(name for runner in self._runners for name in queues[runner.queue])
         self.identity = Identity(
             id=self.id,
             name=f"{socket.gethostname()}:{os.getpid()}",
             version=self._options.version,
             queues=[runner.queue for runner in self._runners],
-            tasks=sorted(name for runner in self._runners for name in queues[runner.queue]),
+            tasks=tasks,
+            forms=[form(registry.tasks[name]) for name in tasks],
         )
         self._rescuer = Rescuer(apart_s=self._options.observe_s * 0.75, settle_s=self._options.settle_s)
         self._loops = [

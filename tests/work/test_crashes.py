@@ -153,14 +153,19 @@ async def test_a_worker_asked_to_stop_finishes_what_runs_and_hands_back_the_rest
     assert done >= 2
 
 
-async def test_two_workers_killed_at_random_do_each_thing_exactly_once(engine: Engine, db: Database, start) -> None:
-    await engine.enqueue_many(record, [{"n": n} for n in range(3000)])
+@pytest.mark.parametrize(
+    ("count", "kills"), [(3000, 6), pytest.param(100_000, 60, marks=(pytest.mark.slow, pytest.mark.timeout(900)))]
+)
+async def test_two_workers_killed_at_random_do_each_thing_exactly_once(
+    engine: Engine, db: Database, start, count: int, kills: int
+) -> None:
+    await engine.enqueue_many(record, [{"n": n} for n in range(count)])
     running = [start(), start()]
-    for turn in range(6):
+    for turn in range(kills):
         await asyncio.sleep(0.4)
         running[turn % 2].kill()
         running[turn % 2] = await asyncio.to_thread(start)
-    await until(db, LEFT, 0, timeout_s=60)
+    await until(db, LEFT, 0, timeout_s=60 + count / 100)
     row = await db.fetchrow("select count(*), count(distinct n), count(distinct job) from effects")
     assert row is not None
-    assert tuple(row) == (3000, 3000, 3000)
+    assert tuple(row) == (count, count, count)

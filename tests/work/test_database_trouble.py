@@ -79,7 +79,7 @@ async def all_done(url: str, count: int, timeout_s: float = 60) -> None:
             await asyncio.sleep(0.2)
 
 
-@pytest.mark.parametrize("away_s", [0.0, 6.0])
+@pytest.mark.parametrize("away_s", [0.0, 6.0, pytest.param(60.0, marks=pytest.mark.slow)])
 async def test_a_restart_under_load_loses_and_repeats_nothing(server: Server, away_s: float) -> None:
     db = await Database.open(server.url, max_size=12)
     engine = Engine(db, app.registry)
@@ -91,7 +91,7 @@ async def test_a_restart_under_load_loses_and_repeats_nothing(server: Server, aw
     await asyncio.to_thread(server.crash)
     await asyncio.sleep(away_s)
     await asyncio.to_thread(server.start)
-    await all_done(server.url, 1000)
+    await all_done(server.url, 1000, timeout_s=60 + away_s)
     await worker.stop()
     await engine.stop()
     await db.close()

@@ -260,3 +260,34 @@ async def test_assert_enqueued_says_what_is_there_instead(engine: Engine) -> Non
     await engine.enqueue(note, what="a")
     with pytest.raises(AssertionError, match=r"note \{'what': 'a'\}"):
         await assert_enqueued(engine, note, what="b")
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        note,
+        note.in_order("ticket:7"),
+        note.in_lane("user:7", at_once=2, parent="all", parent_at_once=3),
+        note.tagged("import", "nightly").attempts(2),
+        note.later(hours=1).in_queue("slow"),
+        note.boosted(30),
+        note.once("only one").in_order("ticket:7"),
+    ],
+    ids=["plain", "in order", "in a lane", "tags and attempts", "later", "boosted", "once"],
+)
+async def test_many_at_once_are_written_as_one_alone_would_be(engine: Engine, db: Database, order) -> None:
+    rows = """
+        select w.id, w.organization_id, w.kind, w.task, w.queue, w.max_attempts, w.lane, w.cap, coalesce(w.ordered, false) as ordered,
+               w.parent, w.parent_cap, w.unique_key, j.args, j.tags, abs(extract(epoch from w.sort_at - j.created_at))::int as due_s
+          from onceward.work w join onceward.jobs j using (id) order by w.id
+    """
+    await engine.enqueue(order, what="a")
+    [alone] = [dict(row) for row in await db.fetch(rows)]
+    await db.execute("truncate onceward.work, onceward.jobs")
+    many = await engine.enqueue_many(order, [{"what": "a"}, {"what": "a"}])
+    together = [dict(row) for row in await db.fetch(rows)]
+    unique = order is not note and order.options.unique_key is not None
+    assert [each.duplicate for each in many] == [False, unique]
+    assert len(together) == (1 if unique else 2)
+    for row in together:
+        assert row | {"id": None} == alone | {"id": None}

@@ -106,7 +106,7 @@ async def test_a_plain_job_costs_two_inserts_a_claim_and_an_ack(db: Database) ->
     count = 1000
     async with db.acquire() as conn:
         arguments = ['{"body": "' + "x" * 138 + '"}'] * count
-        plain = (None, "noop", None, "default", None, 0.0, 0.0, 0)
+        plain = (None, "noop", None, "default", None, 0.0, 0.0, 0, None, None, None, None, None, None, None)
         plans = [await explain(conn, ENQUEUE_ALIKE, arguments, *plain)]
         await conn.execute("analyze onceward.work")
         beginning = await conn.fetchval("select '2000-01-01'::timestamptz")

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from onceward import Engine, Job, Onceward, Permanent, Retry, Tx
 from onceward.db import Database
-from onceward.work import Worker, WorkerOptions
+from onceward.work import Waker, Worker, WorkerOptions
 from onceward.work.loop import Loop
 
 
@@ -196,3 +196,33 @@ async def test_a_pool_that_is_smaller_than_the_number_of_slots_serves_them_all(d
     await engine.stop()
     assert await db.fetchval("select count(*) from effects") == 300
     await db.close()
+
+
+async def test_everything_works_without_listen_by_polling(db: Database) -> None:
+    """Behind a pooler that shares sessions nobody can LISTEN; what another process enqueues is found all the same."""
+    app = Onceward("t")
+
+    @app.job
+    async def note(tx: Tx, *, n: int) -> int:
+        return n
+
+    elsewhere = Engine(db, app.registry)
+    await elsewhere.start()
+    deaf = Waker(db, notify=False)
+    worker = Worker(
+        db, app.registry, deaf, options=WorkerOptions(concurrency=4, poll_s=0.05), open_tx=elsewhere.open_tx
+    )
+    await worker.start()
+    try:
+        await elsewhere.enqueue_many(note, [{"n": n} for n in range(20)])
+        await elsewhere.enqueue(note.later(seconds=0.2), n=20)
+        await elsewhere.enqueue(note.in_order("lane"), n=21)
+        async with asyncio.timeout(10):
+            while await db.fetchval("select exists (select from onceward.work)"):
+                await asyncio.sleep(0.02)
+        listening = "select count(*) from pg_stat_activity where datname = current_database() and query ilike 'listen%'"
+        assert await db.fetchval(listening) == 0
+    finally:
+        await worker.stop()
+        await elsewhere.stop()
+    assert await db.fetchval("select count(*) from onceward.attempts where outcome = 'success'") == 22

@@ -94,6 +94,7 @@ create table onceward.workers (
     version text not null,
     queues text[] not null,
     tasks text[] not null,
+    forms text[] not null default '{}',    -- "task digest": what its version of each task accepts
     beat bigint not null default 0,        -- counted up by the worker; a rescuer compares it with itself only
     started_at timestamptz not null default clock_timestamp(),
     beat_at timestamptz not null default clock_timestamp(),   -- for people to read, never compared
