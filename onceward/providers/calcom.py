@@ -19,7 +19,6 @@ from onceward.providers.payload import (
     as_text,
     body_key,
     derived_key,
-    from_iso,
     item,
     read_object,
     required_text,
@@ -71,7 +70,6 @@ class CalCom(Provider):
                 document,
                 event_id=_event_id(trigger, document.value, booking) or body_key(request.body),
                 type=trigger,
-                occurred_at=_occurred_at(trigger, document.value, booking),
                 ordering=_booking_id(booking, "rescheduleUid", "uid", "bookingUid", "bookingId"),
             )
         ]
@@ -108,12 +106,6 @@ def _event_id(trigger: str, envelope: dict[str, Any], booking: dict[str, Any]) -
         # In the flat form `createdAt` is the booking's, in the nested one the request's: neither is used.
         return derived_key((trigger, identity, booking.get("endTime")))
     return derived_key((trigger, identity, envelope.get("createdAt"), booking.get("startTime")))
-
-
-def _occurred_at(trigger: str, envelope: dict[str, Any], booking: dict[str, Any]) -> Any:
-    if trigger in _BY_SCHEDULE:
-        return from_iso(booking.get("endTime" if trigger == "MEETING_ENDED" else "startTime"))
-    return from_iso(envelope.get("createdAt"))
 
 
 def _person(name: str, email: str) -> dict[str, Any]:

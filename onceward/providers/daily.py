@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from onceward.providers import signature
 from onceward.providers.inbound import Provider, ReceivedItem, Reply, Request, SourceConfig
-from onceward.providers.payload import as_object, as_text, from_unix, item, read_object, required_text
+from onceward.providers.payload import as_object, as_text, item, read_object, required_text
 from onceward.providers.samples import apply_fields, hex_token, unix_now
 
 SCHEME: Final = signature.Scheme(
@@ -58,7 +58,6 @@ class Daily(Provider):
                 document,
                 event_id=required_text(document, "id"),
                 type=required_text(document, "type"),
-                occurred_at=from_unix(document.value.get("event_ts")),
                 # Rooms are `room` in some events and `room_name` in others.
                 ordering=as_text(details.get("room")) or as_text(details.get("room_name")),
             )

@@ -22,7 +22,6 @@ from onceward.providers.payload import (
     as_object,
     as_text,
     derived_key,
-    from_iso,
     item,
     read_object,
     required_text,
@@ -75,7 +74,6 @@ class Formbricks(Provider):
                 document,
                 event_id=request.optional_header("webhook-id") or derived_key((event, response_id, updated)),
                 type=event,
-                occurred_at=from_iso(updated),
                 ordering=response_id,
             )
         ]

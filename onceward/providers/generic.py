@@ -27,8 +27,6 @@ from onceward.providers.payload import (
     as_text,
     body_key,
     form_object,
-    from_iso,
-    from_unix,
     is_storable,
     item,
     read_form,
@@ -50,7 +48,6 @@ class ReadingOptions(NoOptions):
     type_header: str = ""
     type_field: str = "type"
     default_type: str = "webhook"
-    time_field: str = ""
     ordering_field: str = ""
     retries: bool = False
 
@@ -127,12 +124,10 @@ def read_item(options: ReadingOptions, request: Request) -> ReceivedItem:
         text = request.optional_header(header.lower()) if header else ""
         return text or (as_text(_at(document.value, field)) if field else "")
 
-    moment = _at(document.value, options.time_field) if options.time_field else None
     return item(
         document,
         event_id=found(options.id_header, options.id_field) or body_key(request.body),
         type=found(options.type_header, options.type_field) or options.default_type,
-        occurred_at=from_iso(moment) or from_unix(moment),
         ordering=found("", options.ordering_field),
     )
 

@@ -12,8 +12,6 @@ from onceward.providers.payload import (
     Document,
     as_object,
     as_text,
-    from_iso,
-    from_unix,
     item,
     read_form,
     read_object,
@@ -39,14 +37,12 @@ class GitHub(Provider):
         document = _read(request)
         event = request.header("x-github-event")
         action = document.value.get("action")
-        head = as_object(document.value.get("head_commit"))
         repository = as_object(document.value.get("repository"))
         return [
             item(
                 document,
                 event_id=request.header("x-github-delivery"),
                 type=f"{event}.{action}" if action and isinstance(action, str) else event,
-                occurred_at=from_iso(head.get("timestamp")) or from_unix(repository.get("pushed_at")),
                 ordering=as_text(repository.get("full_name")),
             )
         ]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, ClassVar, Final, Literal, Protocol, get_args
 
 import orjson
@@ -111,7 +110,6 @@ class ReceivedItem:
     event_id: str
     type: str
     payload: Any
-    occurred_at: datetime | None = None
     ordering: str | None = None
     unstorable: bool = False
     text: bytes | None = None

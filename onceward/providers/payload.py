@@ -22,7 +22,6 @@ MAX_DEPTH: Final = 200
 Form = list[tuple[str, str]]
 
 _NUMBER: Final = (int, float)
-_NUMBER_OR_TEXT: Final = (int, float, str)
 
 
 class Document(NamedTuple):
@@ -94,7 +93,6 @@ def item(
     *,
     event_id: str,
     type: str,
-    occurred_at: datetime | None = None,
     ordering: str = "",
 ) -> ReceivedItem:
     """The single event of a document, with id, type and ordering made safe for text columns."""
@@ -102,7 +100,6 @@ def item(
         event_key(event_id),
         event_type(type),
         None if document.unstorable else document.value,
-        occurred_at,
         event_key(ordering) if ordering else None,
         document.unstorable,
         document.text,
@@ -155,16 +152,6 @@ def required_text(document: Document, name: str) -> str:
     if not text:
         raise Rejected("bad_body", f"the body has no {name}")
     return text
-
-
-def from_unix(value: Any) -> datetime | None:
-    """A moment from Unix seconds, as number or digits; None if it is none."""
-    if isinstance(value, bool) or not isinstance(value, _NUMBER_OR_TEXT):
-        return None
-    try:
-        return datetime.fromtimestamp(float(value), UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def from_iso(value: Any) -> datetime | None:

@@ -147,7 +147,6 @@ class PayPal(Provider):
                 document,
                 event_id=required_text(document, "id"),
                 type=required_text(document, "event_type"),
-                occurred_at=from_iso(document.value.get("create_time")),
                 ordering=_subject(as_object(document.value.get("resource"))),
             )
         ]

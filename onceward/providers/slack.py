@@ -20,7 +20,6 @@ from onceward.providers.payload import (
     as_text,
     body_key,
     form_object,
-    from_unix,
     is_storable,
     item,
     read_form,
@@ -70,7 +69,6 @@ class Slack(Provider):
                 document,
                 event_id=as_text(document.value.get("event_id")) or body_key(request.body),
                 type=as_text(event.get("type")) or kind,
-                occurred_at=from_unix(document.value.get("event_time")),
                 ordering=as_text(event.get("channel")),
             )
         ]

@@ -22,7 +22,7 @@ from onceward.providers.inbound import (
     Request,
     SourceConfig,
 )
-from onceward.providers.payload import as_object, as_text, from_iso, item, read_json
+from onceward.providers.payload import as_object, as_text, item, read_json
 from onceward.providers.samples import apply_fields, iso_now, token
 
 
@@ -71,7 +71,6 @@ class Standard(Provider):
                 document,
                 event_id=request.header(_scheme_of(request).id),
                 type=as_text(envelope.get("type") or envelope.get("eventType")),
-                occurred_at=from_iso(envelope.get("timestamp")),
             )
         ]
 

@@ -11,8 +11,6 @@ from onceward.providers.inbound import Provider, ReceivedItem, Request, SourceCo
 from onceward.providers.payload import (
     as_object,
     as_text,
-    from_iso,
-    from_unix,
     item,
     read_object,
     required_text,
@@ -69,7 +67,6 @@ class Stripe(Provider):
                 document,
                 event_id=id if id and isinstance(id, str) else required_text(document, "id"),
                 type=kind if kind and isinstance(kind, str) else required_text(document, "type"),
-                occurred_at=from_unix(created) or from_iso(created),
                 ordering=_subject(event),
             )
         ]

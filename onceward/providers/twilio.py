@@ -31,7 +31,6 @@ from onceward.providers.payload import (
     body_key,
     derived_key,
     form_object,
-    from_iso,
     is_storable,
     item,
     read_form,
@@ -234,5 +233,4 @@ def _from_event(document: Document, token: str) -> ReceivedItem:
         document,
         event_id=token or as_text(value.get("id")) or derived_key((document.value,)),
         type=as_text(value.get("type")) or as_text(value.get("EventType")),
-        occurred_at=from_iso(value.get("time") or value.get("DateCreated")),
     )

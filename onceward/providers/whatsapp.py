@@ -28,7 +28,6 @@ from onceward.providers.payload import (
     as_object,
     as_text,
     derived_key,
-    from_unix,
     is_storable,
     item,
     read_form,
@@ -132,7 +131,6 @@ def _split(entry: dict[str, Any], change: dict[str, Any], *, suspect: bool) -> I
             _document(payload, suspect),
             event_id=wamid or derived_key((field, raw)),
             type=f"message.{as_text(message.get('type')) or 'unknown'}",
-            occurred_at=from_unix(message.get("timestamp")),
             ordering=sender,
         )
     for raw in statuses:
@@ -143,7 +141,6 @@ def _split(entry: dict[str, Any], change: dict[str, Any], *, suspect: bool) -> I
             _document(shared | {"status": raw}, suspect),
             event_id=":".join(filter(None, (wamid, state, stamp))) if wamid else derived_key((field, raw)),
             type=f"status.{state or 'unknown'}",
-            occurred_at=from_unix(status.get("timestamp")),
             ordering=wamid,
         )
     for raw in errors:
@@ -151,14 +148,12 @@ def _split(entry: dict[str, Any], change: dict[str, Any], *, suspect: bool) -> I
             _document(shared | {"error": raw}, suspect),
             event_id=derived_key((field, raw, entry.get("time"))),
             type="error",
-            occurred_at=from_unix(entry.get("time")),
         )
     if not messages and not statuses and not errors:
         yield item(
             _document(shared | {"value": change.get("value")}, suspect),
             event_id=derived_key((field, change.get("value"), entry.get("time"))),
             type=field,
-            occurred_at=from_unix(entry.get("time")),
         )
 
 

@@ -1,8 +1,10 @@
 """Group commit: what arrives together is committed together, and each caller is answered after the commit.
 
 While one batch is being committed the next one collects, so the batch size follows the load and nobody waits for a
-timer. A second commit runs beside the first as soon as it is worth one. A batch that PostgreSQL refuses is halved until the bad item is alone: it fails, its neighbours do not. The
-waiting room is bounded; beyond it callers are refused at once (`Overloaded`) instead of being forgotten later.
+timer. A second commit runs beside the first as soon as it is worth one; what there is to do is shared evenly between
+them, so that this process and PostgreSQL take turns instead of waiting for each other. A batch that PostgreSQL refuses is
+halved until the bad item is alone: it fails, its neighbours do not. The waiting room is bounded; beyond it callers are
+refused at once (`Overloaded`) instead of being forgotten later.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ from onceward.db import BROKEN, DatabaseError, OutcomeUnknown, Unavailable
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+WHOLE = 16
+"""So few are not shared between two commits: the second would cost more than it saves."""
 
 
 class Overloaded(Exception):
@@ -54,6 +59,7 @@ class GroupCommit(Generic[Item, Result]):
         self._running: set[asyncio.Task[None]] = set()
         self._working = 0
         self._last = 0
+        self._under_way = 0
 
     async def submit(self, item: Item) -> Result:
         """Raises what PostgreSQL said of this item, `Unavailable`, `OutcomeUnknown` or `Overloaded`."""
@@ -66,14 +72,15 @@ class GroupCommit(Generic[Item, Result]):
         if len(self._waiting) >= self._most_waiting:
             raise Overloaded(f"{len(self._waiting)} items are waiting to be committed")
         self._waiting.append((item, waiter))
-        if self._working < self._commits_at_once and self._worth_a_commit(beside=self._working):
-            self._begin()
+        self._begin()
 
     def _begin(self) -> None:
-        self._working += 1
-        task = asyncio.create_task(self._work())
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        """Another commit, if one may run beside the others and is worth it."""
+        if self._working < self._commits_at_once and self._worth_a_commit(beside=self._working):
+            self._working += 1
+            task = asyncio.create_task(self._work())
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
 
     def _worth_a_commit(self, *, beside: int) -> bool:
         """Something waits, and either nobody else will take it along or it is not much less than they took.
@@ -87,12 +94,22 @@ class GroupCommit(Generic[Item, Result]):
             # One turn of the loop first: callers that are ready at the same moment get into the same commit.
             await asyncio.sleep(0)
             while self._worth_a_commit(beside=self._working - 1):
-                batch, self._waiting = self._waiting[: self._most_at_once], self._waiting[self._most_at_once :]
-                self._last = len(batch)
-                await self._commit(batch)
+                size = self._last = self._share()
+                batch, self._waiting = self._waiting[:size], self._waiting[size:]
+                self._under_way += size
+                self._begin()  # for the others' share
+                try:
+                    await self._commit(batch)
+                finally:
+                    self._under_way -= size
         finally:
             # Here and not when the task is done, which is a turn later: what is submitted in between would be forgotten.
             self._working -= 1
+
+    def _share(self) -> int:
+        """How many of those that wait go into the next commit: its part of all that are not yet committed."""
+        part = -(-(len(self._waiting) + self._under_way) // self._commits_at_once)
+        return min(len(self._waiting), max(part, WHOLE), self._most_at_once)
 
     async def _commit(self, batch: list[tuple[Item, Waiter[Result]]]) -> None:
         try:

@@ -104,3 +104,23 @@ async def test_one_at_a_time_nobody_waits_for_another() -> None:
     disk.end(0)
     disk.end(1)
     assert await asyncio.gather(one, two) == [1, 2]
+
+
+async def test_two_commits_share_evenly_what_there_is_to_do() -> None:
+    disk = Disk()
+    commits: GroupCommit[int, int] = GroupCommit(disk.flush, commits_at_once=2)
+    many = [asyncio.create_task(commits.submit(n)) for n in range(60)]
+    await settle()
+    assert [len(batch) for batch in disk.begun] == [30, 30]
+    more = [asyncio.create_task(commits.submit(n)) for n in range(60, 100)]
+    await settle()
+    disk.end(0)
+    await settle()
+    assert [len(batch) for batch in disk.begun] == [30, 30, 35], "half of the 70 that are not yet committed"
+    disk.end(1)
+    await settle()
+    assert [len(batch) for batch in disk.begun] == [30, 30, 35], "five are no reason to hurry past 35"
+    disk.end(2)
+    await settle()
+    disk.end(3)
+    assert await asyncio.gather(*many, *more) == list(range(100))
