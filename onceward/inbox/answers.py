@@ -34,6 +34,8 @@ class Answer(NamedTuple):
     duplicate: bool = False
 
 
+PLAIN = (JSON, None, False)
+"""Of an answer that has nothing to say but a JSON body."""
 ERROR = Answer(500, b'{"status":"error"}')
 
 
@@ -47,6 +49,13 @@ def headers(answer: Answer) -> list[tuple[bytes, bytes]]:
     if answer.status in (408, 413):
         found.append((b"connection", b"close"))
     return found
+
+
+def head(answer: Answer) -> bytes:
+    """The same as lines on the wire."""
+    if answer.status == 200 and answer[2:] == PLAIN:
+        return b"content-type: application/json\r\ncontent-length: %d\r\n" % len(answer.body)
+    return b"".join(b"%b: %b\r\n" % pair for pair in headers(answer))
 
 
 def accepted(stored: Sequence[Stored], provider: str) -> Answer:

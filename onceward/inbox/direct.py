@@ -31,8 +31,8 @@ from onceward.work.gate import gate
 log = structlog.get_logger(__name__)
 
 Pairs = list[tuple[bytes, bytes]]
-Reply = Callable[[int, Pairs, bytes], None]
-"""How the server is told the answer: status, headers, body. Called once, from the loop."""
+Reply = Callable[[int, bytes, bytes], None]
+"""How the server is told the answer: status, headers as lines, body. Called once, from the loop."""
 
 
 class Direct:
@@ -144,4 +144,4 @@ class _Sender:
 
     def tell(self, answer: Answer) -> None:
         self.spread.observe(time.perf_counter() - self.began)
-        self.reply(answer.status, answers.headers(answer), answer.body)
+        self.reply(answer.status, answers.head(answer), answer.body)

@@ -62,11 +62,11 @@ class Source:
     max_body_bytes: int = 1 << 20
     paused: bool = False
     signature_headers: tuple[str, ...] = ()
+    only_stores: bool = field(init=False)
+    """Whether its requests are answered as soon as they are committed, and nothing must be fetched to verify them."""
 
-    @property
-    def only_stores(self) -> bool:
-        """Whether its requests are answered as soon as they are committed, and nothing must be fetched to verify them."""
-        return (self.mode != "inline" or self.paused) and not self.provider.fetches
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "only_stores", (self.mode != "inline" or self.paused) and not self.provider.fetches)
 
     def signature_of(self, headers: Mapping[str, str]) -> str | None:
         """What is kept of a request's proof, for people who look into a dispute."""

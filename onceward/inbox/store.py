@@ -30,7 +30,7 @@ STANDING = (SQL / "standing.sql").read_text(encoding="utf-8")
 BURY = "select onceward.bury_events($1, 'payload_invalid', 'the body is JSON that the database cannot hold')"
 
 FLUSH_TIMEOUT_S = 10.0
-WAKES_APART_S = 0.005
+WAKES_APART_S = 0.01
 UNHOLDABLE = ("22", "54")
 """Classes of errors that a value causes: out of range, not representable, too large."""
 

@@ -95,12 +95,12 @@ def item(
     type: str,
     ordering: str = "",
 ) -> ReceivedItem:
-    """The single event of a document, with id, type and ordering made safe for text columns."""
+    """The single event of a document, with id and type made safe for text columns."""
     return ReceivedItem(
         event_key(event_id),
         event_type(type),
         None if document.unstorable else document.value,
-        event_key(ordering) if ordering else None,
+        ordering or None,
         document.unstorable,
         document.text,
     )

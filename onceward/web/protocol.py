@@ -20,9 +20,12 @@ Pairs = list[tuple[bytes, bytes]]
 
 
 class TakesWhole(Protocol):
-    """Returns whether it takes the request; if so it calls `reply(status, headers, body)` once, later or at once."""
+    """Returns whether it takes the request; if so it calls `reply` once, later or at once.
 
-    def __call__(self, path: str, headers: Pairs, body: bytes, reply: Callable[[int, Pairs, bytes], None]) -> bool: ...
+    The reply is its status, its headers as lines that end in CRLF, and its body.
+    """
+
+    def __call__(self, path: str, headers: Pairs, body: bytes, reply: Callable[[int, bytes, bytes], None]) -> bool: ...
 
 
 class _Silent:
@@ -124,19 +127,13 @@ class DirectProtocol(HttpToolsProtocol):
         self.headers += headers
         super().on_headers_complete()
 
-    def _reply(self, status: int, headers: Pairs, body: bytes) -> None:
+    def _reply(self, status: int, head: bytes, body: bytes) -> None:
         turn = self._turn
         if turn.disconnected or self.transport.is_closing():
             return
-        pieces = [STATUS_LINE[status]]
-        for name, value in self.server_state.default_headers:
-            pieces += (name, b": ", value, b"\r\n")
-        for name, value in headers:
-            pieces += (name, b": ", value, b"\r\n")
-        if not turn.keep_alive:
-            pieces.append(b"connection: close\r\n")
-        pieces += (b"\r\n", body)
-        self.transport.write(b"".join(pieces))
+        own = b"".join([b"%b: %b\r\n" % pair for pair in self.server_state.default_headers])
+        closing = b"" if turn.keep_alive else b"connection: close\r\n"
+        self.transport.write(b"".join((STATUS_LINE[status], own, head, closing, b"\r\n", body)))
         turn.response_complete = True
         if not turn.keep_alive:
             self.transport.close()
