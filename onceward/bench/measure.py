@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -98,7 +98,14 @@ async def rate(callers: Sequence[Callable[[], Awaitable[int]]], *, for_s: float)
 
 
 async def pgbench(
-    url: str, script: str, *, clients: int, for_s: float = 0.0, transactions: int | None = None, threads: int = 1
+    url: str,
+    script: str,
+    *,
+    clients: int,
+    for_s: float = 0.0,
+    transactions: int | None = None,
+    threads: int = 1,
+    variables: Mapping[str, int] | None = None,
 ) -> float:
     """Transactions per second of a pgbench script, with prepared statements; for a while, or so many of each client."""
     with tempfile.TemporaryDirectory(prefix="onceward-bench-") as directory:
@@ -108,6 +115,7 @@ async def pgbench(
             str(_pgbench()),
             *("--no-vacuum", "--protocol=prepared", f"--file={file}", f"--client={clients}", f"--jobs={threads}"),
             f"--time={max(1, round(for_s))}" if transactions is None else f"--transactions={transactions}",
+            *(f"--define={name}={value}" for name, value in (variables or {}).items()),
             env={**os.environ, **_environment(url)},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

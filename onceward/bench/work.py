@@ -58,10 +58,25 @@ create table if not exists onceward_bench.bare (body jsonb);
 """
 
 PGBENCH_INSERT = f"insert into onceward_bench.queue (body) values ('{ARGUMENT}');\n"
-PGBENCH_TWO = f"""begin;
+PGBENCH_SAME = f"""\\set id :first + :client_id * :each + :n
+\\set n :n + 1
+begin;
+insert into onceward_bench.sink (body) values ('{ARGUMENT}');
+select onceward.succeed_or_fail(:id, 7, 1, now(), null);
+commit;
+"""
+"""What a handler's transaction consists of: its own statement, and the acknowledgement."""
+PGBENCH_INSERTS = f"""begin;
 insert into onceward_bench.sink (body) values ('{ARGUMENT}');
 insert into onceward_bench.queue (body) values ('done');
 commit;
+"""
+CLAIMED = """
+with rows as (select $1::bigint + n as id from generate_series(0, $2::int - 1) n), bodies as (
+    insert into onceward.jobs (id, task, args) select id, 'write', '{}' from rows
+)
+insert into onceward.work (id, kind, task, queue, sort_at, lease, claimed_at)
+select id, 'job', 'write', 'tx', now(), 7, now() from rows
 """
 
 Case = Callable[["Rig"], Awaitable[list[Measurement]]]
@@ -324,11 +339,23 @@ async def _drain_tx(rig: Rig, case: str, job: object, count: int) -> list[Measur
         assert row is not None
         return count / (row["last"] - row["first"]).total_seconds()
 
-    async def limit() -> float:
-        return await pgbench(rig.url, PGBENCH_TWO, clients=16, for_s=4)
+    clients = 16
 
-    baseline = "pgbench, two inserts per transaction, 16 clients"
-    return [await compare("work", case, ours, unit="jobs/s", baseline=baseline, theirs=limit)]
+    async def same() -> float:
+        first: int = await rig.db.fetchval("select max(id) + 1000000 from onceward.jobs")
+        await rig.db.execute(CLAIMED, first, count)
+        await rig.db.execute("vacuum analyze onceward.work")
+        each = count // clients
+        variables = {"first": first, "each": each, "n": 0}
+        return await pgbench(rig.url, PGBENCH_SAME, clients=clients, transactions=each, variables=variables)
+
+    async def inserts() -> float:
+        return await pgbench(rig.url, PGBENCH_INSERTS, clients=clients, for_s=4)
+
+    return [
+        await compare("work", case, ours, unit="jobs/s", baseline=f"pgbench, {what}, 16 clients", theirs=theirs)
+        for what, theirs in (("the same two statements", same), ("two plain inserts", inserts))
+    ]
 
 
 async def latency(rig: Rig) -> list[Measurement]:

@@ -62,7 +62,7 @@ def final_statement(work: Claimed, worker: int, result: Any) -> str:
     text = result_json(result)
     started = (work.started_at or datetime.now(UTC)).isoformat()
     return (
-        f"select onceward.settle_or_fail({work.id}, {work.lease}, {worker}, 'success', "
+        f"select onceward.succeed_or_fail({work.id}, {work.lease}, {worker}, "
         f"'{started}', {'null' if text is None else quote(text) + '::jsonb'})"
     )
 

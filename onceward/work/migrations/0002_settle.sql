@@ -68,13 +68,30 @@ begin
 end
 $$;
 
-create function onceward.settle_or_fail(
-    p_id bigint, p_lease bigint, p_worker bigint, p_outcome text, p_started timestamptz, p_result jsonb
+create function onceward.succeed_or_fail(
+    p_id bigint, p_lease bigint, p_worker bigint, p_started timestamptz, p_result jsonb
 ) returns void language plpgsql as $$
--- The same as the last statement of a handler's transaction: a lost lease prevents the commit.
+-- Success as the last statement of a handler's transaction: a lost lease prevents the commit. As settle() does it, without a
+-- branch: every transaction pays for this one.
+declare
+    v_organization uuid;
+    v_number int;
+    v_kind text;
+    v_task text;
+    v_bundle bigint;
 begin
-    if not onceward.settle(p_id, p_lease, p_worker, p_outcome, p_started, p_result) then
+    delete from onceward.work where id = p_id and lease = p_lease
+    returning organization_id, attempts + 1, kind, task, bundle into v_organization, v_number, v_kind, v_task, v_bundle;
+    if not found then
         raise exception 'work % is no longer held under this lease', p_id using errcode = 'OW001';
+    end if;
+    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, worker, started_at, result)
+    values (p_id, v_organization, v_number, v_kind, v_task, 'success', p_worker, p_started, p_result);
+    if v_bundle is not null then
+        perform onceward.leave_bundle(v_bundle);
+    end if;
+    if v_kind <> 'job' then
+        perform onceward.settled(v_kind, p_id, 'success', v_number, p_result, null);
     end if;
 end
 $$;
