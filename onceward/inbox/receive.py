@@ -24,7 +24,6 @@ from onceward.inbox.catalog import Catalog
 from onceward.inbox.direct import Direct
 from onceward.inbox.headers import Headers, kept
 from onceward.inbox.inline import Inline
-from onceward.inbox.metrics import Spread
 from onceward.inbox.placing import Batch, Placer, batch
 from onceward.inbox.rejects import Rejects
 from onceward.inbox.source import Source
@@ -32,6 +31,7 @@ from onceward.inbox.store import Store, Stored
 from onceward.inbox.waiting import Waiting
 from onceward.providers.inbound import Fetch, ReceivedItem, Rejected, Request
 from onceward.providers.payload import body_key
+from onceward.telemetry.light import Spread
 from onceward.work import GroupCommit, Overloaded
 from onceward.work.gate import gate
 

@@ -1,32 +1,31 @@
 """What the workers count."""
 
-from collections.abc import Callable
-
 from onceward.db import Database
-from onceward.telemetry.metrics import counter, gauge, histogram
+from onceward.telemetry.light import LightCounter, LightHistogram, Spread, Tally
+from onceward.telemetry.metrics import gauge
 from onceward.work import controls
 from onceward.work.task import Task
 
-FINISHED = counter(
+FINISHED = LightCounter(
     "onceward_work_finished_total",
     "Attempts that ended, by how they ended: success, again, dead, stopped, notknown, or superseded, released, split.",
     ["queue", "task", "outcome"],
 )
-SECONDS = histogram("onceward_work_seconds", "Time that an attempt took.", ["queue", "task"])
+SECONDS = LightHistogram("onceward_work_seconds", "Time that an attempt took.", ["queue", "task"])
 
 
-_found: dict[tuple[str, str, str], tuple[Callable[[], None], Callable[[float], None]]] = {}
+_found: dict[tuple[str, str, str], tuple[Tally, Spread]] = {}
 
 
 def count(queue: str, task: Task, outcome: str, seconds: float) -> None:
     """Count one finished attempt; names of tasks are those registered in code, so the labels are a closed set."""
     key = (queue, task.name, outcome)
-    calls = _found.get(key)
-    if calls is None:
-        # Finding them by their labels costs more than counting.
-        calls = _found[key] = FINISHED.labels(*key).inc, SECONDS.labels(queue, task.name).observe
-    calls[0]()
-    calls[1](seconds)
+    series = _found.get(key)
+    if series is None:
+        series = _found[key] = FINISHED.labels(*key), SECONDS.labels(queue, task.name)
+    tally, spread = series
+    tally.total += 1
+    spread.observe(seconds)
 
 
 DEPTH = gauge("onceward_queue_depth", "Unfinished work, by what it is waiting for.", ["queue", "state"])
