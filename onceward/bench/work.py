@@ -332,10 +332,14 @@ async def drain_blocked(rig: Rig) -> list[Measurement]:
         await rig.db.execute("vacuum analyze onceward.work")
         return await _timed_drain(rig, count)
 
-    alone = [await one() for _ in range(3)]
-    await rig.engine.enqueue(noop.in_order("blocked").later(hours=1), body=ARGUMENT)
-    await rig.engine.enqueue_many(noop.in_order("blocked"), [{"body": ARGUMENT}] * 100_000)
-    beside = [await one() for _ in range(3)]
+    alone: list[float] = []
+    beside: list[float] = []
+    for _ in range(3 if rig.quick else 5):
+        await rig.clear()
+        alone.append(await one())
+        await rig.engine.enqueue(noop.in_order("blocked").later(hours=1), body=ARGUMENT)
+        await rig.engine.enqueue_many(noop.in_order("blocked"), [{"body": ARGUMENT}] * 100_000)
+        beside.append(await one())
     return [_against("drain-blocked", beside, "our own without the blocked lane", alone)]
 
 

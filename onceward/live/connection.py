@@ -83,10 +83,10 @@ class Connection:
     __slots__ = (
         "_closed",
         "_dirty",
+        "_holder",
         "_pump",
         "_replies",
         "_send",
-        "holder",
         "hub",
         "identity",
         "last_sent",
@@ -101,7 +101,7 @@ class Connection:
         self.hub = hub
         self.identity = identity
         self.transport = transport
-        self.holder: UUID = uuid4()
+        self._holder: UUID | None = None
         self.things: dict[int, Subscription | Follow] = {}
         self.places: dict[str, Viewer] | None = None
         self.waits: dict[int, int] | None = None
@@ -118,6 +118,13 @@ class Connection:
     @property
     def organization(self) -> UUID | None:
         return None if self.identity is None else self.identity.organization
+
+    @property
+    def holder(self) -> UUID:
+        """Its name among the leases of presence; few have any."""
+        if self._holder is None:
+            self._holder = uuid4()
+        return self._holder
 
     @property
     def closed(self) -> bool:

@@ -94,12 +94,20 @@ class LiveEndpoint:
     # -- WebSocket -----------------------------------------------------------------------------------------------------
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # What a handshake needs is forgotten with it: thousands of idle connections would keep it for as long as they live.
+        begun = await self._begin(scope, receive, send)
+        if begun is not None:
+            scope["headers"].clear()
+            await self._serve(*begun, receive, send)
+
+    async def _begin(self, scope: Scope, receive: Receive, send: Send) -> tuple[Connection, Credentials] | None:
+        """From the request to the answered hello; None if it came to nothing."""
         await receive()
         headers = _headers(scope)
         if scope["path"].rstrip("/") != "/live" or not self._same_site(headers):
             metrics.REFUSALS.labels("origin").inc()
             await send({"type": "websocket.close", "code": FORBIDDEN, "reason": "origin not allowed"})
-            return
+            return None
         await send({"type": "websocket.accept"})
 
         async def send_text(text: str) -> None:
@@ -108,24 +116,20 @@ class LiveEndpoint:
         shown = _credentials(headers)
         if "origin" not in headers:
             shown = replace(shown, session=None)  # a cookie counts only from a page that says where it comes from
-        # The scope holds the request's headers for as long as it lives; thousands of idle connections need none.
-        scope["headers"] = []
         try:
             async with asyncio.timeout(self.options.hello_s):
                 first = await receive()
                 hello = self._parse(first) if first["type"] == "websocket.receive" else None
             if hello is None:
-                return
+                return None
             if not isinstance(hello, Hello):
                 raise BadMessage("the first message must be hello")
             credentials = _with_hello(shown, hello)
-            connection = self.service.welcome(
-                await self._authenticate(credentials), hello, send_text, transport="websocket"
-            )
+            identity = await self._authenticate(credentials)
+            return self.service.welcome(identity, hello, send_text, transport="websocket"), credentials
         except (TimeoutError, LiveError, TrustError) as error:
             await _close(send, error)
-            return
-        await self._serve(connection, credentials, receive, send)
+            return None
 
     async def _serve(self, connection: Connection, credentials: Credentials, receive: Receive, send: Send) -> None:
 
@@ -142,6 +146,7 @@ class LiveEndpoint:
                 if not throttle.allows():
                     raise TooMuch(f"more than {self.options.max_messages_per_s:g} messages a second")
                 await self.service.answer(connection, self._parse(event))
+                del event  # the next one may come in an hour
         except LiveError as error:
             await _close(send, error)
         finally:

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from onceward.settings import Settings
 from onceward.telemetry import get_logger
 from onceward.web.protocol import protocol
+from onceward.web.websockets import LeanWebSocket
 
 log = get_logger("onceward.web")
 
@@ -40,7 +41,7 @@ class WebServer:
             access_log=False,
             lifespan="off",
             http=protocol(asgi),
-            ws="websockets-sansio",
+            ws=LeanWebSocket,
             ws_per_message_deflate=False,  # its windows would cost more memory than all else of an idle connection
             ws_max_size=settings.max_body_bytes,
             loop="none",
