@@ -127,7 +127,7 @@ async def test_ingest_resend_dead_letter_and_replay_over_http(office: Any, capfd
     db = here.db
     await db.execute(SIDE_EFFECTS)
     webhook_id = str(await here.source())
-    await here.worker()
+    await here.start_worker()
     try:
         first = await here.post("payment_intent.succeeded", fields={"id": "evt-1"})
         assert first.status == 200

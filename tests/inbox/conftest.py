@@ -12,14 +12,14 @@ from uuid import UUID
 import orjson
 import pytest
 
-from onceward import Engine, Onceward
+from onceward import Onceward
 from onceward.db import Database
 from onceward.inbox import Inbox
 from onceward.inbox.sources import NewSource, add
 from onceward.providers.inbound import SourceConfig
 from onceward.providers.registry import get_provider
 from onceward.trust import SecretBox
-from onceward.work import Worker, WorkerOptions
+from tests.bench import Bench
 
 SECRET = "whsec_a_secret_of_the_tests_32_chars"
 BOX = SecretBox(["a key of the tests, which is long enough"])
@@ -77,13 +77,11 @@ async def call(
     return Reply(start["status"], told, b"".join(each.get("body", b"") for each in sent[1:]))
 
 
-class Office:
+class Office(Bench):
     """Everything between a sender and a handler."""
 
     def __init__(self, db: Database, app: Onceward) -> None:
-        self.db = db
-        self.app = app
-        self.engine = Engine(db, app.registry)
+        super().__init__(db, app)
         self.inbox = Inbox(
             db,
             app.registry,
@@ -94,16 +92,14 @@ class Office:
             environ={},
             refresh_s=0.2,
         )
-        self.workers: list[Worker] = []
         self.configs: dict[str, SourceConfig] = {}
 
     async def start(self) -> None:
-        await self.engine.start()
+        await super().start()
         await self.inbox.start()
 
     async def stop(self) -> None:
-        for worker in self.workers:
-            await worker.stop()
+        await self.stop_workers()
         await self.inbox.stop()
         await self.engine.stop()
 
@@ -147,18 +143,6 @@ class Office:
 
     async def send(self, body: bytes, *, name: str = "stripe", path: str = "") -> Reply:
         return await call(self.inbox, path or f"/webhooks/{name}", body, self.signed(name, body))
-
-    async def worker(self, **options: Any) -> Worker:
-        worker = Worker(
-            self.db,
-            self.app.registry,
-            self.engine.waker,
-            options=WorkerOptions(**{"concurrency": 8, "poll_s": 0.1, "grace_s": 2.0, "settle_s": 0.0, **options}),
-            open_tx=self.engine.open_tx,
-        )
-        await worker.start()
-        self.workers.append(worker)
-        return worker
 
     async def event(self, seq: int) -> Any:
         return await self.db.fetchrow("select * from onceward.webhook_events where seq = $1", seq)

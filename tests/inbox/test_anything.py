@@ -151,7 +151,7 @@ async def test_any_order_and_duplication_causes_each_effect_once(db: Database, m
     sent = [orjson.dumps({"id": f"evt_{number}", "type": "t"}) for number in range(12)]
     posts = sent * 4
     choose.shuffle(posts)
-    await here.worker()
+    await here.start_worker()
     replies = await asyncio.gather(*(here.send(body, name=name) for body in posts))
     assert {reply.status for reply in replies} == {200}
     for number in range(12):

@@ -42,7 +42,7 @@ def desk() -> Desk:
 async def test_a_duplicate_of_a_running_event_waits_and_gets_its_result(office, desk: Desk) -> None:
     here: Office = await office(desk.app)
     await here.source()
-    await here.worker()
+    await here.start_worker()
     first = await here.post(fields={"id": "evt_1"})
     await desk.begun.wait()
     again = [asyncio.create_task(here.post(fields={"id": "evt_1"})) for _ in range(20)]
@@ -60,7 +60,7 @@ async def test_a_duplicate_of_a_running_event_waits_and_gets_its_result(office, 
 async def test_after_a_while_it_is_told_to_come_back(office, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     here: Office = await office(desk.app)
     await here.source()
-    await here.worker()
+    await here.start_worker()
     await here.post(fields={"id": "evt_1"})
     await desk.begun.wait()
     monkeypatch.setattr(waiting, "WAIT_S", 0.3)
@@ -84,7 +84,7 @@ async def test_one_that_waits_for_a_retry_is_200_at_once_and_also_if_the_first_f
 ) -> None:
     here: Office = await office(desk.app)
     await here.source()
-    await here.worker()
+    await here.start_worker()
     desk.fail_first = True
     seq = (await here.post(fields={"id": "evt_1"})).json["id"]
     await desk.begun.wait()
@@ -109,7 +109,7 @@ async def test_one_that_nobody_has_begun_is_200_at_once(office, desk: Desk) -> N
 async def test_an_inline_duplicate_of_what_a_worker_is_at_waits_for_its_result(office, desk: Desk) -> None:
     here: Office = await office(desk.app)
     id = await here.source()
-    await here.worker()
+    await here.start_worker()
     await here.post(fields={"id": "evt_1"})
     await desk.begun.wait()
     await here.db.execute(
@@ -128,7 +128,7 @@ async def test_those_who_wait_when_the_database_goes_are_told_to_come_back(
 ) -> None:
     here: Office = await office(desk.app)
     await here.source()
-    await here.worker()
+    await here.start_worker()
     await here.post(fields={"id": "evt_1"})
     await desk.begun.wait()
 

@@ -42,7 +42,7 @@ async def test_an_event_is_stored_answered_and_handled_once(office) -> None:
     assert (row["status"], row["type"], row["provider"]) == ("pending", "charge.succeeded", "stripe")
     assert orjson.loads(row["raw"]) == row["payload"]
     assert row["signature"].startswith("t=")
-    await here.worker()
+    await here.start_worker()
     done = await here.status(seq, "success")
     assert (done["result"], done["attempts"]) == ({"charged": 700}, 1)
     assert [tuple(each) for each in await here.db.fetch("select * from effects")] == [(seq, 700)]
@@ -59,7 +59,7 @@ async def test_a_duplicate_causes_nothing_and_gets_the_first_result(office) -> N
     assert again.status == 200
     assert again.json == {"status": "accepted", "id": first.json["id"]}
     assert again.headers["onceward-duplicate"] == "true"
-    await here.worker()
+    await here.start_worker()
     await here.status(first.json["id"], "success")
     last = await here.post(fields=fields)
     assert last.json == {"status": "ok", "charged": 5}
@@ -99,7 +99,7 @@ async def test_inline_failure_keeps_the_event_for_the_workers_and_answers_500(of
     reply = await here.post()
     assert reply.status == 500
     assert await here.db.fetchval("select count(*) from effects") == 0
-    await here.worker()
+    await here.start_worker()
     row = await here.status(reply.json["id"], "success")
     assert (row["attempts"], row["result"]) == (2, "done")
     assert tries == [1, 2]
@@ -140,7 +140,7 @@ async def test_a_payload_that_does_not_fit_is_a_dead_letter_at_once(office) -> N
     await here.db.execute(EFFECTS)
     await here.source()
     reply = await here.post(fields={"data.object.amount": "many"})
-    await here.worker()
+    await here.start_worker()
     row = await here.status(reply.json["id"], "dead_letter")
     assert row["attempts"] == 1
     assert row["error"].startswith("payload_invalid: PayloadInvalid: amount:")

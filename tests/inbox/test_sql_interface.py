@@ -158,7 +158,7 @@ async def test_an_insert_for_a_source_with_handlers_reaches_the_handler(office) 
 
     here = await office(app)
     webhook_id = await here.source()
-    await here.worker()
+    await here.start_worker()
     await here.db.execute(INSERT, webhook_id, "evt-sql", {"type": "charge.succeeded", "data": {"object": {}}})
     seq = await here.db.fetchval("select seq from webhook_events")
     assert (await here.status(seq, "success"))["result"] == "evt-sql"

@@ -39,7 +39,7 @@ async def test_an_unhandled_type_is_success_after_a_while_and_warned_about_once(
     assert await here.db.fetchval("select queue from onceward.work") == "unhandled"
     patient = upkeep(here, unhandled_after_s=0.0)
     assert await patient.give_up() == 0, "without a worker nobody can say that the type is unknown"
-    await here.worker()
+    await here.start_worker()
     assert await until(patient.give_up) == 1
     row = await here.event(seq)
     assert (row["status"], row["result"]) == ("success", "unhandled")
@@ -54,7 +54,7 @@ async def test_a_node_that_knows_less_does_not_decide(office) -> None:
     await older.source()
     reply = await older.post()
     newer = await office(quiet())
-    await newer.worker()
+    await newer.start_worker()
     row = await newer.status(reply.json["id"], "success")
     assert row["result"] == "handled"
 
@@ -68,7 +68,7 @@ async def test_a_paused_source_receives_and_handles_nothing_until_it_is_resumed(
     await here.inbox.catalog.refresh()
     during = await here.post()
     assert (before.status, during.status) == (200, 200)
-    await here.worker()
+    await here.start_worker()
     queues = await here.db.fetch("select distinct queue from onceward.work")
     assert [row["queue"] for row in queues] == ["paused"]
     async with here.db.transaction(role="engine") as tx:
@@ -84,7 +84,7 @@ async def test_a_rate_parks_instead_of_refusing(office) -> None:
     await here.source(rate_per_s=20.0)
     replies = await asyncio.gather(*(here.post() for _ in range(10)))
     assert {reply.status for reply in replies} == {200}
-    await here.worker()
+    await here.start_worker()
     for reply in replies:
         await here.status(reply.json["id"], "success")
     spread = await here.db.fetchval("select max(started_at) - min(started_at) from onceward.attempts")
@@ -111,7 +111,7 @@ async def test_events_about_the_same_thing_run_one_after_the_other_in_order(offi
     for number in range(5):
         for subject in ("pi_a", "pi_b"):
             await here.post(fields={"id": f"evt_{subject}_{number}", "data.object.payment_intent": subject})
-    await here.worker()
+    await here.start_worker()
     await until(lambda: _async(len(seen) == 10))
     for subject in ("pi_a", "pi_b"):
         assert [id for about, id in seen if about == subject] == [f"evt_{subject}_{n}" for n in range(5)]
@@ -149,7 +149,7 @@ async def test_a_second_handler_is_a_job_of_its_own(office) -> None:
     here = await office(app)
     await here.source()
     reply = await here.post(fields={"id": "evt_two"})
-    await here.worker()
+    await here.start_worker()
     await here.status(reply.json["id"], "success")
     job = await until(
         lambda: here.db.fetchrow("select * from onceward.attempts where kind = 'job' and outcome = 'success'")
@@ -177,7 +177,7 @@ async def test_included_apps_bring_their_handlers(office) -> None:
     whole.include(quiet())
     here = await office(whole)
     await here.source()
-    await here.worker()
+    await here.start_worker()
     reply = await here.post()
     assert (await here.status(reply.json["id"], "success"))["result"] == "handled"
 
@@ -185,7 +185,7 @@ async def test_included_apps_bring_their_handlers(office) -> None:
 async def test_old_bodies_go_and_the_key_still_dedupes(office) -> None:
     here = await office(quiet())
     await here.source()
-    await here.worker()
+    await here.start_worker()
     done = await here.post(fields={"id": "evt_old"})
     await here.status(done.json["id"], "success")
     waiting = await here.post("customer.created", fields={"id": "evt_waiting"})
@@ -209,7 +209,7 @@ async def test_a_person_is_erased_from_events_and_everything_still_adds_up(offic
     await here.source()
     about = await here.post(fields={"id": "evt_ada", "data.object.billing_details.email": "ada@example.org"})
     other = await here.post(fields={"id": "evt_other"})
-    await here.worker()
+    await here.start_worker()
     for reply in (about, other):
         await here.status(reply.json["id"], "success")
     done = await erase(here.db, "Ada@example.org", ERASERS, actor="test")

@@ -8,36 +8,21 @@ from typing import Any
 
 import pytest
 
-from onceward import Engine, Onceward
+from onceward import Onceward
 from onceward.db import Database
 from onceward.schedules import Scheduler
-from onceward.work import Worker, WorkerOptions
+from tests import bench as benches
 
 
-class Bench:
-    """An engine, a scheduler and any number of workers on the test's database."""
+class Bench(benches.Bench):
+    """With a scheduler."""
 
     def __init__(self, db: Database, app: Onceward) -> None:
-        self.db = db
-        self.app = app
-        self.engine = Engine(db, app.registry)
+        super().__init__(db, app)
         self.scheduler = self.new_scheduler()
-        self.workers: list[Worker] = []
 
     def new_scheduler(self) -> Scheduler:
         return Scheduler(self.db, self.app.schedules.values(), waker=self.engine.waker)
-
-    async def start_worker(self, **options: Any) -> Worker:
-        worker = Worker(
-            self.db,
-            self.app.registry,
-            self.engine.waker,
-            options=WorkerOptions(**{"concurrency": 8, "poll_s": 0.1, "grace_s": 2.0, "settle_s": 0.0, **options}),
-            open_tx=self.engine.open_tx,
-        )
-        await worker.start()
-        self.workers.append(worker)
-        return worker
 
     async def set_clock(self, moment: datetime | str) -> None:
         await self.db.execute(
@@ -54,7 +39,7 @@ async def bench(db: Database) -> AsyncIterator[Callable[[Onceward], Any]]:
 
     async def make(app: Onceward, *, at: str | None = None) -> Bench:
         each = Bench(db, app)
-        await each.engine.start()
+        await each.start()
         if at is not None:
             await each.set_clock(at)
         await each.scheduler.register()
@@ -63,6 +48,4 @@ async def bench(db: Database) -> AsyncIterator[Callable[[Onceward], Any]]:
 
     yield make
     for each in made:
-        for worker in each.workers:
-            await worker.stop()
-        await each.engine.stop()
+        await each.stop()

@@ -7,37 +7,19 @@ from typing import Any
 
 import pytest
 
-from onceward import Engine, Onceward
+from onceward import Onceward
 from onceward.db import Database
 from onceward.testing import drain
-from onceward.work import Worker, WorkerOptions
+from tests import bench as benches
 
 EFFECTS = "create table effects (n bigint generated always as identity, workflow bigint, what text)"
 
 
-class Bench:
-    """An engine; work is run by `drain`, or by workers that are started."""
-
-    def __init__(self, db: Database, app: Onceward) -> None:
-        self.db = db
-        self.app = app
-        self.engine = Engine(db, app.registry)
-        self.workers: list[Worker] = []
+class Bench(benches.Bench):
+    """Work is run by `drain`, or by workers that are started."""
 
     async def drain(self) -> int:
         return await drain(self.engine)
-
-    async def start_worker(self, **options: Any) -> Worker:
-        worker = Worker(
-            self.db,
-            self.app.registry,
-            self.engine.waker,
-            options=WorkerOptions(**{"concurrency": 8, "poll_s": 0.1, "grace_s": 2.0, "settle_s": 0.0, **options}),
-            open_tx=self.engine.open_tx,
-        )
-        await worker.start()
-        self.workers.append(worker)
-        return worker
 
     async def state(self, id: int) -> str:
         return await self.db.fetchval("select state from onceward.workflows where id = $1", id)
@@ -65,12 +47,10 @@ async def bench(db: Database) -> AsyncIterator[Callable[[Onceward], Any]]:
 
     async def make(app: Onceward) -> Bench:
         each = Bench(db, app)
-        await each.engine.start()
+        await each.start()
         made.append(each)
         return each
 
     yield make
     for each in made:
-        for worker in each.workers:
-            await worker.stop()
-        await each.engine.stop()
+        await each.stop()
