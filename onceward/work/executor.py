@@ -57,9 +57,20 @@ class Carried(NamedTuple):
 
 
 class Seat(Protocol):
-    """Where work runs after work: may cancel a handler and knows why, and knows what comes next."""
+    """Where work runs after work: may cancel a handler and knows why, and knows what comes next.
+
+    Only a handler is ever cancelled. What follows it, settling, may take as long as the database is away.
+    """
 
     carried: Carried | None
+
+    def begins(self, timeout_s: float | None) -> None:
+        """A handler starts: from here on it may be stopped, and has so much time."""
+        ...
+
+    def ended(self) -> None:
+        """The handler has returned or raised: nobody interrupts what follows."""
+        ...
 
     def take_reason(self) -> BaseException | None:
         """Why the handler was cancelled; None when the whole worker is being torn down."""
@@ -74,6 +85,10 @@ class OnlyOne:
     """Nobody cancels, nothing follows."""
 
     carried: Carried | None = None
+
+    def begins(self, timeout_s: float | None) -> None: ...
+
+    def ended(self) -> None: ...
 
     def take_reason(self) -> BaseException | None:
         return None
@@ -120,6 +135,7 @@ class Executor:
         work.started_at = datetime.now(UTC)
         work.host = self._host
         work.open_tx = self._open_tx
+        seat.begins(task.timeout_s)
         try:
             if task.transactional:
                 return await self._in_transaction(task, work, seat)
@@ -140,7 +156,9 @@ class Executor:
         except (Settled, Superseded):
             raise
         except Exception as error:
+            seat.ended()
             return await self._settle(task, work, judge(task, work, error))
+        seat.ended()
         gate("after-run")
         if not self._acks.takes(work, outside=task.outside):
             return await self._settle(task, work, Succeeded(result))
@@ -159,6 +177,7 @@ class Executor:
                 await tx.open()
             gate("after-begin")
             result = await task.run(work, tx)
+            seat.ended()
             gate("before-commit")
             await self._commit(tx, work, result, seat)
             self._leases.done(work)
@@ -168,14 +187,17 @@ class Executor:
             tx.abandon()
             return await self._release(work, error)
         except asyncpg.PostgresError as error:
+            seat.ended()
             await asyncio.shield(tx.rollback())
             if getattr(error, "sqlstate", None) == LOST_LEASE:
                 raise Superseded from error
             failure: BaseException = error
         except asyncio.CancelledError as error:
+            seat.ended()
             await asyncio.shield(tx.rollback())
             failure = _reason(error, seat)
         except Exception as error:
+            seat.ended()
             await asyncio.shield(tx.rollback())
             failure = error
         finally:
@@ -195,17 +217,19 @@ class Executor:
         await tx.commit(last, then=then)
         seat.carried = Carried(following, tx.conn, then)
 
-    async def run_batch(self, task: Task, works: list[Claimed]) -> str:
+    async def run_batch(self, task: Task, works: list[Claimed], seat: Seat = ONLY_ONE) -> str:
         """Several at once, one commit. If it fails, each runs alone, so that only the guilty one fails."""
         now = datetime.now(UTC)
         for work in works:
             work.started_at = now
+        seat.begins(task.timeout_s)
         try:
             async with self._db.acquire() as conn:
                 tx = self._open_tx(conn, works[0])
                 try:
                     await tx.open()
                     await task.run(works, tx)
+                    seat.ended()
                     gate("before-commit")
                     await tx.commit(_batch_statement(works, self._worker))
                     for work in works:
@@ -217,6 +241,7 @@ class Executor:
                         await self._release(work, error)
                     return "released"
                 except BaseException as error:
+                    seat.ended()
                     await asyncio.shield(tx.rollback())
                     if getattr(error, "sqlstate", None) == LOST_LEASE:
                         raise Superseded from error
@@ -224,18 +249,20 @@ class Executor:
         except Superseded:
             # One of them is somebody else's now; the others get their turn alone.
             if len(works) > 1:
-                return await self._one_by_one(task, works)
+                return await self._one_by_one(task, works, seat)
             self._leases.done(works[0])
             log.info("superseded", task=task.name, id=works[0].id)
             return "superseded"
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            reason = _reason(error, seat) if isinstance(error, asyncio.CancelledError) else error
+            seat.ended()
             if len(works) == 1:
-                return await self._settle(task, works[0], judge(task, works[0], error))
-            return await self._one_by_one(task, works)
+                return await self._settle(task, works[0], judge(task, works[0], reason))
+            return await self._one_by_one(task, works, seat)
 
-    async def _one_by_one(self, task: Task, works: list[Claimed]) -> str:
+    async def _one_by_one(self, task: Task, works: list[Claimed], seat: Seat) -> str:
         for work in works:
-            await self.run_batch(task, [work])
+            await self.run_batch(task, [work], seat)
         return "split"
 
     async def _settle(self, task: Task, work: Claimed, outcome: Outcome) -> str:

@@ -49,7 +49,7 @@ MOST_LANES = 500
 class Slot:
     """What one slot is doing, so that it can be stopped."""
 
-    __slots__ = ("_upcoming", "carried", "deadline", "lent", "next", "started", "stop_with", "task", "work")
+    __slots__ = ("_upcoming", "carried", "deadline", "lent", "next", "running", "started", "stop_with", "task", "work")
 
     def __init__(self, upcoming: Callable[[], Claimed | None]) -> None:
         self.task: asyncio.Task[None] | None = None
@@ -61,12 +61,24 @@ class Slot:
         self.deadline: float | None = None
         self.started = 0.0
         self.lent = False
+        self.running = False
+        """A handler is: what is not may not be stopped."""
         self.stop_with: BaseException | None = None
+
+    def begins(self, timeout_s: float | None) -> None:
+        self.started = time.monotonic()
+        self.deadline = None if timeout_s is None else self.started + timeout_s
+        self.stop_with = None
+        self.running = True
+
+    def ended(self) -> None:
+        self.running = False
+        self.deadline = None
 
     def stop(self, reason: BaseException) -> None:
         """Cancel the handler; it is told again on the next tick if it does not listen."""
-        self.stop_with = reason
-        if self.task is not None:
+        if self.running and self.task is not None:
+            self.stop_with = reason
             self.task.cancel()
 
     def following(self) -> Claimed | None:
@@ -75,7 +87,8 @@ class Slot:
 
     def take_reason(self) -> BaseException | None:
         """The handler has listened: from here on nobody interrupts the settling of what it did."""
-        reason, self.stop_with, self.deadline = self.stop_with, None, None
+        self.ended()
+        reason, self.stop_with = self.stop_with, None
         return reason
 
 
@@ -379,6 +392,13 @@ class QueueRunner:
             self._busy += 1
             try:
                 await self._run(slot, work)
+            except asyncio.CancelledError:
+                if slot.stop_with is None or slot.task is None:
+                    raise
+                # Meant for the handler, and nobody took it: a queue that loses its slots looks alive and does nothing.
+                slot.task.uncancel()
+                log.error("slot_interrupted", queue=self.queue, id=work.id, task=work.task)
+                self._leases.lost(work.lease)
             except Exception:
                 # A fault of our own: the row stays under its lease and is handed back as a lost claim.
                 log.exception("slot_failed", queue=self.queue, id=work.id, task=work.task)
@@ -408,18 +428,16 @@ class QueueRunner:
         slot.work = work
         work.db = self._db
         running.set(work)
-        slot.stop_with = None
         started = slot.started = time.monotonic()
-        slot.deadline = None if task.timeout_s is None else started + task.timeout_s
         if work.kind != "job" and work.body is None:
             task = _without_body(task)
         try:
             if task.batch > 1:
-                outcome = await self._executor.run_batch(task, self._gather(work, task))
+                outcome = await self._executor.run_batch(task, self._gather(work, task), slot)
             else:
                 outcome = await self._executor.run(task, work, slot)
         finally:
-            slot.deadline = None
+            slot.ended()
             if work.suspect:
                 self._suspects.taken = False
                 self._next_suspect = 0.0

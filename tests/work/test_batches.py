@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from onceward import Job, Onceward, Tx
 
 
@@ -45,3 +47,29 @@ async def test_a_batch_with_a_lost_lease_commits_nothing_of_it(bench) -> None:
     for job in enqueued[1:]:
         await here.engine.wait(job.id, timeout_s=10)
     assert await here.db.fetchval("select array_agg(n order by n) from effects") == [1, 2, 3, 4]
+
+
+async def test_a_batch_that_runs_too_long_is_stopped_and_the_slot_lives_on(bench) -> None:
+    app = Onceward("t")
+
+    @app.job(batch=10, retry=[], timeout=0.3)
+    async def index(jobs: list[Job], tx: Tx) -> None:
+        await tx.execute("select 1")
+        if any(job.args["n"] == 3 for job in jobs):
+            await asyncio.sleep(30)
+
+    here = await bench(app)
+    await here.engine.enqueue_many(index, [{"n": n} for n in range(10)])
+    await here.start_worker(concurrency=1)
+    async with asyncio.timeout(15):
+        while await here.db.fetchval("select count(*) from onceward.work where dead_reason is null"):
+            await asyncio.sleep(0.02)
+    rows = await here.db.fetch(
+        "select j.args->>'n' as n, a.outcome, a.error->>'reason' as reason from onceward.attempts a join onceward.jobs j on j.id = a.work_id"
+    )
+    assert {(row["n"], row["reason"]) for row in rows if row["outcome"] != "success"} == {("3", "timeout")}
+    assert sum(row["outcome"] == "success" for row in rows) == 9
+    await here.engine.enqueue(index, n=11)
+    async with asyncio.timeout(15):
+        while await here.db.fetchval("select count(*) from onceward.work where dead_reason is null"):
+            await asyncio.sleep(0.02)

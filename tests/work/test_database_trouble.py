@@ -148,3 +148,30 @@ async def test_a_lease_without_a_claim_is_handed_back(db: Database) -> None:
     async with db.acquire() as conn:
         assert await release_orphans(conn) == 1
         assert await conn.fetchval("select array_agg(id) from onceward.work where lease is not null") == [one.id]
+
+
+async def test_an_outage_longer_than_the_handlers_time_limit_leaves_every_slot_alive(server: Server) -> None:
+    """While an outcome cannot be written the handler is no longer running: its time limit must not hit the settling."""
+    brief = Onceward("trouble")
+
+    @brief.job(retry=[0.1] * 30, timeout=0.5)
+    async def quick(job: Job, tx: Tx, *, n: int) -> None:
+        await tx.execute("insert into effects values ($1, $2)", job.id, n)
+        await asyncio.sleep(0.005)
+
+    db = await Database.open(server.url, max_size=12)
+    engine = Engine(db, brief.registry)
+    await engine.start()
+    await engine.enqueue_many(quick, [{"n": n} for n in range(300)])
+    options = WorkerOptions(concurrency=4, poll_s=0.1, beat_s=0.3, observe_s=0.5, settle_s=2.0, grace_s=5.0)
+    worker = Worker(db, brief.registry, engine.waker, options=options, open_tx=engine.open_tx)
+    await worker.start()
+    await asyncio.sleep(0.2)
+    await asyncio.to_thread(server.crash)
+    await asyncio.sleep(2.5)
+    await asyncio.to_thread(server.start)
+    await all_done(server.url, 300)
+    assert await db.fetchval("select count(*) from onceward.attempts where outcome = 'dead_letter'") == 0
+    await worker.stop()
+    await engine.stop()
+    await db.close()
