@@ -19,7 +19,7 @@ from onceward.inbox.sources import NewSource, add
 from onceward.providers.inbound import SourceConfig
 from onceward.providers.registry import get_provider
 from onceward.trust import SecretBox
-from tests.bench import Bench
+from tests.engines import Bench
 
 SECRET = "whsec_a_secret_of_the_tests_32_chars"
 BOX = SecretBox(["a key of the tests, which is long enough"])

@@ -11,10 +11,10 @@ import pytest
 from onceward import Onceward
 from onceward.db import Database
 from onceward.schedules import Scheduler
-from tests import bench as benches
+from tests import engines
 
 
-class Bench(benches.Bench):
+class Bench(engines.Bench):
     """With a scheduler."""
 
     def __init__(self, db: Database, app: Onceward) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from onceward import Onceward
 from onceward.db import Database
-from tests.bench import Bench
+from tests.engines import Bench
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import pytest
 from onceward import Onceward
 from onceward.db import Database
 from onceward.testing import drain
-from tests import bench as benches
+from tests import engines
 
 EFFECTS = "create table effects (n bigint generated always as identity, workflow bigint, what text)"
 
 
-class Bench(benches.Bench):
+class Bench(engines.Bench):
     """Work is run by `drain`, or by workers that are started."""
 
     async def drain(self) -> int:
