@@ -149,7 +149,7 @@ def _keyed(key: bytes) -> hmac.HMAC:
 
 
 def sha256_hex(key: bytes, content: bytes) -> str:
-    """HMAC-SHA256 in hex. The key is worked in once and copied: with a short body that is half of the cost."""
+    """HMAC-SHA256 in hex. The key is worked in once and copied, which a short body notices."""
     mac = _keyed(key).copy()
     mac.update(content)
     return mac.hexdigest()

@@ -244,3 +244,20 @@ async def test_a_slow_client_gets_the_newest_result_and_costs_constant_memory(
                 break
     assert frames < 40
     await socket.close()
+
+
+async def test_what_is_said_before_the_handshake_is_over_does_not_count_and_breaks_nothing(site: Start) -> None:
+    here = await site(guarded(), hello_s=0.1)
+    reader, writer = await asyncio.open_connection("127.0.0.1", here.web.port)
+    head = (
+        "GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+    early = b"\x81\x82\x00\x00\x00\x00hi"  # a masked text frame, in the same packet as the request
+    writer.write(head.encode() + early)
+    async with asyncio.timeout(10):
+        said = await reader.readuntil(b"\r\n\r\n")
+        closing = await reader.readexactly(4)
+    assert said.startswith(b"HTTP/1.1 101")
+    assert (closing[0], int.from_bytes(closing[2:], "big")) == (0x88, 4408), "no hello, and told so"
+    writer.close()
