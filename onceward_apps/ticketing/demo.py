@@ -45,10 +45,11 @@ FIRST_NAMES = ("Thandi", "Sipho", "Aisha", "Jonas", "Mei", "Luca", "Zanele", "Om
 
 
 class TicketingDemo:
-    """A component of the runtime: `start` and `stop`."""
+    """A component of the runtime: `start` and `stop`. Without a `crowd` nobody comes but those sent to `visit`."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, *, crowd: bool = True) -> None:
         self._runtime = runtime
+        self._crowd = crowd
         self.stripe = StripeSimulator(retry_delays_s=(0.5, 2.0, 10.0))
         self.paypal = PayPalSimulator(retry_delays_s=(0.5, 2.0, 10.0))
         self.dice = random.Random()
@@ -86,7 +87,8 @@ class TicketingDemo:
         url = app.services.settings.url
         for name, event_id in self.events.items():
             log.info("demo.event", name=name, page=f"{url}/events/{event_id}")
-        self._go(self._buyers())
+        if self._crowd:
+            self._go(self._buyers())
 
     async def stop(self) -> None:
         await end(*self._tasks)
