@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -37,8 +37,8 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """An event with its body. `status` is `processing` while somebody is at it; a pruned one has no payload."""
+class Known:
+    """What may be shown of an event. `status` is `processing` while somebody is at it; a pruned one has no payload."""
 
     seq: int
     id: UUID
@@ -61,9 +61,15 @@ class Whole:
     origin: str
     payload: Any
     headers: Any
+    attempts_made: tuple[Attempt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Known):
+    """An event with what was received, byte for byte."""
+
     signature: str | None
     raw: bytes | None
-    attempts_made: tuple[Attempt, ...]
 
 
 async def show(
@@ -75,7 +81,7 @@ async def show(
         return None
     attempts = tuple(Attempt(**dict(each)) for each in await conn.fetch(ATTEMPTS, row["seq"]))
     status = "processing" if row["status"] == "pending" and row["running"] else row["status"]
-    values = {name: row[name] for name in Whole.__slots__ if name not in ("status", "attempts_made")}
+    values = {each.name: row[each.name] for each in fields(Whole) if each.name not in ("status", "attempts_made")}
     return Whole(status=status, attempts_made=attempts, **values)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from datetime import datetime
-from typing import Annotated, Any, Literal
-from uuid import UUID
+from dataclasses import dataclass, fields
+from typing import Annotated, Literal
 
 import asyncpg
 from fastapi import APIRouter, Depends, Query
@@ -32,34 +31,15 @@ Reason = Annotated[Text, StringConstraints(strip_whitespace=True, max_length=100
 LOOK_WITHIN_S = 10
 
 
-class Shown(BaseModel):
-    """An event with its payload (null: pruned, or nothing that JSON can hold) and every attempt at it."""
+@dataclass(frozen=True, slots=True)
+class Shown(reading.Known):
+    """An event with its payload (null: pruned, or nothing that JSON can hold) and every attempt at it.
 
-    seq: int
-    id: UUID
-    webhook_id: UUID
-    source: str
-    event_id: str
-    provider: str
-    type: str
-    organization_id: UUID | None
-    status: str
-    attempts: int
-    error: str | None
-    result: Any
-    received_at: datetime
-    last_attempt_at: datetime | None
-    processed_at: datetime | None
-    due_at: datetime | None
-    queue: str | None
-    caused_by: int | None
-    origin: str
-    payload: Any
-    headers: Any
+    `consequences` is where everything that it caused is found.
+    """
+
     raw_bytes: int | None
-    attempts_made: list[reading.Attempt]
     consequences: str
-    """Where everything that it caused is found."""
 
 
 class ReplayOne(BaseModel):
@@ -202,9 +182,8 @@ async def _found(db: Database, identity: Identity, ref: str) -> reading.Whole:
 
 
 def _shown(event: reading.Whole) -> Shown:
-    values = {name: getattr(event, name) for name in reading.Whole.__slots__ if name in Shown.model_fields}
     return Shown(
-        **values,
+        **{each.name: getattr(event, each.name) for each in fields(reading.Known)},
         raw_bytes=None if event.raw is None else len(event.raw),
         consequences=f"/api/v1/trace/{event.seq}",
     )

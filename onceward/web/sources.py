@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Annotated
-from uuid import UUID
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
@@ -64,23 +64,11 @@ class Rotated(BaseModel):
     live_secrets: int
 
 
-class SourceShown(BaseModel):
+@dataclass(frozen=True, slots=True)
+class SourceShown(sources.Listed):
     """A source without its secrets and options; `url` is what to enter at the sender."""
 
-    webhook_id: UUID
-    name: str
-    provider: str
-    mode: str
     url: str
-    organization_id: UUID | None
-    public_url: str | None
-    ordering: bool
-    rate_per_s: float | None
-    max_body_bytes: int
-    retention_days: int | None
-    origin: str
-    paused_at: datetime | None
-    created_at: datetime
 
 
 def sources_router(inbox: Inbox, box: SecretBox) -> APIRouter:
@@ -161,8 +149,7 @@ def _pausing(router: APIRouter, inbox: Inbox) -> None:
 
 
 def _shown(source: sources.Listed, settings: Settings) -> SourceShown:
-    values = {name: getattr(source, name) for name in sources.Listed.__slots__}
-    return SourceShown(url=f"{source.public_url or settings.url}/webhooks/{source.name}", **values)
+    return SourceShown(**asdict(source), url=f"{source.public_url or settings.url}/webhooks/{source.name}")
 
 
 def _problem(error: ConfigError) -> Problem:

@@ -135,10 +135,10 @@ class Executor:
         work.started_at = datetime.now(UTC)
         work.host = self._host
         work.open_tx = self._open_tx
-        seat.begins(task.timeout_s)
         try:
             if task.transactional:
                 return await self._in_transaction(task, work, seat)
+            seat.begins(task.timeout_s)
             return await self._by_itself(task, work, seat)
         except Settled as settled:
             self._leases.done(work)
@@ -170,8 +170,12 @@ class Executor:
     async def _in_transaction(self, task: Task, work: Claimed, seat: Seat) -> str:
         """Effects and success in one commit. What follows is opened in the same round trip, on the same connection."""
         carried, seat.carried = seat.carried, None
-        conn = await self._db.borrow() if carried is None else carried.conn
+        try:
+            conn = await self._db.borrow() if carried is None else carried.conn
+        except Unavailable as error:
+            return await self._settle(task, work, judge(task, work, error))
         tx = self._open_tx(conn, work) if carried is None else carried.tx
+        seat.begins(task.timeout_s)  # waiting for others to give a connection back is not its handler's time
         try:
             if carried is None:
                 await tx.open()
@@ -222,10 +226,10 @@ class Executor:
         now = datetime.now(UTC)
         for work in works:
             work.started_at = now
-        seat.begins(task.timeout_s)
         try:
             async with self._db.acquire() as conn:
                 tx = self._open_tx(conn, works[0])
+                seat.begins(task.timeout_s)
                 try:
                     await tx.open()
                     await task.run(works, tx)

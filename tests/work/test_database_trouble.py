@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from onceward import Engine, Job, Onceward, Tx
 from onceward.db import Database, DatabaseError, migrate
@@ -23,6 +24,11 @@ app = Onceward("trouble")
 async def record(job: Job, tx: Tx, *, n: int) -> None:
     await tx.execute("insert into effects values ($1, $2)", job.id, n)
     await asyncio.sleep(0.005)
+
+
+@app.job(retry=[0.1] * 30, timeout=0.3)
+async def hurried(job: Job, tx: Tx, *, n: int) -> None:
+    await tx.execute("insert into effects values ($1, $2)", job.id, n)
 
 
 class Server:
@@ -130,6 +136,30 @@ async def test_a_pool_smaller_than_the_handlers_is_a_queue_not_a_deadlock(db: Da
         while await db.fetchval("select count(*) from onceward.work"):
             await asyncio.sleep(0.05)
     assert await db.fetchval("select count(distinct n) from effects") == 100
+    await worker.stop()
+    await engine.stop()
+    await small.close()
+
+
+async def test_waiting_for_a_connection_is_not_a_handlers_time(db: Database, database_url: str) -> None:
+    await db.execute("create table effects (job bigint, n int); grant all on effects to onceward_app")
+    small = await Database.open(database_url, min_size=1, max_size=1)
+    engine = Engine(small, app.registry)
+    await engine.start()
+    worker = worker_on(small, engine)
+    await worker.start()
+    with capture_logs() as logs:
+        async with small.acquire():
+            await Engine(db, app.registry).enqueue(hurried, n=1)
+            async with asyncio.timeout(10):
+                while not await db.fetchval("select count(*) from onceward.work where lease is not null"):
+                    await asyncio.sleep(0.05)
+            await asyncio.sleep(1.0)  # three times what its handler may take
+        async with asyncio.timeout(10):
+            while await db.fetchval("select count(*) from onceward.work"):
+                await asyncio.sleep(0.05)
+    assert await db.fetch("select number, outcome from onceward.attempts") == [(1, "success")]
+    assert [line for line in logs if line["log_level"] in ("warning", "error")] == []
     await worker.stop()
     await engine.stop()
     await small.close()
