@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -36,6 +35,8 @@ KEPT = frozenset(
 
 MAX_KEPT_CHARS = 1024
 
+Kept = tuple[tuple[bytes, bytes], ...]
+
 
 class Headers(Mapping[str, str]):
     """Names in lower case, values as latin-1; a header sent more than once is joined by commas."""
@@ -67,13 +68,12 @@ class Headers(Mapping[str, str]):
         return len(self.raw)
 
 
-def kept(headers: Headers) -> str:
-    """Those that are stored, as JSON."""
-    return _as_json(tuple([item for item in headers.raw.items() if item[0] in KEPT]))
+def kept(headers: Headers) -> Kept:
+    """Those that are stored, as they arrived."""
+    return tuple([item for item in headers.raw.items() if item[0] in KEPT])
 
 
-@lru_cache(maxsize=512)
-def _as_json(items: tuple[tuple[bytes, bytes], ...]) -> str:
-    """Most senders' headers are the same on every request; those with a timestamp among them are not."""
+def as_json(items: Kept) -> str:
+    """Those that are stored, as the column holds them."""
     decoded = ((name.decode("latin-1"), value.decode("latin-1")[:MAX_KEPT_CHARS]) for name, value in items)
     return orjson.dumps({name: value for name, value in decoded if value.isprintable()}).decode()

@@ -75,14 +75,14 @@ class Inline:
             metrics.UNAVAILABLE.labels("outcome_unknown").inc()
             return answers.unavailable("outcome unknown")
         except (*BROKEN, Unavailable) as error:
-            log.warning("inline_unavailable", source=placed.source.name, error=type(error).__name__)
+            log.warning("inline_unavailable", source=placed.common.source.name, error=type(error).__name__)
             metrics.UNAVAILABLE.labels("database").inc()
             return answers.unavailable("database")
         finally:
             self._running -= 1
 
     async def _receive(self, placed: Placed, payload: Any, handler: Handler) -> Answer:
-        if placed.ordered:
+        if placed.common.ordered:
             # Its turn is decided by its lane, so it must be in it first.
             [[found]] = await self._store.flush_one(placed)
             return await self._wait_for_turn(found.seq, handler) if found.new else await self._again(found, handler)
@@ -97,7 +97,7 @@ class Inline:
     async def _insert_and_run(self, conn: Connection, placed: Placed, payload: Any, handler: Handler) -> Answer:
         lease = new_lease()
         id = UUID(bytes=time_ids(1)[0])
-        source = placed.source
+        source = placed.common.source
         try:
             await conn.execute(BEGIN)
             row = await conn.fetchrow(
@@ -107,12 +107,12 @@ class Inline:
                 placed.event_id,
                 source.organization,
                 source.provider.name,
-                placed.type,
+                placed.common.type,
                 placed.payload_text,
                 placed.raw,
-                placed.headers,
+                placed.common.headers,
                 placed.signature,
-                placed.task,
+                placed.common.task,
                 QUEUE,
                 lease,
             )
@@ -129,7 +129,7 @@ class Inline:
                 source.webhook_id,
                 placed.event_id,
                 source.provider.name,
-                placed.type,
+                placed.common.type,
                 payload,
                 {},
                 source.organization,
@@ -137,10 +137,22 @@ class Inline:
                 source.name,
             )
             work = Claimed(
-                event.seq, "event", placed.task, source.organization, 0, 0, None, None, None, None, None, None, lease
+                event.seq,
+                "event",
+                placed.common.task,
+                source.organization,
+                0,
+                0,
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+                lease,
             )
             work.body = event
-            return await self._run(conn, work, handler, placed.followers)
+            return await self._run(conn, work, handler, placed.common.followers)
         except BaseException:
             await _abandon(conn)
             raise

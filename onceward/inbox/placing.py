@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -11,31 +12,45 @@ import structlog
 
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.handler import EXTERNAL_QUEUE, PAUSED_QUEUE, QUEUE, UNHANDLED_QUEUE, Handler, task_name
+from onceward.inbox.headers import Kept, as_json
 from onceward.inbox.source import Source
 from onceward.providers.inbound import ReceivedItem
 
 log = structlog.get_logger(__name__)
 
 MOST_RAW_BYTES = 4 << 20
+MOST_COMMONS = 1000
 AS_RAW = ""
 """In place of a payload: the raw body is its JSON, and PostgreSQL reads it from there."""
 
 
-class Placed(NamedTuple):
-    """One event, with where its work goes. A tuple, because one is made for each request."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Common:
+    """What is the same for events of one source and type that came with the same headers and go the same way.
+
+    One object for all of them as far as possible, so they are told apart by identity.
+    """
 
     source: Source
-    event_id: str
     type: str
-    payload: str | None
-    raw: bytes | None
-    signature: str | None
     headers: str
     task: str
     queue: str
     lane: str | None
     ordered: bool
     followers: tuple[str, ...]
+    sent: str
+    """All of it as the list that `receive.sql` reads."""
+
+
+class Placed(NamedTuple):
+    """One event, with where its work goes. A tuple, because one is made for each request."""
+
+    common: Common
+    event_id: str
+    payload: str | None
+    raw: bytes | None
+    signature: str | None
     unstorable: bool
 
     @property
@@ -46,13 +61,6 @@ class Placed(NamedTuple):
 
 Batch = Sequence[Placed]
 """The events of one request. All of them are committed, or the request fails as a whole."""
-
-
-def _payload(item: ReceivedItem, raw: bytes | None) -> str | None:
-    if item.unstorable:
-        return None
-    # The very bytes, not equal ones: a payload that was split off or unwrapped has a text of its own.
-    return AS_RAW if raw is not None and item.text is raw else orjson.dumps(item.payload).decode()
 
 
 class Route(NamedTuple):
@@ -74,34 +82,53 @@ class Placer:
         self._catalog = catalog
         self._handlers = handlers
         self._routes: dict[tuple[str, str], Route] = {}
+        self._commons: dict[tuple[str, str, Kept], Common] = {}
         self._version = -1
 
     def place(
-        self, source: Source, item: ReceivedItem, raw: bytes | None, signature: str | None, headers: str
+        self, source: Source, item: ReceivedItem, raw: bytes | None, signature: str | None, headers: Kept
     ) -> Placed:
+        if self._version != self._catalog.version:
+            self._forget()
+        common = self._commons.get((source.name, item.type, headers)) or self._common(source, item, headers)
+        if item.unstorable:
+            payload = None
+        else:
+            # The very bytes, not equal ones: a payload that was split off or unwrapped has a text of its own.
+            payload = AS_RAW if raw is not None and item.text is raw else orjson.dumps(item.payload).decode()
+        return Placed(common, item.event_id, payload, raw, signature, item.unstorable)
+
+    def _forget(self) -> None:
+        self._version = self._catalog.version
+        self._routes.clear()
+        self._commons.clear()
+
+    def _common(self, source: Source, item: ReceivedItem, headers: Kept) -> Common:
         route = self.route(source, item.type)
         lane, ordered = self._lane(source, item, route) if route.by_event else (route.lane, False)
-        return Placed(
+        text = as_json(headers)
+        common = Common(
             source,
-            item.event_id,
             item.type,
-            _payload(item, raw),
-            raw,
-            signature,
-            headers,
+            text,
             route.task,
             route.queue,
             lane,
             ordered,
             route.followers,
-            item.unstorable,
+            _sent(source, item.type, text, route, lane, ordered=ordered),
         )
+        if not route.by_event:
+            # Most senders' headers are the same on every request. Of those that number or date theirs few are kept.
+            if len(self._commons) >= MOST_COMMONS:
+                self._commons.clear()
+            self._commons[source.name, item.type, headers] = common
+        return common
 
     def route(self, source: Source, type: str) -> Route:
         """Worked out once, until sources or handlers change."""
         if self._version != self._catalog.version:
-            self._version = self._catalog.version
-            self._routes.clear()
+            self._forget()
         found = self._routes.get((source.name, type))
         if found is None:
             found = self._routes[source.name, type] = self._work_out(source, type)
@@ -145,8 +172,14 @@ class Placer:
             return None
 
 
+def _sent(source: Source, type: str, headers: str, route: Route, lane: str | None, *, ordered: bool) -> str:
+    organization = None if source.organization is None else str(source.organization)
+    names = (str(source.webhook_id), source.provider.name, organization, type)
+    return orjson.dumps((*names, orjson.Fragment(headers), route.task, route.queue, lane, ordered or None)).decode()
+
+
 def batch(
-    placer: Placer, source: Source, items: Sequence[ReceivedItem], raw: bytes, signature: str | None, headers: str
+    placer: Placer, source: Source, items: Sequence[ReceivedItem], raw: bytes, signature: str | None, headers: Kept
 ) -> Batch:
     """The events of a request. A body that is split into very many events is kept with the first of them only."""
     everywhere = len(items) * len(raw) <= MOST_RAW_BYTES or len(items) == 1

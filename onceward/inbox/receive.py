@@ -22,7 +22,7 @@ from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.direct import Direct
-from onceward.inbox.headers import Headers, kept
+from onceward.inbox.headers import Headers, Kept, kept
 from onceward.inbox.inline import Inline
 from onceward.inbox.placing import Batch, Placer, batch
 from onceward.inbox.rejects import Rejects
@@ -243,7 +243,7 @@ class Receiver:
         return answers.accepted(stored, provider.name)
 
     async def _run_inline(
-        self, source: Source, items: list[ReceivedItem], raw: bytes, signature: str | None, headers: str
+        self, source: Source, items: list[ReceivedItem], raw: bytes, signature: str | None, headers: Kept
     ) -> Answer | None:
         """Each event in a transaction of its own; the first that fails is the answer. None: not possible here."""
         handlers = [self._placer.route(source, item.type).handler for item in items]

@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import asyncpg
-import orjson
 
 from onceward.db import BROKEN, Connection, Database, RawJson, Unavailable
 from onceward.inbox import metrics
 from onceward.inbox.handler import followers
-from onceward.inbox.placing import AS_RAW, Batch, Placed
+from onceward.inbox.placing import AS_RAW, Batch, Common, Placed
 from onceward.inbox.source import Source
 from onceward.work import Item, Waker, insert
 
@@ -51,15 +51,13 @@ class Counts:
     def __init__(self) -> None:
         self._counters: dict[tuple[str, bool], Any] = {}
 
-    def add(self, placed: Sequence[Placed], stored: Sequence[Stored | None]) -> None:
-        totals: dict[tuple[str, bool], int] = {}
-        for each, found in zip(placed, stored, strict=True):
-            key = (each.source.name, found is not None and found.new)
-            totals[key] = totals.get(key, 0) + 1
-            if key not in self._counters:
-                self._counters[key] = self.counter(each.source, new=key[1])
-        for key, total in totals.items():
-            self._counters[key].inc(total)
+    def add(self, placed: Iterable[Placed], *, new: bool) -> None:
+        for common, total in Counter([each.common for each in placed]).items():
+            source = common.source
+            counter = self._counters.get((source.name, new))
+            if counter is None:
+                counter = self._counters[source.name, new] = self.counter(source, new=new)
+            counter.inc(total)
 
     @staticmethod
     def counter(source: Source, *, new: bool) -> Any:
@@ -99,7 +97,7 @@ class Store:
             else:
                 self._idle.append(conn)
 
-    async def flush(self, batches: Sequence[Batch]) -> list[list[Stored]]:
+    async def flush(self, batches: Sequence[Batch]) -> list[Sequence[Stored]]:
         """Store all events of all requests in one commit; results in the order given."""
         if len(batches) == 1:
             try:
@@ -112,39 +110,34 @@ class Store:
                 return await self._flush([bare])
         return await self._flush(batches)
 
-    async def flush_one(self, placed: Placed) -> list[list[Stored]]:
+    async def flush_one(self, placed: Placed) -> list[Sequence[Stored]]:
         """One event by itself, for whoever needs it committed before going on."""
         return await self.flush([[placed]])
 
-    async def _flush(self, batches: Sequence[Batch]) -> list[list[Stored]]:
+    async def _flush(self, batches: Sequence[Batch]) -> list[Sequence[Stored]]:
         flat = [each for batch in batches for each in batch]
-        # Sorted by key: two nodes that insert the same events in different orders would deadlock.
-        keys = [(each.source.name, each.event_id) for each in flat]
-        order = sorted(range(len(flat)), key=keys.__getitem__)
-        arguments = _columns([flat[n] for n in order])
+        commons = list(dict.fromkeys([each.common for each in flat]))
+        order = _in_order(flat, commons)
+        arguments = _columns([flat[n] for n in order], commons)
         found: list[Stored | None] = [None] * len(flat)
         async with self._connection() as conn:
-            if any(each.unstorable or each.followers for each in flat):
+            if any(each.followers for each in commons) or any(each.unstorable for each in flat):
                 async with conn.transaction():
-                    rows = await conn.fetch(RECEIVE, *arguments, timeout=FLUSH_TIMEOUT_S)
-                    placed = [flat[order[int(row[0]) - 1]] for row in rows]
-                    await self._afterwards(conn, placed, [row[1] for row in rows])
+                    numbers, seqs = await _receive(conn, arguments)
+                    await self._afterwards(conn, [flat[order[n - 1]] for n in numbers], seqs)
             else:
-                rows = await conn.fetch(RECEIVE, *arguments, timeout=FLUSH_TIMEOUT_S)
-            for n, seq in rows:
+                numbers, seqs = await _receive(conn, arguments)
+            for n, seq in zip(numbers, seqs, strict=True):
                 found[order[n - 1]] = Stored(seq, True)
-            if len(rows) < len(flat):
-                await self._standing(conn, flat, found)
-        self.counts.add(flat, found)
-        if rows:
-            for queue in {each.queue for each in flat}:
+            if len(seqs) < len(flat):
+                again = [n for n, stored in enumerate(found) if stored is None]
+                await self._standing(conn, flat, found, again)
+                self.counts.add([flat[n] for n in again], new=False)
+        if seqs:
+            self.counts.add([flat[order[n - 1]] for n in numbers] if len(seqs) < len(flat) else flat, new=True)
+            for queue in {each.queue for each in commons}:
                 self._wake(queue)
-        answers: list[list[Stored]] = []
-        start = 0
-        for batch in batches:
-            answers.append(cast(list[Stored], found[start : start + len(batch)]))
-            start += len(batch)
-        return answers
+        return _by_batch(cast("list[Stored]", found), batches)
 
     def _wake(self, queue: str) -> None:
         """At once, then at most every few milliseconds: under load each wake-up would cost more than a commit."""
@@ -169,18 +162,19 @@ class Store:
             if each.unstorable:
                 dead.append(seq)
             else:
-                jobs += followers(each.followers, seq, each.source.organization)
+                jobs += followers(each.common.followers, seq, each.common.source.organization)
         if dead:
             await conn.execute(BURY, dead)
         if jobs:
             await insert(conn, jobs)
 
-    async def _standing(self, conn: Connection, flat: Sequence[Placed], found: list[Stored | None]) -> None:
+    async def _standing(
+        self, conn: Connection, flat: Sequence[Placed], found: list[Stored | None], asked: Sequence[int]
+    ) -> None:
         """How those stand that were sent before; in a statement of its own, which sees what others just committed."""
-        asked = [n for n, stored in enumerate(found) if stored is None]
         rows = await conn.fetch(
             STANDING,
-            [flat[n].source.webhook_id for n in asked],
+            [flat[n].common.source.webhook_id for n in asked],
             [flat[n].event_id for n in asked],
             timeout=FLUSH_TIMEOUT_S,
         )
@@ -195,32 +189,46 @@ def standing(row: Any) -> Stored:
     return Stored(row["seq"], False, row["status"], row["result"], row["running"])
 
 
-def _columns(placed: Sequence[Placed]) -> tuple[Any, ...]:
-    """The parameters of `receive.sql`: what events have in common, then each one's own."""
-    groups: dict[tuple[Any, ...], int] = {}
-    numbers: list[int] = []
-    for each in placed:
-        source = each.source
-        common = (source, each.type, each.headers, each.task, each.queue, each.lane, each.ordered)
-        numbers.append(groups.setdefault(common, len(groups)))
+async def _receive(conn: Connection, arguments: tuple[Any, ...]) -> tuple[Sequence[int], Sequence[int]]:
+    """Which were stored, counted from 1, and under which numbers."""
+    [[numbers, seqs]] = await conn.fetch(RECEIVE, *arguments, timeout=FLUSH_TIMEOUT_S)
+    return numbers or (), seqs or ()
+
+
+def _in_order(placed: Sequence[Placed], commons: Sequence[Common]) -> list[int]:
+    """Sorted by key: two nodes that insert the same events in different orders would deadlock."""
+    keys: list[Any] = [each.event_id for each in placed]
+    if len(commons) > 1:
+        keys = [(each.common.source.name, each.event_id) for each in placed]
+    return sorted(range(len(placed)), key=keys.__getitem__)
+
+
+def _columns(placed: Sequence[Placed], commons: Sequence[Common]) -> tuple[Any, ...]:
+    """The parameters of `receive.sql`: what events have in common, then each one's own.
+
+    Ids and signatures are printable, so that lines hold them. The driver looks at each value of an array; a text it copies.
+    """
+    numbers: list[int] | None = None
+    if len(commons) > 1:
+        at = {common: n for n, common in enumerate(commons)}
+        numbers = [at[each.common] for each in placed]
     payloads = [each.payload for each in placed]
     return (
-        RawJson(orjson.dumps([_common(*group) for group in groups]).decode()),
+        RawJson(f"[{','.join([each.sent for each in commons])}]"),
         b"".join(time_ids(len(placed))),
-        [each.event_id for each in placed],
-        None if all(payload == AS_RAW for payload in payloads) else payloads,
+        "\n".join([each.event_id for each in placed]),
+        None if payloads.count(AS_RAW) == len(payloads) else payloads,
         [each.raw for each in placed],
-        [each.signature for each in placed],
-        numbers if len(groups) > 1 else None,
+        "\n".join([each.signature or "" for each in placed]),
+        numbers,
     )
 
 
-def _common(
-    source: Source, type: str, headers: str, task: str, queue: str, lane: str | None, ordered: bool
-) -> tuple[Any, ...]:
-    organization = None if source.organization is None else str(source.organization)
-    names = (str(source.webhook_id), source.provider.name, organization)
-    return (*names, type, orjson.Fragment(headers), task, queue, lane, ordered or None)
+def _by_batch(found: Sequence[Stored], batches: Sequence[Batch]) -> list[Sequence[Stored]]:
+    if len(found) == len(batches):
+        return [(each,) for each in found]
+    rest = iter(found)
+    return [[next(rest) for _ in batch] for batch in batches]
 
 
 def time_ids(count: int) -> list[bytes]:

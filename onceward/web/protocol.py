@@ -51,6 +51,8 @@ class DirectProtocol(HttpToolsProtocol):
 
     prefix: ClassVar[bytes] = b""
     direct: ClassVar[TakesWhole]
+    _own: ClassVar[tuple[object, bytes]] = (None, b"")
+    """The server's own headers as lines, next to the list they were made of: uvicorn makes a new one every second."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -131,7 +133,11 @@ class DirectProtocol(HttpToolsProtocol):
         turn = self._turn
         if turn.disconnected or self.transport.is_closing():
             return
-        own = b"".join([b"%b: %b\r\n" % pair for pair in self.server_state.default_headers])
+        made_of, own = DirectProtocol._own
+        if made_of is not self.server_state.default_headers:
+            made_of = self.server_state.default_headers
+            own = b"".join([b"%b: %b\r\n" % pair for pair in made_of])
+            DirectProtocol._own = (made_of, own)
         closing = b"" if turn.keep_alive else b"connection: close\r\n"
         self.transport.write(b"".join((STATUS_LINE[status], own, head, closing, b"\r\n", body)))
         turn.response_complete = True

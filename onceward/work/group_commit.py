@@ -72,7 +72,8 @@ class GroupCommit(Generic[Item, Result]):
         if len(self._waiting) >= self._most_waiting:
             raise Overloaded(f"{len(self._waiting)} items are waiting to be committed")
         self._waiting.append((item, waiter))
-        self._begin()
+        if self._working < self._commits_at_once:
+            self._begin()
 
     def _begin(self) -> None:
         """Another commit, if one may run beside the others and is worth it."""

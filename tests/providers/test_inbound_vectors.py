@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import hmac
 import json
 import zlib
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from onceward.providers import signature
 from onceward.providers.inbound import Rejected, Request, SourceConfig
 from onceward.providers.paypal import signed_content
 from onceward.providers.registry import get_provider
@@ -284,3 +288,10 @@ def test_paypal_checksum_is_the_unsigned_decimal_of_the_raw_body() -> None:
     expected = f"id-1|2015-05-18T15:45:13Z|4JH86294D6297924G|{zlib.crc32(body)}".encode()
     assert signed_content("id-1", "2015-05-18T15:45:13Z", "4JH86294D6297924G", body) == expected
     assert b"-" not in expected.rpartition(b"|")[2]
+
+
+@given(key=st.binary(max_size=200), content=st.binary(max_size=300))
+@example(key=b"k" * 64, content=b"")
+@example(key=b"k" * 65, content=b"")
+def test_the_short_way_to_an_hmac_is_an_hmac(key: bytes, content: bytes) -> None:
+    assert signature.sha256_hex(key, content) == hmac.new(key, content, hashlib.sha256).hexdigest()
