@@ -66,6 +66,34 @@ async def test_a_duplicate_causes_nothing_and_gets_the_first_result(office) -> N
     assert await here.db.fetchval("select count(*) from effects") == 1
 
 
+async def test_what_arrives_together_is_stored_together_each_as_itself(office) -> None:
+    """Two sources, one of them ordered, several types, an id that is no ASCII, one without a signature, one sent twice."""
+    here = await office(shop())
+    await here.source()
+    await here.source("second", provider="stripe", ordering=True)
+    unsigned = {"allow_unsigned": True, "id_header": "x-id", "type_header": "x-type"}
+    await here.source("open", provider="none", secret="", options=unsigned)
+    wanted = [("stripe", f"charge.{n}", f"evt_{n}é") for n in range(4)] + [
+        ("second", "a.b", f"evt_{n}é") for n in range(4)
+    ]
+    first, again, *replies = await asyncio.gather(
+        here.post("charge.0", fields={"id": "evt_twice"}),
+        here.post("charge.0", fields={"id": "evt_twice"}),
+        *(here.post(type, name=name, fields={"id": id}) for name, type, id in wanted),
+        call(here.inbox.receiver, "/webhooks/open", b'{"n": 1}', {"x-id": "7", "x-type": "odd"}),
+    )
+    assert first.json == again.json
+    assert [reply.status for reply in replies] == [200] * 9
+    for (name, type, id), reply in zip([*wanted, ("open", "odd", "7")], replies, strict=True):
+        row = await here.event(reply.json["id"])
+        lane = await here.db.fetchval("select lane from onceward.work where id = $1", row["seq"])
+        provider = "none" if name == "open" else "stripe"
+        assert (row["event_id"], row["type"], row["provider"]) == (id, type, provider)
+        assert orjson.loads(row["raw"]) == row["payload"]
+        assert (row["signature"] is None, lane is not None) == (name == "open", name == "second")
+    assert await here.db.fetchval("select count(*) from onceward.webhook_events") == 10
+
+
 async def test_inline_answers_with_the_result_and_a_duplicate_with_the_same(office) -> None:
     here = await office(shop())
     await here.db.execute(EFFECTS)
