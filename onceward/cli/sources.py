@@ -180,6 +180,24 @@ def resume(name: Name) -> None:
     _set_paused(name, paused=False)
 
 
+@group.command("rm")
+def remove(name: Name) -> None:
+    """Take nothing more from a source and forget its secrets; its events stay."""
+
+    async def work() -> None:
+        from onceward.inbox import sources
+        from onceward.providers.inbound import ConfigError
+
+        async with opened_database() as db, db.transaction(role="engine") as tx:
+            try:
+                await sources.delete(tx, name, actor="operator:cli")
+            except ConfigError as error:
+                raise CommandFailed(str(error)) from None
+
+    run(work())
+    say(f"{name} is deleted")
+
+
 def _set_paused(name: str, *, paused: bool) -> None:
     async def work() -> Listed:
         from onceward.inbox import sources

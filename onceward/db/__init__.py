@@ -3,6 +3,7 @@
 from onceward.db.ending import end
 from onceward.db.errors import DatabaseError, MigrationError, OutcomeUnknown, Unavailable
 from onceward.db.migrate import Line, Migration, migrate, plan
+from onceward.db.outage import loudness
 from onceward.db.pool import Database, RawJson, dump_json
 from onceward.db.transaction import BROKEN, Cause, CauseKind, Connection, Role, Transaction, quote
 
@@ -23,6 +24,7 @@ __all__ = [
     "Unavailable",
     "dump_json",
     "end",
+    "loudness",
     "migrate",
     "plan",
     "quote",

@@ -16,6 +16,7 @@ import asyncpg
 import orjson
 
 from onceward.db.errors import Unavailable
+from onceward.db.outage import Outage
 from onceward.db.transaction import BROKEN, Cause, Connection, Role, Transaction
 
 SESSION_SETTINGS = {
@@ -72,6 +73,7 @@ class Database:
         self.url = url
         self.pgbouncer = pgbouncer
         self._waiting = 0
+        self._outage = Outage()
 
     @classmethod
     async def open(
@@ -137,11 +139,15 @@ class Database:
         """As `acquire`, for whoever gives it back elsewhere."""
         self._waiting += 1
         try:
-            return cast(Connection, await self.pool.acquire())
-        except (*BROKEN, TimeoutError) as error:
+            conn = cast(Connection, await self.pool.acquire())
+        except (*BROKEN, asyncpg.CannotConnectNowError, TimeoutError) as error:
+            self._outage.note(error)
             raise Unavailable(f"no database connection: {error or type(error).__name__}") from error
         finally:
             self._waiting -= 1
+        if self._outage.lasts:
+            self._outage.over()
+        return conn
 
     async def give_back(self, conn: Connection) -> None:
         """Return what was borrowed."""

@@ -9,7 +9,7 @@ import asyncpg
 import orjson
 import structlog
 
-from onceward.db import BROKEN, OutcomeUnknown
+from onceward.db import BROKEN, OutcomeUnknown, loudness
 from onceward.inbox import metrics
 from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
@@ -133,6 +133,6 @@ def not_stored(source: Source, error: Exception) -> Answer:
             return unavailable("not stored", 30)
         case _:
             reason = "database"
-    log.warning("receive_unavailable", source=source.name, error=type(error).__name__)
+    log.log(loudness(error), "receive_unavailable", source=source.name, error=type(error).__name__)
     metrics.UNAVAILABLE.labels(reason.replace(" ", "_")).inc()
     return unavailable(reason)

@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Database, DatabaseError
+from onceward.db import BROKEN, Database, DatabaseError, loudness
 from onceward.inbox.environment import Declaration
 from onceward.inbox.handler import task_name
 from onceward.inbox.source import Secret, Source, build, unseal
@@ -23,7 +23,7 @@ from onceward.trust.errors import TrustError
 
 log = structlog.get_logger(__name__)
 
-LIST = "select * from onceward.sources where origin <> 'builtin'"
+LIST = "select * from onceward.sources where origin <> 'builtin' and deleted_at is null"
 ALIVE = "select distinct t from onceward.workers w, unnest(w.tasks) t where not w.stopping"
 LOOKS_APART_S = 0.25
 
@@ -32,7 +32,7 @@ insert into onceward.sources as s
     (webhook_id, organization_id, name, provider, mode, public_url, tolerance_s, ordering, rate_per_s, max_body_bytes,
      retention_days, origin)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'environment')
-on conflict (name) do update
+on conflict (name) where deleted_at is null do update
    set organization_id = excluded.organization_id, provider = excluded.provider, mode = excluded.mode,
        public_url = excluded.public_url, tolerance_s = excluded.tolerance_s, ordering = excluded.ordering,
        rate_per_s = excluded.rate_per_s, max_body_bytes = excluded.max_body_bytes,
@@ -169,7 +169,7 @@ class Catalog:
                 try:
                     await self.refresh()
                 except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
-                    log.warning("sources_not_read", error=type(error).__name__)
+                    log.log(loudness(error), "sources_not_read", error=type(error).__name__)
         return self._sources.get(name)
 
     def _source(self, row: Any) -> Source:

@@ -18,7 +18,7 @@ from uuid import UUID
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Connection, Database, OutcomeUnknown, Transaction, Unavailable
+from onceward.db import BROKEN, Connection, Database, OutcomeUnknown, Transaction, Unavailable, loudness
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
 from onceward.inbox.event import LOAD, StoredEvent, stored
@@ -75,7 +75,7 @@ class Inline:
             metrics.UNAVAILABLE.labels("outcome_unknown").inc()
             return answers.unavailable("outcome unknown")
         except (*BROKEN, Unavailable) as error:
-            log.warning("inline_unavailable", source=placed.common.source.name, error=type(error).__name__)
+            log.log(loudness(error), "inline_unavailable", source=placed.common.source.name, error=type(error).__name__)
             metrics.UNAVAILABLE.labels("database").inc()
             return answers.unavailable("database")
         finally:

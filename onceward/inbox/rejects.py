@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Database, DatabaseError
+from onceward.db import BROKEN, Database, DatabaseError, loudness
 from onceward.inbox import metrics
 from onceward.inbox.source import Source
 
@@ -99,4 +99,4 @@ class Rejects:
                 details = {"source": name, "count": count}
                 await self._db.execute(ALERT, f"Webhooks for {name} that its sender did not sign", details)
         except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
-            log.warning("rejects_not_kept", count=len(waiting), error=type(error).__name__)
+            log.log(loudness(error), "rejects_not_kept", count=len(waiting), error=type(error).__name__)

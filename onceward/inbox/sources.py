@@ -1,4 +1,4 @@
-"""Sources that are kept in the database: add, list, rotate, pause, resume. Every change is audited in its transaction."""
+"""Sources that are kept in the database: add, list, rotate, pause, resume, delete. Every change is audited in its transaction."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LIST = """
 select s.webhook_id, s.name, s.provider, s.mode, s.organization_id, s.public_url, s.ordering, s.rate_per_s, s.max_body_bytes,
        s.retention_days, s.origin, s.paused_at, s.created_at
   from onceward.sources s
- where $1::uuid is null or s.organization_id = $1
+ where s.deleted_at is null and ($1::uuid is null or s.organization_id = $1)
  order by s.name
 """
 
@@ -176,7 +176,7 @@ async def rotate(
     actor: str | Identity,
 ) -> Sequence[Secret]:
     """Add a secret; those before it are believed for `overlap` more. `tx` must run as the engine."""
-    row = await tx.fetchrow("select * from onceward.sources where name = $1 for update", name)
+    row = await tx.fetchrow("select * from onceward.sources where name = $1 and deleted_at is null for update", name)
     if row is None:
         raise NotFound(f"there is no source {name!r}")
     if row["origin"] != "stored":
@@ -214,6 +214,34 @@ async def rotate(
     )
     await _tell(tx)
     return secrets
+
+
+async def delete(tx: Transaction, name: str, *, actor: str | Identity) -> None:
+    """Take nothing more from it and forget its secrets. What it sent stays, and is handled. `tx` must run as the engine."""
+    source = await find(tx, name)
+    if source.origin != "stored":
+        where = "is part of Onceward" if source.origin == "builtin" else "comes from the environment: delete it there"
+        raise ConfigError(f"source {source.name!r} {where}", field="source")
+    if source.paused_at is not None:
+        raise ConfigError(
+            f"source {source.name!r} is paused: resume it first, what it has parked would never be handled",
+            field="source",
+        )
+    await tx.execute(
+        "update onceward.sources set deleted_at = onceward.now(), secrets = null, options = '{}', changed_at = clock_timestamp()"
+        " where webhook_id = $1",
+        source.webhook_id,
+    )
+    await record(
+        tx,
+        "source.deleted",
+        entity_type="source",
+        entity_id=source.webhook_id,
+        changes={"name": source.name},
+        actor=actor,
+        organization=source.organization_id,
+    )
+    await _tell(tx)
 
 
 async def pause(tx: Transaction, name: str, *, actor: str | Identity) -> Listed:

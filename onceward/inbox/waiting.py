@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Database, DatabaseError, end
+from onceward.db import BROKEN, Database, DatabaseError, end, loudness
 from onceward.inbox.store import Stored, standing
 
 log = structlog.get_logger(__name__)
@@ -91,7 +91,7 @@ class Waiting:
             try:
                 rows = await self._db.fetch(LOOK, list(self._wanted))
             except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
-                log.warning("results_not_read", error=type(error).__name__)
+                log.log(loudness(error), "results_not_read", error=type(error).__name__)
                 rows = []
             self._latest = {row["seq"]: standing(row) for row in rows}
             async with self._looked:

@@ -146,6 +146,8 @@ def configure_logging(
     root.setLevel(level.upper())
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+    # Its pool warns of every connection it cannot make, with a stack: `database_away` has said so.
+    logging.getLogger("asyncpg").setLevel(logging.ERROR)
 
 
 def _rendering(*, pretty: bool) -> list[structlog.typing.Processor]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from onceward.db import Connection, Database
+from onceward.db import Connection, Database, loudness
 from onceward.telemetry import get_logger
 from onceward.trust.chain import FRAME, HASH_BYTES, START, Head, entry_hash, link_hash
 
@@ -82,7 +82,12 @@ class Sealer:
             try:
                 sealed = await self.step()
             except Exception as error:
-                log.warning("audit.seal_failed", error=type(error).__name__, sqlstate=getattr(error, "sqlstate", None))
+                log.log(
+                    loudness(error),
+                    "audit.seal_failed",
+                    error=type(error).__name__,
+                    sqlstate=getattr(error, "sqlstate", None),
+                )
             if sealed < self.batch:
                 try:
                     async with asyncio.timeout(self.interval_s):

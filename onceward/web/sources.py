@@ -72,11 +72,12 @@ class SourceShown(sources.Listed):
 
 
 def sources_router(inbox: Inbox, box: SecretBox) -> APIRouter:
-    """`/api/v1/sources`: list, show, add, rotate, pause, resume."""
+    """`/api/v1/sources`: list, show, add, rotate, pause, resume, delete."""
     router = APIRouter(prefix="/api/v1/sources", tags=["inbox: sources"])
     _reading(router)
     _secrets(router, inbox, box)
     _pausing(router, inbox)
+    _deleting(router, inbox)
     return router
 
 
@@ -146,6 +147,19 @@ def _pausing(router: APIRouter, inbox: Inbox) -> None:
             resumed = await sources.resume(tx, found.name, actor=identity)
         await inbox.catalog.refresh()
         return _shown(resumed, settings)
+
+
+def _deleting(router: APIRouter, inbox: Inbox) -> None:
+    @router.delete("/{source}", status_code=204)
+    async def delete(db: Db, identity: Owner, source: Text) -> None:  # pyright: ignore[reportUnusedFunction]
+        """Take nothing more from it and forget its secrets. Its events stay; those that wait are handled."""
+        try:
+            async with db.transaction(role="engine") as tx:
+                found = await sources.find(tx, source[:100], organization=identity.organization)
+                await sources.delete(tx, found.name, actor=identity)
+        except ConfigError as error:
+            raise Problem(409, str(error), title="Not deleted") from None
+        await inbox.catalog.refresh()
 
 
 def _shown(source: sources.Listed, settings: Settings) -> SourceShown:

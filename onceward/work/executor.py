@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeGuard
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Connection, Database, OutcomeUnknown, Transaction, Unavailable
+from onceward.db import BROKEN, Connection, Database, OutcomeUnknown, Transaction, Unavailable, loudness
 from onceward.trust.metrics_events import record_metric
 from onceward.work.claimed import Claimed
 from onceward.work.forms import differs_elsewhere
@@ -288,7 +288,7 @@ class Executor:
                 name = "success" if isinstance(outcome, Succeeded) else type(outcome).__name__.lower()
                 return name if kept else "superseded"
             except (*BROKEN, Unavailable) as error:
-                log.warning("settle_delayed", id=work.id, task=work.task, error=type(error).__name__)
+                log.log(loudness(error), "settle_delayed", id=work.id, task=work.task, error=type(error).__name__)
                 await asyncio.sleep(pause_s)
                 pause_s = min(5.0, pause_s * 2)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Connection, Database, Unavailable
+from onceward.db import BROKEN, Connection, Database, Unavailable, loudness
 
 log = structlog.get_logger(__name__)
 
@@ -74,7 +74,7 @@ class Heartbeat:
                     conn = await self._connect()
                 await self.beat(conn)
             except (*BROKEN, Unavailable, asyncpg.PostgresError, TimeoutError) as error:
-                log.warning("heartbeat_missed", worker=self._identity.id, error=type(error).__name__)
+                log.log(loudness(error), "heartbeat_missed", worker=self._identity.id, error=type(error).__name__)
             await asyncio.to_thread(self._stop.wait, self._every_s)
         if conn is not None and not conn.is_closed():
             await conn.close()

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, DatabaseError, end
+from onceward.db import BROKEN, DatabaseError, end, loudness
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +43,9 @@ class Loop:
             try:
                 await self.step()
             except (*BROKEN, DatabaseError, asyncpg.PostgresError, TimeoutError) as error:
-                log.warning("step_failed", loop=self.name, error=type(error).__name__, detail=str(error)[:200])
+                log.log(
+                    loudness(error), "step_failed", loop=self.name, error=type(error).__name__, detail=str(error)[:200]
+                )
             except Exception:
                 log.exception("step_failed", loop=self.name)
             with contextlib.suppress(TimeoutError):

@@ -16,7 +16,7 @@ from datetime import datetime
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Connection, Database, Unavailable, end
+from onceward.db import BROKEN, Connection, Database, Unavailable, end, loudness
 from onceward.telemetry.logs import running
 from onceward.work.claim import BEGINNING, Claim, claim, claim_lanes, claim_suspect, release
 from onceward.work.claimed import Claimed
@@ -199,7 +199,7 @@ class QueueRunner:
             async with self._db.acquire() as conn:
                 await release(conn, work)
         except (*BROKEN, Unavailable, asyncpg.PostgresError) as error:
-            log.warning("not_handed_back", queue=self.queue, count=len(work), error=type(error).__name__)
+            log.log(loudness(error), "not_handed_back", queue=self.queue, count=len(work), error=type(error).__name__)
 
     # -- feeding -------------------------------------------------------------------------------------------------
 
@@ -238,7 +238,9 @@ class QueueRunner:
                 if got == 0:
                     await self._until_wanted()
             except (*BROKEN, Unavailable, asyncpg.PostgresError, TimeoutError) as error:
-                log.warning("claim_failed", queue=self.queue, error=type(error).__name__, retry_in_s=pause_s)
+                log.log(
+                    loudness(error), "claim_failed", queue=self.queue, error=type(error).__name__, retry_in_s=pause_s
+                )
                 await asyncio.sleep(pause_s)
                 pause_s = min(5.0, pause_s * 2)
 

@@ -11,7 +11,7 @@ from typing import Any, assert_never, cast
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Connection, Database, RawJson, Unavailable, dump_json, quote
+from onceward.db import BROKEN, Connection, Database, RawJson, Unavailable, dump_json, loudness, quote
 from onceward.work.claimed import Claimed
 from onceward.work.leases import Leases
 from onceward.work.outcomes import Again, Dead, NotKnown, Outcome, Stopped, Succeeded
@@ -180,7 +180,7 @@ class Acknowledger:
                 break
             except (*BROKEN, Unavailable, asyncpg.PostgresError) as error:
                 # Repeating is safe: a row that was acknowledged is gone, and only rows still under the lease count.
-                log.warning("ack_delayed", count=len(ids), error=type(error).__name__)
+                log.log(loudness(error), "ack_delayed", count=len(ids), error=type(error).__name__)
                 await asyncio.sleep(pause_s)
                 pause_s = min(5.0, pause_s * 2)
         for work, _ in ready:

@@ -14,7 +14,7 @@ from typing import Any
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Connection, Database, Unavailable, end
+from onceward.db import BROKEN, Connection, Database, Unavailable, end, loudness
 
 CHANNEL = "onceward_work"
 COALESCE_S = 0.002
@@ -81,7 +81,7 @@ class Waker:
                 await asyncio.sleep(COALESCE_S)
                 await self.flush()
             except (*BROKEN, Unavailable, asyncpg.PostgresError, TimeoutError) as error:
-                log.warning("wake_ups_interrupted", error=type(error).__name__)
+                log.log(loudness(error), "wake_ups_interrupted", error=type(error).__name__)
                 await asyncio.sleep(1)
 
     def _heard(self, _conn: Any, pid: int, _channel: str, payload: object) -> None:

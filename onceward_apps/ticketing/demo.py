@@ -18,8 +18,7 @@ from pydantic import SecretStr
 
 from onceward import Engine, Tx
 from onceward.db import end
-from onceward.inbox.sources import NewSource
-from onceward.inbox.sources import add as add_source
+from onceward.inbox import sources
 from onceward.opening import secret_box
 from onceward.runtime import Runtime
 from onceward.simulators import PayPalSimulator, StripeSimulator
@@ -105,13 +104,15 @@ class TicketingDemo:
             made = None if found else await create_organization(tx, SLUG, name="Riverside Events", actor="demo")
             self.organization = found or (made.organization_id if made is not None else None)
             # The simulators are new at each start, and with them what they sign with.
-            await tx.execute("delete from onceward.sources where name like 'payments-%' and origin <> 'environment'")
-            stripe = NewSource(name="payments-stripe", provider="stripe", secrets=(secret,), mode="inline")
-            paypal = NewSource(
+            for known in await sources.list_sources(tx):
+                if known.name in ("payments-stripe", "payments-paypal") and known.origin == "stored":
+                    await sources.delete(tx, known.name, actor="demo")
+            stripe = sources.NewSource(name="payments-stripe", provider="stripe", secrets=(secret,), mode="inline")
+            paypal = sources.NewSource(
                 name="payments-paypal", provider="paypal", mode="inline", options=self.paypal.source_options
             )
             for new in (stripe, paypal):
-                await add_source(tx, secret_box(self._runtime.settings), new, actor="demo")
+                await sources.add(tx, secret_box(self._runtime.settings), new, actor="demo")
         self.stripe.send_webhooks_to(f"{self.base_url}/webhooks/payments/stripe", secret=secret)
         self.paypal.send_webhooks_to(f"{self.base_url}/webhooks/payments/paypal")
         async with self.engine.transaction(organization=self.organization) as tx:

@@ -161,6 +161,35 @@ async def test_a_source_is_added_used_rotated_paused_and_resumed(db: Database, s
     assert actions == ["source.resumed", *["source.paused"] * 2, *["source.rotated"] * 2, "source.created"]
 
 
+async def test_a_deleted_source_takes_nothing_more_and_its_events_stay(
+    db: Database, session: aiohttp.ClientSession
+) -> None:
+    owner = await client_for(db, session)
+    for name in ("wrong", "other"):
+        assert (await owner("POST", "/sources", name=name, provider="stripe", secrets=[SECRET]))[0] == 201
+    sender = Sender(session, "wrong")
+    _, taken = await sender()
+    await settled(owner, taken["id"], "success")
+
+    await owner("POST", "/sources/wrong/pause")
+    status, problem = await owner("DELETE", "/sources/wrong")
+    assert (status, "resume it first" in problem["detail"]) == (409, True)
+    await owner("POST", "/sources/wrong/resume")
+    assert (await owner("DELETE", "/sources/wrong"))[0] == 204
+    assert (await owner("DELETE", "/sources/wrong"))[0] == 404
+    assert (await sender())[0] == 404, "known as soon as it is answered"
+    assert [each["name"] for each in (await owner("GET", "/sources"))[1]] == ["other"]
+    assert (await owner("POST", "/sources/wrong/secret", secret=NEW_SECRET))[0] == 404
+    assert (await owner("GET", f"/events/{taken['id']}"))[1]["source"] == "wrong"
+    assert await db.fetchval("select secrets from onceward.sources where name = 'wrong'") is None
+
+    again = await owner("POST", "/sources", name="wrong", provider="stripe", secrets=[NEW_SECRET])
+    assert again[0] == 201, "its name is free"
+    assert (await Sender(session, "wrong", NEW_SECRET)())[0] == 200
+    actions = {row["action"] for row in (await owner("GET", "/audit", query={"entity_type": "source"}))[1]}
+    assert "source.deleted" in actions
+
+
 async def test_secrets_are_never_given_back(db: Database, session: aiohttp.ClientSession) -> None:
     owner = await client_for(db, session)
     options = {"verify_token": "token-that-nobody-may-see"}

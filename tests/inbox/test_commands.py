@@ -63,3 +63,7 @@ def test_a_source_is_added_triggered_listed_and_replayed(cli: CommandLine, datab
     forwarded = cli("events", "forward", "--to", url, "--type", "charge.succeeded", "--since", "1h", "--once", **env)
     assert ": 200 in" in forwarded.stdout, forwarded.stdout + forwarded.stderr
     assert cli("sources", "pause", "stripe", **env).returncode == 0
+    refused = cli("sources", "rm", "stripe", **env)
+    assert (refused.returncode, "resume it first" in refused.stderr) == (1, True), refused.stderr
+    assert cli("sources", "resume", "stripe", **env).returncode == 0
+    assert cli("sources", "rm", "stripe", **env).stdout == "stripe is deleted\n"

@@ -187,6 +187,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{TICKETING}/events/{{event_id}}/cancel"): Ask(fill=EVENT, json=WHY),
     # The link in a mail is all that its reader has; it works for whoever holds it, and only theirs.
     ("POST", "/unsubscribe/{token}"): Ask(fill={"token": "@unsubscribe"}, shows="nothing"),
+    ("DELETE", f"{API}/sources/{{source}}"): Ask(fill=SOURCE),
     ("DELETE", f"{API}/endpoints/{{endpoint_id}}"): Ask(fill=ENDPOINT),
     ("DELETE", f"{API}/members/{{user_id}}"): Ask(fill={"user_id": "$user"}),
     ("DELETE", f"{API}/keys/{{key}}"): Ask(fill={"key": "$key"}),

@@ -15,7 +15,7 @@ from onceward.web.dashboard.site import Site
 SOURCES = """
 select s.webhook_id, s.name, s.provider, s.mode, s.organization_id, s.ordering, s.rate_per_s, s.max_body_bytes, s.retention_days,
        s.origin, s.paused_at, s.created_at
-  from onceward.sources s order by s.origin = 'builtin', s.name limit 500
+  from onceward.sources s where s.deleted_at is null order by s.origin = 'builtin', s.name limit 500
 """
 REJECTS = """
 select at, source, provider, reason, status, bytes, more from onceward.webhook_rejects order by at desc limit 20

@@ -1,0 +1,60 @@
+"""An outage is told by one line, another every half minute, and one when it is over."""
+
+from __future__ import annotations
+
+import logging
+
+import asyncpg
+import pytest
+from structlog.testing import capture_logs
+
+from onceward.db import Database, Unavailable, loudness
+from onceward.db.outage import Outage
+
+
+def test_an_outage_is_told_once_then_every_half_minute_then_over() -> None:
+    now = 100.0
+    outage = Outage(clock=lambda: now)
+    with capture_logs() as lines:
+        outage.over()
+        for _ in range(120):
+            outage.note(OSError("refused"))
+            now += 0.5
+        outage.over()
+        outage.over()
+        outage.note(OSError("refused"))
+    told = [(line["event"], line.get("for_s"), line.get("after_s"), line.get("tries")) for line in lines]
+    assert told == [
+        ("database_away", None, None, None),
+        ("database_still_away", 30, None, 61),
+        ("database_back", None, 60.0, 120),
+        ("database_away", None, None, None),
+    ]
+
+
+async def test_the_pool_tells_it_for_everybody(database_url: str) -> None:
+    db = await Database.open(database_url, min_size=0, max_size=2)
+    where = dict(db.pool._connect_kwargs)  # pyright: ignore
+    with capture_logs() as lines:
+        db.pool.set_connect_args("postgresql://nobody@127.0.0.1:1/nothing")
+        for _ in range(3):
+            with pytest.raises(Unavailable):
+                await db.fetchval("select 1")
+        db.pool.set_connect_args(database_url, **where)
+        assert await db.fetchval("select 1") == 1
+    assert [line["event"] for line in lines] == ["database_away", "database_back"]
+    await db.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [
+        (Unavailable("no connection"), logging.DEBUG),
+        (ConnectionRefusedError(), logging.DEBUG),
+        (asyncpg.CannotConnectNowError(), logging.DEBUG),
+        (asyncpg.UndefinedTableError(), logging.WARNING),
+        (TimeoutError(), logging.WARNING),
+    ],
+)
+def test_a_step_is_loud_only_if_the_database_was_there(error: Exception, level: int) -> None:
+    assert loudness(error) == level
