@@ -46,6 +46,8 @@ BUTTONS: dict[tuple[str, str], Ask] = {
         ("POST", f"{D}/{what}"): Ask(form={"queue": "default", "schedule": "x", **WHY}, shows="instance")
         for what in ("queues/pause", "queues/resume", "schedules/pause", "schedules/resume", "schedules/run")
     },
+    ("POST", f"{D}/sources"): Ask(form={"name": "new-$slug", "provider": "stripe", "secret": "whsec_new"}),
+    ("POST", f"{D}/sources/secret"): Ask(form={"source": "$source", "secret": "whsec_mine_now", "overlap": "a day"}),
     ("POST", f"{D}/sources/pause"): Ask(form={"source": "$source"}),
     ("POST", f"{D}/sources/resume"): Ask(form={"source": "$source"}),
     ("POST", f"{D}/endpoints/disable"): Ask(form={"endpoint": "$endpoint"}),
@@ -59,5 +61,7 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", "/logout"): Ask(shows="nothing"),
 }
 # Buttons before the changes of the API, which delete things; logging out comes last.
-ROUTES: dict[tuple[str, str], Ask] = READING | PAGES | BUTTONS | CHANGING
+# Its owner has deleted it over the API by then.
+LAST = {("POST", f"{D}/sources/delete"): Ask(form={"source": "$source"}, refused=True)}
+ROUTES: dict[tuple[str, str], Ask] = READING | PAGES | BUTTONS | CHANGING | LAST
 ROUTES["POST", "/logout"] = ROUTES.pop(("POST", "/logout"))

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, get_args
 
+from onceward.db import Transaction
 from onceward.inbox import sources
+from onceward.inbox.source import Mode
+from onceward.opening import secret_box
+from onceward.providers.inbound import ConfigError
+from onceward.providers.registry import PROVIDERS
 from onceward.trust import NotFound
 from onceward.trust.identity import Identity
-from onceward.web.dashboard.acting import Action, Done
+from onceward.web.dashboard.acting import Action, Done, Refused
 from onceward.web.dashboard.looking import Looking, Page
 from onceward.web.dashboard.site import Site
+
+PATH = "/dashboard/sources"
+MODES: tuple[Mode, ...] = get_args(Mode)
+OVERLAPS = {"a day": timedelta(days=1), "a week": timedelta(days=7), "not at all": timedelta(0)}
 
 SOURCES = """
 select s.webhook_id, s.name, s.provider, s.mode, s.organization_id, s.ordering, s.rate_per_s, s.max_body_bytes, s.retention_days,
@@ -29,21 +40,68 @@ async def load(looking: Looking) -> dict[str, Any]:
         "sources": await looking.conn.fetch(SOURCES),
         "rejects": await looking.conn.fetch(REJECTS),
         "base": settings.public_url or "",
+        "providers": [(each.name, each.title) for each in PROVIDERS.values()],
     }
+
+
+async def _add(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    name, secret = form.get("name", "").strip()[:100], form.get("secret", "").strip()
+    mode = form.get("mode", "ack")
+    if mode not in MODES:
+        raise Refused(f"{mode!r} is not a mode: it is one of {', '.join(MODES)}")
+    new = sources.NewSource(
+        name=name,
+        provider=form.get("provider", "")[:100],
+        secrets=(secret,) if secret else (),
+        organization=identity.organization,
+        mode=mode,
+        public_url=site.settings.public_url,
+    )
+    async with _engine(site) as tx:
+        await sources.add(tx, secret_box(site.settings), new, actor=identity)
+    return Done(PATH, f"Source {name} is ready. Enter {site.settings.url}/webhooks/{name} at the sender.")
+
+
+async def _rotate(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    name, secret = await _own(site, identity, form), form.get("secret", "").strip()
+    if not secret:
+        raise Refused("secret: enter the new one as the sender shows it")
+    overlap = OVERLAPS.get(form.get("overlap", ""))
+    if overlap is None:
+        raise Refused(f"overlap: choose one of {', '.join(OVERLAPS)}")
+    async with _engine(site) as tx:
+        live = await sources.rotate(tx, secret_box(site.settings), name, secret, overlap=overlap, actor=identity)
+    return Done(PATH, f"Source {name} believes {len(live)} secrets now, the new one included.")
+
+
+async def _delete(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    name = await _own(site, identity, form)
+    async with _engine(site) as tx:
+        await sources.delete(tx, name, actor=identity)
+    return Done(PATH, f"Source {name} is deleted: nothing more is taken from it. What it sent stays, and is handled.")
+
+
+@asynccontextmanager
+async def _engine(site: Site) -> AsyncGenerator[Transaction]:
+    try:
+        async with site.database.transaction(role="engine") as tx:
+            yield tx
+    except ConfigError as error:
+        raise Refused(f"{error.field}: {error}") from None
 
 
 async def _pause(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     name = await _own(site, identity, form)
-    async with site.database.transaction(role="engine") as tx:
+    async with _engine(site) as tx:
         await sources.pause(tx, name, actor=identity)
-    return Done("/dashboard/sources", f"Source {name} is paused: it goes on receiving, and nothing is handled.")
+    return Done(PATH, f"Source {name} is paused: it goes on receiving, and nothing is handled.")
 
 
 async def _resume(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     name = await _own(site, identity, form)
-    async with site.database.transaction(role="engine") as tx:
+    async with _engine(site) as tx:
         await sources.resume(tx, name, actor=identity)
-    return Done("/dashboard/sources", f"Source {name} goes on; what was parked is handled in the order it arrived.")
+    return Done(PATH, f"Source {name} goes on; what was parked is handled in the order it arrived.")
 
 
 async def _own(site: Site, identity: Identity, form: Mapping[str, str]) -> str:
@@ -56,8 +114,15 @@ async def _own(site: Site, identity: Identity, form: Mapping[str, str]) -> str:
     return found.name
 
 
-PAGES = (Page(name="sources", path="/dashboard/sources", title="Sources", section="sources", load=load, every_s=5.0),)
+PAGES = (
+    Page(
+        name="sources", path=PATH, title="Sources", section="sources", load=load, template="sources.html", every_s=5.0
+    ),
+)
 ACTIONS = (
-    Action(path="/dashboard/sources/pause", run=_pause),
-    Action(path="/dashboard/sources/resume", run=_resume),
+    Action(path=PATH, run=_add, scope="owner"),
+    Action(path=f"{PATH}/secret", run=_rotate, scope="owner"),
+    Action(path=f"{PATH}/delete", run=_delete, scope="owner"),
+    Action(path=f"{PATH}/pause", run=_pause),
+    Action(path=f"{PATH}/resume", run=_resume),
 )
