@@ -39,8 +39,6 @@ class Common:
     lane: str | None
     ordered: bool
     followers: tuple[str, ...]
-    sent: str
-    """All of it as the list that `receive.sql` reads."""
 
 
 class Placed(NamedTuple):
@@ -106,18 +104,7 @@ class Placer:
     def _common(self, source: Source, item: ReceivedItem, headers: Kept) -> Common:
         route = self.route(source, item.type)
         lane, ordered = self._lane(source, item, route) if route.by_event else (route.lane, False)
-        text = as_json(headers)
-        common = Common(
-            source,
-            item.type,
-            text,
-            route.task,
-            route.queue,
-            lane,
-            ordered,
-            route.followers,
-            _sent(source, item.type, text, route, lane, ordered=ordered),
-        )
+        common = Common(source, item.type, as_json(headers), route.task, route.queue, lane, ordered, route.followers)
         if not route.by_event:
             # Most senders' headers are the same on every request. Of those that number or date theirs few are kept.
             if len(self._commons) >= MOST_COMMONS:
@@ -170,12 +157,6 @@ class Placer:
             # The user's own function. The event is taken all the same, and waits for nobody.
             log.warning("ordering_failed", task=route.task, error=type(error).__name__)
             return None
-
-
-def _sent(source: Source, type: str, headers: str, route: Route, lane: str | None, *, ordered: bool) -> str:
-    organization = None if source.organization is None else str(source.organization)
-    names = (str(source.webhook_id), source.provider.name, organization, type)
-    return orjson.dumps((*names, orjson.Fragment(headers), route.task, route.queue, lane, ordered or None)).decode()
 
 
 def batch(

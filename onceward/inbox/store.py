@@ -10,12 +10,13 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import asyncpg
+import orjson
 
 from onceward.db import BROKEN, Connection, Database, RawJson, Unavailable
 from onceward.inbox import metrics
@@ -26,6 +27,7 @@ from onceward.work import Item, Waker, insert
 
 SQL = Path(__file__).parent / "sql"
 RECEIVE = (SQL / "receive.sql").read_text(encoding="utf-8")
+RECEIVE_ALIKE = (SQL / "receive_alike.sql").read_text(encoding="utf-8")
 STANDING = (SQL / "standing.sql").read_text(encoding="utf-8")
 BURY = "select onceward.bury_events($1, 'payload_invalid', 'the body is JSON that the database cannot hold')"
 
@@ -118,23 +120,23 @@ class Store:
         flat = [each for batch in batches for each in batch]
         commons = list(dict.fromkeys([each.common for each in flat]))
         order = _in_order(flat, commons)
-        arguments = _columns([flat[n] for n in order], commons)
+        placed = [flat[n] for n in order]
         found: list[Stored | None] = [None] * len(flat)
         async with self._connection() as conn:
             if any(each.followers for each in commons) or any(each.unstorable for each in flat):
                 async with conn.transaction():
-                    numbers, seqs = await _receive(conn, arguments)
-                    await self._afterwards(conn, [flat[order[n - 1]] for n in numbers], seqs)
+                    kept, seqs = await _receive(conn, placed, commons)
+                    await self._afterwards(conn, [placed[n] for n in kept], seqs)
             else:
-                numbers, seqs = await _receive(conn, arguments)
-            for n, seq in zip(numbers, seqs, strict=True):
-                found[order[n - 1]] = Stored(seq, True)
+                kept, seqs = await _receive(conn, placed, commons)
+            for n, seq in zip(kept, seqs, strict=True):
+                found[order[n]] = Stored(seq, True)
             if len(seqs) < len(flat):
                 again = [n for n, stored in enumerate(found) if stored is None]
                 await self._standing(conn, flat, found, again)
                 self.counts.add([flat[n] for n in again], new=False)
         if seqs:
-            self.counts.add([flat[order[n - 1]] for n in numbers] if len(seqs) < len(flat) else flat, new=True)
+            self.counts.add([placed[n] for n in kept], new=True)
             for queue in {each.queue for each in commons}:
                 self._wake(queue)
         return _by_batch(cast("list[Stored]", found), batches)
@@ -189,10 +191,24 @@ def standing(row: Any) -> Stored:
     return Stored(row["seq"], False, row["status"], row["result"], row["running"])
 
 
-async def _receive(conn: Connection, arguments: tuple[Any, ...]) -> tuple[Sequence[int], Sequence[int]]:
-    """Which were stored, counted from 1, and under which numbers."""
-    [[numbers, seqs]] = await conn.fetch(RECEIVE, *arguments, timeout=FLUSH_TIMEOUT_S)
-    return numbers or (), seqs or ()
+async def _receive(
+    conn: Connection, placed: Sequence[Placed], commons: Sequence[Common]
+) -> tuple[Sequence[int], Sequence[int]]:
+    """Which of them were stored, and under which numbers."""
+    ids = b"".join(time_ids(len(placed)))
+    own = (ids, *_own(placed))
+    if len(commons) == 1:
+        [row] = await conn.fetch(RECEIVE_ALIKE, *own, *_columns(commons[0]), timeout=FLUSH_TIMEOUT_S)
+    else:
+        at = {common: n for n, common in enumerate(commons)}
+        lists = RawJson(orjson.dumps([_columns(each, orjson.Fragment) for each in commons], default=str).decode())
+        numbers = [at[each.common] for each in placed]
+        [row] = await conn.fetch(RECEIVE, *own, lists, numbers, timeout=FLUSH_TIMEOUT_S)
+    stored, seqs = row
+    if stored == ids:
+        return range(len(placed)), seqs
+    where = {ids[n : n + 16]: n // 16 for n in range(0, len(ids), 16)}
+    return [where[stored[n : n + 16]] for n in range(0, len(stored or b""), 16)], seqs or ()
 
 
 def _in_order(placed: Sequence[Placed], commons: Sequence[Common]) -> list[int]:
@@ -203,25 +219,22 @@ def _in_order(placed: Sequence[Placed], commons: Sequence[Common]) -> list[int]:
     return sorted(range(len(placed)), key=keys.__getitem__)
 
 
-def _columns(placed: Sequence[Placed], commons: Sequence[Common]) -> tuple[Any, ...]:
-    """The parameters of `receive.sql`: what events have in common, then each one's own.
-
-    Ids and signatures are printable, so that lines hold them. The driver looks at each value of an array; a text it copies.
-    """
-    numbers: list[int] | None = None
-    if len(commons) > 1:
-        at = {common: n for n, common in enumerate(commons)}
-        numbers = [at[each.common] for each in placed]
+def _own(placed: Sequence[Placed]) -> tuple[Any, ...]:
+    """What each event has to itself. Its id and its signature are printable, so that lines can hold them."""
     payloads = [each.payload for each in placed]
     return (
-        RawJson(f"[{','.join([each.sent for each in commons])}]"),
-        b"".join(time_ids(len(placed))),
         "\n".join([each.event_id for each in placed]),
         None if payloads.count(AS_RAW) == len(payloads) else payloads,
         [each.raw for each in placed],
         "\n".join([each.signature or "" for each in placed]),
-        numbers,
     )
+
+
+def _columns(common: Common, json: Callable[[str], Any] = RawJson) -> tuple[Any, ...]:
+    """What events have in common, in the order in which both statements take it."""
+    source = common.source
+    names = (source.webhook_id, source.organization, source.provider.name, common.type)
+    return (*names, json(common.headers), common.task, common.queue, common.lane, common.ordered or None)
 
 
 def _by_batch(found: Sequence[Stored], batches: Sequence[Batch]) -> list[Sequence[Stored]]:

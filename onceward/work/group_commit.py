@@ -15,8 +15,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import asyncpg
+import structlog
 
 from onceward.db import BROKEN, DatabaseError, OutcomeUnknown, Unavailable
+
+log = structlog.get_logger(__name__)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -130,6 +133,8 @@ class GroupCommit(Generic[Item, Result]):
                 await self._commit(batch[:middle])
                 await self._commit(batch[middle:])
         except Exception as error:
+            # Not the database's word: a fault of our own. Found item by item as well, and never silently.
+            log.exception("commit_failed", items=len(batch))
             if len(batch) == 1:
                 _fail(batch, error)
             else:

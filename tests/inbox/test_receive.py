@@ -6,6 +6,7 @@ import asyncio
 
 import orjson
 from pydantic import BaseModel
+from structlog.testing import capture_logs
 
 from onceward import Event, Onceward, Permanent, Tx
 from tests.inbox.conftest import SECRET, call
@@ -76,12 +77,15 @@ async def test_what_arrives_together_is_stored_together_each_as_itself(office) -
     wanted = [("stripe", f"charge.{n}", f"evt_{n}é") for n in range(4)] + [
         ("second", "a.b", f"evt_{n}é") for n in range(4)
     ]
-    first, again, *replies = await asyncio.gather(
-        here.post("charge.0", fields={"id": "evt_twice"}),
-        here.post("charge.0", fields={"id": "evt_twice"}),
-        *(here.post(type, name=name, fields={"id": id}) for name, type, id in wanted),
-        call(here.inbox.receiver, "/webhooks/open", b'{"n": 1}', {"x-id": "7", "x-type": "odd"}),
-    )
+    with capture_logs() as logs:
+        first, again, *replies = await asyncio.gather(
+            here.post("charge.0", fields={"id": "evt_twice"}),
+            here.post("charge.0", fields={"id": "evt_twice"}),
+            *(here.post(type, name=name, fields={"id": id}) for name, type, id in wanted),
+            call(here.inbox.receiver, "/webhooks/open", b'{"n": 1}', {"x-id": "7", "x-type": "odd"}),
+        )
+    assert logs == []
+    assert await here.db.fetchval("select count(distinct xmin::text) from onceward.webhook_events") == 1, "one commit"
     assert first.json == again.json
     assert [reply.status for reply in replies] == [200] * 9
     for (name, type, id), reply in zip([*wanted, ("open", "odd", "7")], replies, strict=True):
@@ -90,6 +94,7 @@ async def test_what_arrives_together_is_stored_together_each_as_itself(office) -
         provider = "none" if name == "open" else "stripe"
         assert (row["event_id"], row["type"], row["provider"]) == (id, type, provider)
         assert orjson.loads(row["raw"]) == row["payload"]
+        assert row["headers"] == ({} if name == "open" else {"content-type": "application/json"})
         assert (row["signature"] is None, lane is not None) == (name == "open", name == "second")
     assert await here.db.fetchval("select count(*) from onceward.webhook_events") == 10
 
