@@ -33,7 +33,7 @@ demo: $(READY) ## run everything in one process on an embedded PostgreSQL; Ctrl-
 	@exec $(BIN)/onceward up onceward_apps.demo:app
 
 test: $(READY) ## run the tests on a real PostgreSQL
-	@$(BIN)/python -m pytest -n $(WORKERS) -m 'not slow' $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow' $(ARGS)
 
 contract: $(READY) ## run the contract test of the webhook pipeline; dumps and logs go to contract-artifacts
 	@ONCEWARD_TEST_ARTIFACTS=contract-artifacts $(BIN)/python -m pytest -n 0 tests/contract $(ARGS)
