@@ -19,6 +19,7 @@ from onceward.db.transaction import BROKEN
 log = structlog.get_logger(__name__)
 
 REPEAT_S = 30.0
+HINT = "nothing is lost, everything tries again: see that the server runs and is reachable; onceward doctor tells more"
 
 AWAY = (
     *BROKEN,
@@ -49,7 +50,7 @@ class Outage:
         self._missed += 1
         if self._since is None:
             self._since = self._said = now
-            log.error("database_away", error=type(error).__name__, detail=str(error)[:200])
+            log.error("database_away", error=type(error).__name__, detail=str(error)[:200], hint=HINT)
         elif now - self._said >= REPEAT_S:
             self._said = now
             log.error(
@@ -70,5 +71,7 @@ class Outage:
 
 def loudness(error: BaseException) -> int:
     """The level of a line that says a step failed and will be tried again."""
+    if isinstance(error, Unavailable) and isinstance(error.__cause__, asyncpg.PostgresError):
+        error = error.__cause__  # the server's own word, such as too many connections: it is there
     away = isinstance(error, AWAY) and not isinstance(error, TimeoutError)  # a slow server is no absent one
     return logging.DEBUG if away else logging.WARNING

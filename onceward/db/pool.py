@@ -16,7 +16,7 @@ import asyncpg
 import orjson
 
 from onceward.db.errors import Unavailable
-from onceward.db.outage import Outage
+from onceward.db.outage import AWAY, Outage
 from onceward.db.transaction import BROKEN, Cause, Connection, Role, Transaction
 
 SESSION_SETTINGS = {
@@ -120,9 +120,13 @@ class Database:
         settings = {} if self.pgbouncer else {**SESSION_SETTINGS, "application_name": application_name}
         if not durable and not self.pgbouncer:
             settings["synchronous_commit"] = "off"
-        conn = await asyncpg.connect(
-            self.url, server_settings=settings, statement_cache_size=0 if self.pgbouncer else 256, timeout=10
-        )
+        try:
+            conn = await asyncpg.connect(
+                self.url, server_settings=settings, statement_cache_size=0 if self.pgbouncer else 256, timeout=10
+            )
+        except AWAY as error:
+            self._outage.note(error)
+            raise
         await prepare_session(conn)
         return conn
 

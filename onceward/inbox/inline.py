@@ -97,7 +97,8 @@ class Inline:
     async def _insert_and_run(self, conn: Connection, placed: Placed, payload: Any, handler: Handler) -> Answer:
         lease = new_lease()
         id = UUID(bytes=time_ids(1)[0])
-        source = placed.common.source
+        common = placed.common
+        source = common.source
         try:
             await conn.execute(BEGIN)
             row = await conn.fetchrow(
@@ -107,12 +108,12 @@ class Inline:
                 placed.event_id,
                 source.organization,
                 source.provider.name,
-                placed.common.type,
+                common.type,
                 placed.payload_text,
                 placed.raw,
-                placed.common.headers,
+                common.headers,
                 placed.signature,
-                placed.common.task,
+                common.task,
                 QUEUE,
                 lease,
             )
@@ -129,7 +130,7 @@ class Inline:
                 source.webhook_id,
                 placed.event_id,
                 source.provider.name,
-                placed.common.type,
+                common.type,
                 payload,
                 {},
                 source.organization,
@@ -137,22 +138,10 @@ class Inline:
                 source.name,
             )
             work = Claimed(
-                event.seq,
-                "event",
-                placed.common.task,
-                source.organization,
-                0,
-                0,
-                None,
-                None,
-                None,
-                None,
-                None,
-                None,
-                lease,
+                event.seq, "event", common.task, source.organization, 0, 0, None, None, None, None, None, None, lease
             )
             work.body = event
-            return await self._run(conn, work, handler, placed.common.followers)
+            return await self._run(conn, work, handler, common.followers)
         except BaseException:
             await _abandon(conn)
             raise

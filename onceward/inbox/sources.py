@@ -154,7 +154,10 @@ async def _tell(tx: Transaction, *queues: str) -> None:
 
 
 async def find(conn: Connection | Transaction, name: str, *, organization: UUID | None = None) -> Listed:
-    """By name or id; `organization` for one that only sees its own."""
+    """By name or id; `organization` for one that only sees its own.
+
+    Whoever has asked whose it is goes on with the id: a name may be another's once its source is deleted.
+    """
     for each in await list_sources(conn, organization=organization):
         if name in (each.name, str(each.webhook_id)):
             return each
@@ -176,9 +179,13 @@ async def rotate(
     actor: str | Identity,
 ) -> Sequence[Secret]:
     """Add a secret; those before it are believed for `overlap` more. `tx` must run as the engine."""
-    row = await tx.fetchrow("select * from onceward.sources where name = $1 and deleted_at is null for update", name)
+    known = await find(tx, name)
+    row = await tx.fetchrow(
+        "select * from onceward.sources where webhook_id = $1 and deleted_at is null for update", known.webhook_id
+    )
     if row is None:
         raise NotFound(f"there is no source {name!r}")
+    name = row["name"]
     if row["origin"] != "stored":
         raise ConfigError(f"source {name!r} comes from the {row['origin']}: set its secret there", field="secret")
     now = datetime.now(UTC)
@@ -273,7 +280,7 @@ async def _set_paused(tx: Transaction, name: str, who: str | None, actor: str | 
         organization=source.organization_id,
     )
     await _tell(tx, *(() if paused else (UNHANDLED_QUEUE,)))
-    return await find(tx, name)
+    return await find(tx, str(source.webhook_id))
 
 
 async def park(conn: Connection | Transaction, webhook_id: UUID, mode: str, *, paused: bool) -> None:

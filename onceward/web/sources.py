@@ -121,12 +121,13 @@ def _secrets(router: APIRouter, inbox: Inbox, box: SecretBox) -> None:
         overlap = timedelta(seconds=wanted.overlap_s)
         try:
             async with db.transaction(role="engine") as tx:
-                name = (await sources.find(tx, source[:100], organization=identity.organization)).name
-                live = await sources.rotate(tx, box, name, wanted.secret, overlap=overlap, actor=identity)
+                found = await sources.find(tx, source[:100], organization=identity.organization)
+                own = str(found.webhook_id)
+                live = await sources.rotate(tx, box, own, wanted.secret, overlap=overlap, actor=identity)
         except ConfigError as error:
             raise _problem(error) from None
         await inbox.catalog.refresh()
-        return Rotated(name=name, live_secrets=len(live))
+        return Rotated(name=found.name, live_secrets=len(live))
 
 
 def _pausing(router: APIRouter, inbox: Inbox) -> None:
@@ -135,7 +136,7 @@ def _pausing(router: APIRouter, inbox: Inbox) -> None:
         """Go on receiving, handle nothing: what waits and what arrives is parked. Twice is once."""
         async with db.transaction(role="engine") as tx:
             found = await sources.find(tx, source[:100], organization=identity.organization)
-            paused = await sources.pause(tx, found.name, actor=identity)
+            paused = await sources.pause(tx, str(found.webhook_id), actor=identity)
         await inbox.catalog.refresh()
         return _shown(paused, settings)
 
@@ -144,7 +145,7 @@ def _pausing(router: APIRouter, inbox: Inbox) -> None:
         """Handle what was parked, in the order it arrived."""
         async with db.transaction(role="engine") as tx:
             found = await sources.find(tx, source[:100], organization=identity.organization)
-            resumed = await sources.resume(tx, found.name, actor=identity)
+            resumed = await sources.resume(tx, str(found.webhook_id), actor=identity)
         await inbox.catalog.refresh()
         return _shown(resumed, settings)
 
@@ -156,7 +157,7 @@ def _deleting(router: APIRouter, inbox: Inbox) -> None:
         try:
             async with db.transaction(role="engine") as tx:
                 found = await sources.find(tx, source[:100], organization=identity.organization)
-                await sources.delete(tx, found.name, actor=identity)
+                await sources.delete(tx, str(found.webhook_id), actor=identity)
         except ConfigError as error:
             raise Problem(409, str(error), title="Not deleted") from None
         await inbox.catalog.refresh()

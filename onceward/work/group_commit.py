@@ -115,7 +115,7 @@ class GroupCommit(Generic[Item, Result]):
         part = -(-(len(self._waiting) + self._under_way) // self._commits_at_once)
         return min(len(self._waiting), max(part, WHOLE), self._most_at_once)
 
-    async def _commit(self, batch: list[tuple[Item, Waiter[Result]]]) -> None:
+    async def _commit(self, batch: list[tuple[Item, Waiter[Result]]], *, whole: bool = True) -> None:
         try:
             results = await self._flush([item for item, _ in batch])
         except (DatabaseError, Overloaded) as error:
@@ -126,25 +126,26 @@ class GroupCommit(Generic[Item, Result]):
         except asyncpg.PostgresError as error:
             if _nothing_can_be_done(error):
                 _fail(batch, Unavailable(str(error)))
-            elif len(batch) == 1:
-                _fail(batch, error)
             else:
-                middle = len(batch) // 2
-                await self._commit(batch[:middle])
-                await self._commit(batch[middle:])
+                await self._halve(batch, error)
         except Exception as error:
-            # Not the database's word: a fault of our own. Found item by item as well, and never silently.
-            log.exception("commit_failed", items=len(batch))
-            if len(batch) == 1:
-                _fail(batch, error)
-            else:
-                middle = len(batch) // 2
-                await self._commit(batch[:middle])
-                await self._commit(batch[middle:])
+            # Not the database's word but a fault of our own: halving may get around it, so it is told first.
+            if whole:
+                log.exception("commit_failed", items=len(batch))
+            await self._halve(batch, error)
         else:
             for (_, waiter), result in zip(batch, results, strict=True):
                 if not waiter.done():
                     waiter.set_result(result)
+
+    async def _halve(self, batch: list[tuple[Item, Waiter[Result]]], error: Exception) -> None:
+        """The guilty one fails once it is alone, and only it."""
+        if len(batch) == 1:
+            _fail(batch, error)
+            return
+        middle = len(batch) // 2
+        await self._commit(batch[:middle], whole=False)
+        await self._commit(batch[middle:], whole=False)
 
     async def close(self) -> None:
         """Let what is waiting be committed."""

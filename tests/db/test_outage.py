@@ -46,6 +46,21 @@ async def test_the_pool_tells_it_for_everybody(database_url: str) -> None:
     await db.close()
 
 
+def test_what_the_server_itself_refuses_is_not_an_outage() -> None:
+    refused = Unavailable("no database connection")
+    refused.__cause__ = asyncpg.TooManyConnectionsError()
+    assert loudness(refused) == logging.WARNING
+
+
+async def test_a_connection_of_ones_own_that_cannot_be_had_is_told_too(database_url: str) -> None:
+    db = await Database.open(database_url, min_size=0, max_size=2)
+    db.url = "postgresql://nobody@127.0.0.1:1/nothing"
+    with capture_logs() as lines, pytest.raises(OSError):
+        await db.connect()
+    assert [line["event"] for line in lines] == ["database_away"]
+    await db.close()
+
+
 @pytest.mark.parametrize(
     ("error", "level"),
     [

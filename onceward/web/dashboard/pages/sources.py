@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, get_args
@@ -22,6 +22,10 @@ from onceward.web.dashboard.site import Site
 PATH = "/dashboard/sources"
 MODES: tuple[Mode, ...] = get_args(Mode)
 OVERLAPS = {"a day": timedelta(days=1), "a week": timedelta(days=7), "not at all": timedelta(0)}
+
+DELETED = "is deleted: nothing more is taken from it. What it sent stays, and is handled."
+PAUSED = "is paused: it goes on receiving, and nothing is handled."
+RESUMED = "goes on; what was parked is handled in the order it arrived."
 
 SOURCES = """
 select s.webhook_id, s.name, s.provider, s.mode, s.organization_id, s.ordering, s.rate_per_s, s.max_body_bytes, s.retention_days,
@@ -63,22 +67,16 @@ async def _add(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
 
 
 async def _rotate(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
-    name, secret = await _own(site, identity, form), form.get("secret", "").strip()
+    own, secret = await _own(site, identity, form), form.get("secret", "").strip()
     if not secret:
         raise Refused("secret: enter the new one as the sender shows it")
     overlap = OVERLAPS.get(form.get("overlap", ""))
     if overlap is None:
         raise Refused(f"overlap: choose one of {', '.join(OVERLAPS)}")
     async with _engine(site) as tx:
-        live = await sources.rotate(tx, secret_box(site.settings), name, secret, overlap=overlap, actor=identity)
-    return Done(PATH, f"Source {name} believes {len(live)} secrets now, the new one included.")
-
-
-async def _delete(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
-    name = await _own(site, identity, form)
-    async with _engine(site) as tx:
-        await sources.delete(tx, name, actor=identity)
-    return Done(PATH, f"Source {name} is deleted: nothing more is taken from it. What it sent stays, and is handled.")
+        box = secret_box(site.settings)
+        live = await sources.rotate(tx, box, str(own.webhook_id), secret, overlap=overlap, actor=identity)
+    return Done(PATH, f"Source {own.name} believes {len(live)} secrets now, the new one included.")
 
 
 @asynccontextmanager
@@ -90,28 +88,26 @@ async def _engine(site: Site) -> AsyncGenerator[Transaction]:
         raise Refused(f"{error.field}: {error}") from None
 
 
-async def _pause(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
-    name = await _own(site, identity, form)
-    async with _engine(site) as tx:
-        await sources.pause(tx, name, actor=identity)
-    return Done(PATH, f"Source {name} is paused: it goes on receiving, and nothing is handled.")
+def _button(change: Callable[..., Awaitable[object]], said: str) -> Callable[..., Awaitable[Done]]:
+    """Do one thing to the source that the form names."""
+
+    async def run(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+        own = await _own(site, identity, form)
+        async with _engine(site) as tx:
+            await change(tx, str(own.webhook_id), actor=identity)
+        return Done(PATH, f"Source {own.name} {said}")
+
+    return run
 
 
-async def _resume(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
-    name = await _own(site, identity, form)
-    async with _engine(site) as tx:
-        await sources.resume(tx, name, actor=identity)
-    return Done(PATH, f"Source {name} goes on; what was parked is handled in the order it arrived.")
-
-
-async def _own(site: Site, identity: Identity, form: Mapping[str, str]) -> str:
-    """The name of a source that is this identity's to change."""
+async def _own(site: Site, identity: Identity, form: Mapping[str, str]) -> sources.Listed:
+    """A source that is this identity's to change."""
     name = form.get("source", "")[:100]
     async with site.database.acquire() as conn:
         found = await sources.find(conn, name)
     if identity.organization is not None and found.organization_id != identity.organization:
         raise NotFound(f"there is no source {name!r}")
-    return found.name
+    return found
 
 
 PAGES = (
@@ -122,7 +118,7 @@ PAGES = (
 ACTIONS = (
     Action(path=PATH, run=_add, scope="owner"),
     Action(path=f"{PATH}/secret", run=_rotate, scope="owner"),
-    Action(path=f"{PATH}/delete", run=_delete, scope="owner"),
-    Action(path=f"{PATH}/pause", run=_pause),
-    Action(path=f"{PATH}/resume", run=_resume),
+    Action(path=f"{PATH}/delete", run=_button(sources.delete, DELETED), scope="owner"),
+    Action(path=f"{PATH}/pause", run=_button(sources.pause, PAUSED)),
+    Action(path=f"{PATH}/resume", run=_button(sources.resume, RESUMED)),
 )
