@@ -66,7 +66,7 @@ class Direct:
             if placed is None:
                 return False
             gate("ack-verified")
-            self._commits.submit_to(placed, _Sender(self, self._spread(source), source, reply, began))
+            self._commits.submit_to(placed, _Sender(self, self.spread(source), source, reply, began))
         except Exception:
             # Whatever it is, the long way meets it too, and knows what to say.
             return False
@@ -97,7 +97,8 @@ class Direct:
             log.exception("receive_failed", source=sender.source.name)
             sender.tell(answers.ERROR)
 
-    def _spread(self, source: Source) -> Spread:
+    def spread(self, source: Source) -> Spread:
+        """Where the times of its requests are counted, whichever way they take."""
         key = (source.provider.name, source.mode)
         found = self._spreads.get(key)
         if found is None:

@@ -18,7 +18,7 @@ import orjson
 import structlog
 
 from onceward.db import BROKEN, DatabaseError
-from onceward.inbox import answers, metrics
+from onceward.inbox import answers
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.direct import Direct
@@ -31,7 +31,6 @@ from onceward.inbox.store import Store, Stored
 from onceward.inbox.waiting import Waiting
 from onceward.providers.inbound import Fetch, ReceivedItem, Rejected, Request
 from onceward.providers.payload import body_key
-from onceward.telemetry.light import Spread
 from onceward.work import GroupCommit, Overloaded
 from onceward.work.gate import gate
 
@@ -92,7 +91,6 @@ class Receiver:
         self._body_within_s = body_within_s
         self.commits: GroupCommit[Batch, Sequence[Stored]] = GroupCommit(store.flush, most_waiting=most_waiting)
         self.direct = Direct(catalog, placer, self.commits, waiting, clock=clock)
-        self._spreads: dict[str, Spread] = {}
         self._reading: dict[asyncio.Task[Any], float] = {}
         self._slow: set[asyncio.Task[Any]] = set()
 
@@ -132,7 +130,7 @@ class Receiver:
             if method == "GET":
                 return self._challenge(source, request)
             answer = await self._receive(source, request, payments=payments)
-            self._spread(source).observe(time.perf_counter() - began)
+            self.direct.spread(source).observe(time.perf_counter() - began)
             return answer
         except Rejected as rejected:
             status = _status(source, rejected, payments=payments)
@@ -259,12 +257,6 @@ class Receiver:
             if answer.status >= 300:
                 break
         return answer
-
-    def _spread(self, source: Source) -> Spread:
-        found = self._spreads.get(source.name)
-        if found is None:
-            found = self._spreads[source.name] = metrics.RECEIVE_SECONDS.labels(source.provider.name, source.mode)
-        return found
 
 
 def _request(scope: Scope, headers: Headers, body: bytes) -> Request:

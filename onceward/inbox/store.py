@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+from uuid import UUID
 
 import asyncpg
 import orjson
@@ -51,14 +52,14 @@ class Counts:
     """What was received, by source: counted once per commit, because counting costs as much as parsing."""
 
     def __init__(self) -> None:
-        self._counters: dict[tuple[str, bool], Any] = {}
+        self._counters: dict[tuple[UUID, bool], Any] = {}
 
     def add(self, placed: Iterable[Placed], *, new: bool) -> None:
         for common, total in Counter([each.common for each in placed]).items():
             source = common.source
-            counter = self._counters.get((source.name, new))
+            counter = self._counters.get((source.webhook_id, new))
             if counter is None:
-                counter = self._counters[source.name, new] = self.counter(source, new=new)
+                counter = self._counters[source.webhook_id, new] = self.counter(source, new=new)
             counter.inc(total)
 
     @staticmethod
