@@ -21,7 +21,7 @@ from uuid import UUID
 
 from onceward.db import Cause, Database, Transaction, migrate
 from onceward.db.embedded import EmbeddedPostgres
-from onceward.schema import LINES
+from onceward.runtime import FEATURES
 from onceward.trust import create_organization, record
 
 SETUP = """
@@ -80,7 +80,7 @@ async def measure(url: str, rounds: int, transactions: int) -> None:
     db = await Database.open(url, min_size=1, max_size=2)
     try:
         async with db.acquire() as conn:
-            await migrate(conn, LINES)
+            await migrate(conn, FEATURES.migrations)
             await conn.execute(
                 "alter database " + await conn.fetchval("select current_database()") + " set synchronous_commit = off"
             )

@@ -8,14 +8,16 @@ from typing import Any
 
 import typer.main
 
-import onceward
-import onceward_apps
+from onceward.cli.commands import build
 from onceward.cli.exits import MEANING
-from onceward.cli.nouns import build
+from onceward.runtime import FEATURES
 from onceward.settings import all_settings
-from onceward.telemetry.metrics import declare_all
+from onceward.telemetry.metrics import declared
+from onceward_apps.all import app
 
 HERE = Path(__file__).parent
+ALL = FEATURES.plus(app.features())
+"""The engine with the bundled apps."""
 
 
 def settings_page() -> str:
@@ -29,7 +31,7 @@ def settings_page() -> str:
         "| name | default | meaning |",
         "|---|---|---|",
     ]
-    for row in all_settings():
+    for row in all_settings(ALL.settings):
         default = f"`{row.default}`" if row.default else ""
         lines.append(f"| `{row.name}`{' (secret)' if row.secret else ''} | {default} | {row.description} |")
     return "\n".join(lines) + "\n"
@@ -40,14 +42,14 @@ def cli_page() -> str:
         "# Commands",
         "",
         "`onceward COMMAND --help` says the same. Answers go to stdout, logs and errors to stderr; `--json` prints one JSON",
-        "document. Where an app can be given it is written `pkg.module:app`, found from the current directory; without one",
-        "the bundled apps run.",
+        "document. Where an app can be given it is written `pkg.module:app`, found from the current directory; `ONCEWARD_APP`",
+        "names the one to use where none is given, and adds the app's own commands (those of the bundled apps are listed too).",
         "",
         "| exit code | meaning |",
         "|---|---|",
         *(f"| {code.value} | {meaning} |" for code, meaning in MEANING.items()),
     ]
-    for path, command in _commands("onceward", typer.main.get_command(build())):
+    for path, command in _commands("onceward", typer.main.get_command(build(ALL))):
         lines += ["", f"## `{path}`", "", (command.help or "").strip()]
         parameters = [row for row in (_parameter(each) for each in command.params) if row]
         if parameters:
@@ -82,8 +84,8 @@ def metrics_page() -> str:
         "| name | type | labels | meaning |",
         "|---|---|---|---|",
     ]
-    declare_all(onceward)
-    for metric in declare_all(onceward_apps):
+    ALL.load("metrics")
+    for metric in declared():
         labels = ", ".join(f"`{label}`" for label in metric.labels)
         lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |")
     return "\n".join(lines) + "\n"

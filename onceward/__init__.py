@@ -1,7 +1,8 @@
 """Onceward: webhooks, jobs, messages, schedules and workflows on PostgreSQL, every effect exactly once."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
 
 if TYPE_CHECKING:
     from onceward.app import Onceward
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from onceward.limits import LimitReached
     from onceward.live import Query
     from onceward.schedules import Run, Skip
+    from onceward.settings import FeatureSettings
     from onceward.tx import Tx
     from onceward.work import (
         Enqueued,
@@ -32,6 +34,7 @@ __all__ = [
     "Engine",
     "Enqueued",
     "Event",
+    "FeatureSettings",
     "Finished",
     "Job",
     "LimitReached",
@@ -55,27 +58,7 @@ __all__ = [
     "waits",
 ]
 
-# Looked up when first asked for: `onceward --help` would otherwise wait for the whole engine.
-_MODULES = {
-    "onceward.app": "Onceward",
-    "onceward.db": "OutcomeUnknown",
-    "onceward.engine": "Engine",
-    "onceward.inbox.event": "Event",
-    "onceward.limits": "LimitReached",
-    "onceward.live": "Query",
-    "onceward.schedules": "Run Skip",
-    "onceward.tx": "Tx",
-    "onceward.work": "Enqueued Finished Job Permanent Reply Retry RetryPolicy Snooze enqueue_sql waits",
-    "onceward.workflows": "Step StepFailed WaitTimedOut Workflow",
-}
-_WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_WHERE[name]), name)
-    return value
+__getattr__ = lazy(__name__, __file__)
 
 
 def __dir__() -> list[str]:

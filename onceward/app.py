@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from onceward import inject, workflows
-from onceward.db import Line
+from onceward.feature import EVERY_ROLE, Feature, Part, Reference, Role, Stage, Traced
 from onceward.inbox.event import Event, EventKind
-from onceward.inbox.handler import Declared, Handler, Ordering, follower, handler, only_followers, task_name
+from onceward.inbox.handlers import Declared, Handler, Ordering, follower, handler, only_followers, task_name
 from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
 from onceward.outbox import Catalogue, EventType
 from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
 from onceward.schedules.declaring import declare
 from onceward.services import Services
+from onceward.settings import FeatureSettings, load_feature_settings
 from onceward.tx import Tx
 from onceward.work import EVENTS, JOBS, Job, JobTask, Registry, RetryPolicy, Task, as_policy
 from onceward.work.forms import digest
@@ -27,26 +29,54 @@ if TYPE_CHECKING:
 
 INJECTED: tuple[type, ...] = (Job, Tx)
 
+S = TypeVar("S", bound=FeatureSettings)
+
 
 class Onceward:
     """`app = Onceward("shop")`; `onceward worker shop.main:app` runs it."""
 
-    def __init__(self, name: str, *, migrations: Path | None = None) -> None:
-        if not name.isidentifier():
-            raise ValueError(f"an app's name must be an identifier, not {name!r}")
+    def __init__(
+        self,
+        name: str,
+        *,
+        migrations: Path | None = None,
+        settings: type[FeatureSettings] | None = None,
+        commands: Sequence[Reference] = (),
+        pages: Reference | None = None,
+        checks: Reference | None = None,
+        erasers: Reference | None = None,
+        metrics: str | None = None,
+        traced: Sequence[Traced] = (),
+    ) -> None:
+        """What is given as a reference (`package.module:name`) is imported when it is first needed.
+
+        `settings`: fields of the model become `ONCEWARD_<NAME>_<FIELD>`. `commands`: functions that add commands to a
+        Typer application. `pages`, `checks`, `erasers`, `traced`: see docs/features.md.
+        """
         self.name = name
+        self._own = Feature(
+            name=name,
+            migrations=migrations,
+            settings=settings,
+            commands=tuple(commands),
+            pages=pages,
+            checks=checks,
+            erasers=erasers,
+            metrics=metrics,
+            traced=tuple(traced),
+        )
         self.registry = Registry()
         self.registry.add_kind(EventKind())
         self.handlers: dict[str, Handler] = {}
         self._followers: dict[str, list[str]] = {}
         self._implied: set[str] = set()
         self.live = LiveRegistry()
-        self.lines: list[Line] = [] if migrations is None else [Line(name, migrations)]
         self.routers: list[APIRouter] = []
         self.schedules: dict[str, Schedule] = {}
         self.services = Services()
         """The outside services; an app that is included uses those of the whole."""
-        self.components: list[tuple[str, Callable[[Any], Any]]] = []
+        self._parts: list[Part] = []
+        self._settings: dict[type[FeatureSettings], FeatureSettings] = {}
         self._included: list[Onceward] = []
         self.event_types = Catalogue()
 
@@ -59,13 +89,11 @@ class Onceward:
         for kind in other.registry.kinds.values():
             self.registry.add_kind(kind)
         self.live.include(other.live)
-        self.lines.extend(other.lines)
         self.routers.extend(other.routers)
         self.schedules.update(other.schedules)
         self.registry.template_folders += other.registry.template_folders
         self._included.append(other)
         other._share(self.services)
-        self.components.extend(other.components)
         self.event_types.include(other.event_types)
 
     def _share(self, services: Services) -> None:
@@ -75,9 +103,31 @@ class Onceward:
 
     # -- parts of the app's own ------------------------------------------------------------------------------------
 
-    def component(self, name: str, make: Callable[[Any], Any]) -> None:
-        """Something with a beginning and an end: `make(runtime)` has `start` and `stop`, called after everything else's."""
-        self.components.append((name, make))
+    def features(self) -> tuple[Feature, ...]:
+        """What this app and the apps that it includes contribute. Ask once all decorators have run."""
+        included = tuple(feature for each in self._included for feature in each.features())
+        return (*included, replace(self._own, parts=tuple(self._parts)))
+
+    def part(
+        self,
+        name: str,
+        make: Reference | Callable[[Any], Any],
+        *,
+        roles: frozenset[Role] = EVERY_ROLE,
+        stage: Stage = "app",
+    ) -> None:
+        """A piece of a running process: `make(context)` returns something with `start` and `stop`."""
+        self._parts.append(Part(name, make, roles=roles, stage=stage))
+
+    def settings(self, model: type[S]) -> S:
+        """The settings that this app declared, read from the environment when first asked for."""
+        if model not in self._settings:
+            self._settings[model] = load_feature_settings(self.name, model)
+        return cast(S, self._settings[model])
+
+    def use_settings(self, settings: FeatureSettings) -> None:
+        """Use these settings instead of the environment's, as tests do."""
+        self._settings[type(settings)] = settings
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 

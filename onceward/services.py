@@ -16,10 +16,10 @@ from obstore.store import LocalStore, MemoryStore, S3Store
 from pydantic import SecretStr
 
 from onceward.http import ServiceClient
-from onceward.providers.outgoing.money import to_decimal, to_minor
-from onceward.providers.outgoing.outcome import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
-from onceward.providers.outgoing.paypal import PayPal
-from onceward.providers.outgoing.stripe import Stripe
+from onceward.providers.outbound.money import to_decimal, to_minor
+from onceward.providers.outbound.outcome import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
+from onceward.providers.outbound.paypal import PayPal
+from onceward.providers.outbound.stripe import Stripe
 from onceward.settings import Settings, load_settings
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Everything that can be set from outside, in one place. Imports nothing of ours.
 
-Each setting is an environment variable `ONCEWARD_<NAME>`. A new one is one line here, in its group, with a
-description; `make docs` then rewrites the table in docs/settings.md. Secrets are `SecretStr`: they show as
+Each setting is an environment variable `ONCEWARD_<NAME>`. A new setting of the engine is one line here, in its group, with a
+description; an app declares its own (`FeatureSettings`). `make docs` then rewrites the table in docs/settings.md. Secrets are `SecretStr`: they show as
 `**********` wherever they are printed. A name that is set but unknown is warned about; a value that does not
 fit stops the start.
 """
@@ -12,10 +12,10 @@ import difflib
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -40,6 +40,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True)
 
     # -- Process -----------------------------------------------------------------------------------
+    app: str | None = Field(None, description="The app that commands run, `pkg.module:app`, where none is given.")
     environment: str = Field("development", description="Name of this installation; stands on every log line.")
     service: str = Field("onceward", description="Name of this service; stands on every log line.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
@@ -113,11 +114,6 @@ class Settings(BaseSettings):
     )
     limit_global_min: int = Field(3, ge=1, le=1000, description="The global limit never falls below this.")
     limit_global_max: int = Field(10, ge=1, le=1000, description="The global limit never rises above this.")
-    ticketing_holds_per_minute: int = Field(
-        60,
-        ge=0,
-        description="Seats that one client address may hold per minute in one event of the ticket shop; 0 for no limit.",
-    )
 
     # -- Retention ---------------------------------------------------------------------------------
     retention_days: int = Field(
@@ -303,6 +299,18 @@ class Settings(BaseSettings):
         return self.public_url or f"http://{self.host}:{self.port}"
 
 
+class FeatureSettings(BaseSettings):
+    """Base of the settings that a feature or an app declares: each field is read from `ONCEWARD_<NAME>_<FIELD>`."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+
+F = TypeVar("F", bound=FeatureSettings)
+
+Declared = Sequence[tuple[str, type[FeatureSettings]]]
+"""Features and apps that declare settings: name and model."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One row of the table of settings."""
@@ -312,8 +320,8 @@ class Setting:
     description: str
     secret: bool
 
-    def value_in(self, settings: Settings) -> str:
-        return _show(getattr(settings, self.name.removeprefix(PREFIX).lower()))
+    value: str
+    """As it is in force; empty for a secret's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,39 +336,77 @@ class UnknownName:
         return f"{self.name} is not a setting{hint} (docs/settings.md lists them all)"
 
 
-def all_settings() -> list[Setting]:
-    """Every setting in the order of this file, as documentation and `onceward settings` show it."""
-    rows: list[Setting] = []
-    for name, field in Settings.model_fields.items():
-        default = _show(field.get_default(call_default_factory=True))
-        rows.append(Setting(PREFIX + name.upper(), default, field.description or "", _is_secret(field.annotation)))
+def all_settings(declared: Declared = (), *, current: Settings | None = None) -> list[Setting]:
+    """Every setting in the order of declaration: the engine's, then those of features and apps."""
+    rows = _rows(PREFIX, Settings, current)
+    for name, model in declared:
+        rows += _rows(prefix_of(name), model, None if current is None else load_feature_settings(name, model))
     return rows
 
 
-def unknown_names(environ: Mapping[str, str]) -> list[UnknownName]:
+def _rows(prefix: str, model: type[BaseSettings], current: BaseSettings | None) -> list[Setting]:
+    rows: list[Setting] = []
+    for name, field in model.model_fields.items():
+        default = _show(field.get_default(call_default_factory=True))
+        value = "" if current is None else _show(getattr(current, name))
+        rows.append(
+            Setting(prefix + name.upper(), default, field.description or "", _is_secret(field.annotation), value)
+        )
+    return rows
+
+
+def prefix_of(name: str) -> str:
+    """What the variables of a feature or an app begin with."""
+    return f"{PREFIX}{name.upper()}_"
+
+
+def unknown_names(environ: Mapping[str, str], declared: Declared = ()) -> list[UnknownName]:
     """Names with our prefix that nothing reads: usually a typing mistake."""
-    known = {PREFIX + name.upper() for name in Settings.model_fields}
-    found: list[UnknownName] = []
+    known = {row.name for row in all_settings(declared)}
+    unknown: list[UnknownName] = []
     for name in sorted(environ):
         upper = name.upper()
         if upper.startswith(PREFIX) and upper not in known and not upper.startswith(DYNAMIC_PREFIXES):
             close = difflib.get_close_matches(upper, known, n=1, cutoff=0.75)
-            found.append(UnknownName(name, close[0] if close else None))
-    return found
+            unknown.append(UnknownName(name, close[0] if close else None))
+    return unknown
+
+
+def check_prefixes(declared: Declared) -> None:
+    """Refuse a feature or app whose variables could be mistaken for the engine's."""
+    for name, _ in declared:
+        clash = [f"{PREFIX}{field.upper()}" for field in Settings.model_fields if field.startswith(f"{name.lower()}_")]
+        if clash:
+            raise SettingsError(f"{name!r} cannot declare settings: {clash[0]} is a setting of the engine; rename it")
 
 
 def load_settings(**overrides: Any) -> Settings:
     """Read the environment. `overrides` (command line options) win; None among them means "not given"."""
-    for unknown in unknown_names(os.environ):
+    return _load(Settings, PREFIX, {name: value for name, value in overrides.items() if value is not None})
+
+
+def load_feature_settings(name: str, model: type[F]) -> F:
+    """Read what a feature or an app declares from the environment."""
+    return _load(model, prefix_of(name), {})
+
+
+def warn_of_unknown_names(declared: Declared) -> None:
+    """Log the variables with our prefix that nothing reads. Call once the features of the process are known."""
+    for unknown in unknown_names(os.environ, declared):
         log.warning("%s", unknown)
-    given = {name: value for name, value in overrides.items() if value is not None}
+
+
+M = TypeVar("M", bound=BaseSettings)
+
+
+def _load(model: type[M], prefix: str, given: Mapping[str, Any]) -> M:
     try:
-        return Settings(**given)
+        return model(_env_prefix=prefix, **given)
     except ValidationError as error:
-        raise SettingsError("\n".join(_lines(error, given))) from None
+        raise SettingsError("\n".join(_lines(error, model, prefix, given))) from None
 
 
-def _lines(error: ValidationError, given: Mapping[str, Any]) -> list[str]:
+def _lines(error: ValidationError, model: type[BaseSettings], prefix: str, given: Mapping[str, Any]) -> list[str]:
     lines: list[str] = []
     for problem in error.errors(include_input=False, include_url=False, include_context=False):
         reason = problem["msg"].removeprefix("Value error, ")
@@ -368,8 +414,8 @@ def _lines(error: ValidationError, given: Mapping[str, Any]) -> list[str]:
             lines.append(reason)
             continue
         field = str(problem["loc"][0]).lower()
-        name = PREFIX + field.upper()
-        if _is_secret(Settings.model_fields[field].annotation):
+        name = prefix + field.upper()
+        if _is_secret(model.model_fields[field].annotation):
             lines.append(f"{name}: {reason} (value not shown)")
         else:
             lines.append(f"{name}={given.get(field, os.environ.get(name, ''))!r}: {reason}")

@@ -16,7 +16,7 @@ import pytest
 
 from onceward.db import Database, migrate
 from onceward.db.embedded import EmbeddedPostgres
-from onceward.schema import LINES
+from onceward.runtime import FEATURES
 
 # How long an example takes says something about the machine, not about us.
 hypothesis.settings.register_profile("ours", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -38,7 +38,7 @@ def server_url() -> Iterator[str]:
 
 def _fingerprint() -> str:
     digest = hashlib.sha256()
-    for line in LINES:
+    for line in FEATURES.migrations:
         for path in sorted(line.directory.glob("*.sql")):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -54,7 +54,7 @@ async def _ensure_template(server_url: str, name: str) -> None:
         await admin.execute(f"drop database if exists {building} with (force)")
         await admin.execute(f"create database {building}")
         conn = await asyncpg.connect(with_database(server_url, building))
-        await migrate(conn, LINES)
+        await migrate(conn, FEATURES.migrations)
         await conn.close()
         await admin.execute(f"alter database {building} rename to {name}")
     finally:

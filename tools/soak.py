@@ -32,9 +32,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from onceward import Event, Onceward, Retry, Tx
 from onceward.db import Database
 from onceward.db.embedded import EmbeddedPostgres
-from onceward.providers.inbound import SourceConfig
-from onceward.providers.registry import get_provider
-from onceward.runtime import Runtime
+from onceward.process.process import Process
+from onceward.providers.inbound.provider import SourceConfig
+from onceward.providers.inbound.registry import get_provider
+from onceward.runtime import FEATURES
 from onceward.settings import load_settings
 from onceward.telemetry import configure_logging
 from onceward.trust.keys import create_key
@@ -85,7 +86,7 @@ async def follow(tx: Tx, *, event: int) -> None:
 async def serve() -> None:
     settings = load_settings()
     configure_logging(level=settings.log_level)
-    runtime = Runtime(app, settings)
+    runtime = Process(app, settings, FEATURES)
 
     def ready() -> None:
         assert runtime.web is not None

@@ -1,10 +1,15 @@
 """One primitive for seats, cohort places, invites and waitlist offers: claims on pools that cannot be oversold."""
 
-from onceward.capacity.checks import CHECKS
-from onceward.capacity.claims import claim, convert, extend, held_by, release
-from onceward.capacity.errors import CapacityError, PoolExists, Refused, UnknownClaim, UnknownPool, UnknownUnit
-from onceward.capacity.model import Claim, Claimed, Pool, Refusal, Want
-from onceward.capacity.pools import look, open_pool, reap, resize
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.capacity.checks import CHECKS
+    from onceward.capacity.claims import claim, convert, extend, held_by, release
+    from onceward.capacity.errors import CapacityError, PoolExists, Refused, UnknownClaim, UnknownPool, UnknownUnit
+    from onceward.capacity.model import Claim, Claimed, Pool, Refusal, Want
+    from onceward.capacity.pools import look, open_pool, reap, resize
 
 __all__ = [
     "CHECKS",
@@ -29,3 +34,5 @@ __all__ = [
     "release",
     "resize",
 ]
+
+__getattr__ = lazy(__name__, __file__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from onceward.db import Connection
-from onceward.trust.verify import Check
+from onceward.trust.invariants import Check
 
 LIMIT = 100
 """How many differences of one kind are named."""

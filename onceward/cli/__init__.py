@@ -1,5 +1,1 @@
-"""The command line. One file per noun; `nouns.py` lists them."""
-
-from onceward.cli.entry import main
-
-__all__ = ["main"]
+"""The frame of the command line: entry, rendering, exit codes. The commands belong to the features."""

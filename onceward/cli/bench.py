@@ -1,7 +1,11 @@
-"""`bench`: measure this machine, each case next to a peer or a physical limit, in one run."""
+"""`bench`: measure this machine, each case next to a peer or a physical limit, in one run.
+
+The benchmarks are part of the repository, not of the installed package.
+"""
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +16,8 @@ import typer
 from onceward.cli.exits import CommandFailed
 from onceward.cli.rendering import listing
 from onceward.cli.session import run, spare_collector
+
+REPOSITORY = Path(__file__).parents[2]
 
 BENCHES = ("work", "ingest", "outbound", "live", "ledger", "capacity", "workflows", "messages", "checkout")
 
@@ -29,6 +35,13 @@ def bench(
     """Measure, with the baseline interleaved in the same run. Uses a database of its own that is thrown away."""
     from onceward.telemetry import configure_logging
 
+    if not available():
+        raise CommandFailed(
+            f"there is no folder {REPOSITORY / 'benchmarks'}: the benchmarks are not installed with the package; "
+            "clone the repository and run `make bench` there"
+        )
+    if str(REPOSITORY) not in sys.path:
+        sys.path.insert(0, str(REPOSITORY))
     chosen = available() if which == "all" else [which]
     if unknown := [name for name in chosen if name not in available()]:
         raise CommandFailed(f"there is no bench {unknown[0]!r}; there are: {', '.join(available())}")
@@ -49,14 +62,12 @@ def bench(
 
 def available() -> list[str]:
     """The benches this installation has."""
-    here = Path(__file__).parents[1] / "bench"
-    return [name for name in BENCHES if (here / f"{name}.py").exists()]
+    return [name for name in BENCHES if (REPOSITORY / "benchmarks" / f"{name}.py").exists()]
 
 
 async def _measure(name: str, case: str | None, quick: bool) -> list[Any]:
-    from onceward.bench.database import fresh
-
-    module = import_module(f"onceward.bench.{name}")
+    fresh = import_module("benchmarks.database").fresh
+    module = import_module(f"benchmarks.{name}")
     spare_collector()  # as in the commands that run an app
     with tempfile.TemporaryDirectory(prefix="onceward-bench-", ignore_cleanup_errors=True) as directory:
         async with fresh(Path(directory) / "data") as url:

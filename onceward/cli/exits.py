@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from onceward.feature import Features
+
 
 class Exit(IntEnum):
     OK = 0
@@ -34,27 +36,23 @@ class CommandFailed(Exception):
         self.code = code
 
 
-def code_for(error: BaseException) -> Exit | None:
-    """The code for a failure that we can name; None for a bug, which shows its traceback."""
-    from onceward.db import DatabaseError, MigrationError
-    from onceward.outbox.errors import OutboxError
+def code_for(error: BaseException, features: Features) -> Exit | None:
+    """The exit code for a failure that has a name; None for a bug, which shows its traceback."""
     from onceward.settings import SettingsError
     from onceward.telemetry.tracing import TracingUnavailable
-    from onceward.trust.errors import TrustError
-    from onceward.web.server import CannotListen
 
     match error:
         case CommandFailed():
             return error.code
         case SettingsError() | TracingUnavailable():
             return Exit.SETTINGS
-        case MigrationError():
-            return Exit.MIGRATION
-        case DatabaseError():
-            return Exit.DATABASE
-        case CannotListen() | TrustError() | OutboxError():
-            return Exit.FAILED
         case KeyboardInterrupt():
             return Exit.INTERRUPTED
         case _:
-            return None
+            from onceward.db import DatabaseError, MigrationError
+
+            if isinstance(error, MigrationError):
+                return Exit.MIGRATION
+            if isinstance(error, DatabaseError):
+                return Exit.DATABASE
+            return Exit.FAILED if isinstance(error, tuple(features.load("errors"))) else None

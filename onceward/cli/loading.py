@@ -1,4 +1,4 @@
-"""Find the app that a command shall run: `pkg.module:app`, or the bundled ones."""
+"""Find the app that a command runs: `pkg.module:app`, from the command line or ONCEWARD_APP."""
 
 from __future__ import annotations
 
@@ -15,10 +15,25 @@ from onceward.cli.exits import CommandFailed, Exit
 if TYPE_CHECKING:
     from onceward.app import Onceward
 
-BUNDLED = "onceward_apps.all:app"
+APP_VARIABLE = "ONCEWARD_APP"
 
 AppArgument = Annotated[
-    str, typer.Argument(metavar="[PKG.MODULE:APP]", help="The app to run; the bundled ones if not given.")
+    str | None,
+    typer.Argument(
+        metavar="[PKG.MODULE:APP]",
+        help=f"The app, for example `shop.main:app`; {APP_VARIABLE} if not given.",
+        envvar=APP_VARIABLE,
+        show_envvar=False,
+    ),
+]
+AppOption = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        help=f"The app, for example `shop.main:app`; {APP_VARIABLE} if not given.",
+        envvar=APP_VARIABLE,
+        show_envvar=False,
+    ),
 ]
 
 
@@ -29,10 +44,15 @@ class NoSuchApp(CommandFailed):
         super().__init__(message, Exit.USAGE)
 
 
-def load_app(path: str) -> Onceward:
-    """Import an app the way a user wrote it. The current directory counts, as for `python -m`."""
+def load_app(path: str | None) -> Onceward:
+    """Import an app. The current directory is searched too, as for `python -m`."""
     from onceward.app import Onceward
 
+    if path is None:
+        raise NoSuchApp(
+            f"no app is named: write `onceward COMMAND shop.main:app`, or set {APP_VARIABLE}=shop.main:app. "
+            "`onceward_apps.all:app` runs the bundled apps"
+        )
     module_name, colon, attribute = path.partition(":")
     if not module_name or not colon or not attribute:
         raise NoSuchApp(f"{path!r} is not of the form pkg.module:app, for example `myshop.main:app`")

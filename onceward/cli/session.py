@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from onceward.feature import Features, Migrations
 
 if TYPE_CHECKING:
     from onceward.app import Onceward
     from onceward.db import Database
-    from onceward.opening import Opening
+    from onceward.db.configured import ConfiguredDatabase
     from onceward.settings import Settings
 
 T = TypeVar("T")
@@ -25,6 +29,18 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         new_event_loop = asyncio.new_event_loop
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
+
+
+def features_here() -> Features:
+    """The features of this command line: the engine's, and those of the app that ONCEWARD_APP names."""
+    return cast(Features, click.get_current_context().find_root().obj)
+
+
+def features_with(app: Onceward) -> Features:
+    """The engine's features and those of this app, whether or not ONCEWARD_APP names it."""
+    here = features_here()
+    names = {each.name for each in here}
+    return here.plus(each for each in app.features() if each.name not in names)
 
 
 def spare_collector() -> None:
@@ -50,24 +66,25 @@ def configure_process(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def opened(settings: Settings, app: Onceward | None = None) -> AsyncGenerator[Opening]:
-    """The database (and the migrations of an app), without starting anything else and without touching the schema."""
-    from onceward.opening import Opening
+async def opened(settings: Settings, migrations: Sequence[Migrations] = ()) -> AsyncGenerator[ConfiguredDatabase]:
+    """The database, without starting anything else and without changing the schema."""
+    from onceward.db.configured import ConfiguredDatabase
 
-    opening = Opening(settings, () if app is None else app.lines)
+    configured = ConfiguredDatabase(settings, migrations)
     try:
-        await opening.open()
-        yield opening
+        await configured.open()
+        yield configured
     finally:
-        await opening.close()
+        await configured.close()
 
 
 @asynccontextmanager
 async def opened_database() -> AsyncGenerator[Database]:
     """The configured database, for commands that need no app. Answers go to stdout, so logs keep to warnings."""
-    from onceward.settings import load_settings
+    from onceward.settings import load_settings, warn_of_unknown_names
 
     settings = load_settings(log_level="warning")
     configure_process(settings)
+    warn_of_unknown_names(features_here().settings)
     async with opened(settings) as opening:
         yield opening.database

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 else:
     Connection = asyncpg.Connection
-CauseKind = Literal["event", "job", "message", "delivery", "run", "workflow", "request", "operator"]
 Role = Literal["engine", "app"]
 
 BROKEN = (
@@ -38,7 +37,7 @@ BROKEN = (
 class Cause:
     """What made this happen. `id` is the work id for events, jobs, messages and deliveries."""
 
-    kind: CauseKind
+    kind: str
     id: int
 
     def key(self, action: str) -> str:

@@ -1,9 +1,14 @@
 """The inbox: every provider's webhook, verified, committed and answered once."""
 
-from onceward.inbox.event import Event, EventKind, StoredEvent
-from onceward.inbox.handler import Declared, Handler, Ordering, follower, handler, only_followers, task_name
-from onceward.inbox.inbox import Inbox
-from onceward.inbox.upkeep import UpkeepOptions
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.inbox.event import Event, EventKind, StoredEvent
+    from onceward.inbox.handlers import Declared, Handler, Ordering, follower, handler, only_followers, task_name
+    from onceward.inbox.inbox import Inbox
+    from onceward.inbox.upkeep import UpkeepOptions
 
 __all__ = [
     "Declared",
@@ -19,3 +24,5 @@ __all__ = [
     "only_followers",
     "task_name",
 ]
+
+__getattr__ = lazy(__name__, __file__)

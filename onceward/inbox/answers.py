@@ -13,7 +13,7 @@ from onceward.db import BROKEN, OutcomeUnknown, loudness
 from onceward.inbox import metrics
 from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
-from onceward.providers.inbound import Reply
+from onceward.providers.inbound.provider import Reply
 from onceward.work import Overloaded
 
 log = structlog.get_logger(__name__)

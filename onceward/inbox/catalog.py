@@ -15,9 +15,9 @@ import structlog
 
 from onceward.db import BROKEN, Database, DatabaseError, loudness
 from onceward.inbox.environment import Declaration
-from onceward.inbox.handler import task_name
+from onceward.inbox.handlers import task_name
 from onceward.inbox.source import Secret, Source, build, unseal
-from onceward.providers.inbound import ConfigError
+from onceward.providers.inbound.provider import ConfigError
 from onceward.trust import SecretBox, find_organization
 from onceward.trust.errors import TrustError
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceward.db import Connection
-from onceward.trust.verify import Check
+from onceward.trust.invariants import Check
+from onceward.work.checks import work_has_a_body
 
 UNFINISHED = """
 select e.seq, e.status from onceward.webhook_events e
@@ -33,6 +34,7 @@ async def check_status_agrees_with_work(conn: Connection) -> Sequence[str]:
 
 
 CHECKS: tuple[Check, ...] = (
+    work_has_a_body("event", "onceward.webhook_events", id="seq"),
     Check("inbox.unfinished_events_have_work", check_unfinished_events_have_work),
     Check("inbox.status_agrees_with_work", check_status_agrees_with_work),
 )

@@ -19,11 +19,11 @@ from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.headers import Headers, kept
-from onceward.inbox.placing import Batch, Placer
+from onceward.inbox.routing import Batch, Placer
 from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
 from onceward.inbox.waiting import Waiting
-from onceward.providers.inbound import Request
+from onceward.providers.inbound.provider import Request
 from onceward.telemetry.light import Spread
 from onceward.work import GroupCommit, Overloaded
 from onceward.work.gate import gate

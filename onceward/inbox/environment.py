@@ -14,8 +14,8 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 import orjson
 
 from onceward.inbox.source import Secret
-from onceward.providers.inbound import ConfigError
-from onceward.providers.registry import PROVIDERS
+from onceward.providers.inbound.provider import ConfigError
+from onceward.providers.inbound.registry import PROVIDERS
 
 PREFIX = "ONCEWARD_SOURCE_"
 WORDS = (

@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from onceward.db import Cause, Connection
-from onceward.work import KindName
 
 Data = TypeVar("Data")
 
@@ -67,7 +66,7 @@ class Event(Generic[Data]):
 class EventKind:
     """The kind `event` of work: bodies are in `onceward.webhook_events`."""
 
-    name: KindName = "event"
+    name: str = "event"
 
     async def load(self, conn: Connection, ids: list[int]) -> Mapping[int, StoredEvent]:
         return {row["seq"]: stored(row) for row in await conn.fetch(LOAD, ids)}

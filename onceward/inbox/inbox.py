@@ -9,16 +9,16 @@ from onceward.db import Database
 from onceward.inbox import environment
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.certificates import CertificateFetcher
-from onceward.inbox.handler import Handler
+from onceward.inbox.handlers import Handler
 from onceward.inbox.inline import Inline, Opener
-from onceward.inbox.placing import Placer
 from onceward.inbox.receive import Receive, Receiver, Scope, Send
 from onceward.inbox.rejects import Rejects
+from onceward.inbox.routing import Placer
 from onceward.inbox.sources import CHANGED
 from onceward.inbox.store import Store
 from onceward.inbox.upkeep import Upkeep, UpkeepOptions
 from onceward.inbox.waiting import Waiting
-from onceward.providers.inbound import Fetch
+from onceward.providers.inbound.provider import Fetch
 from onceward.trust import SecretBox
 from onceward.work import Loop, Registry, Waker
 

@@ -22,8 +22,8 @@ from onceward.db import BROKEN, Connection, Database, OutcomeUnknown, Transactio
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
 from onceward.inbox.event import LOAD, StoredEvent, stored
-from onceward.inbox.handler import QUEUE, Handler, enqueue_followers
-from onceward.inbox.placing import Placed
+from onceward.inbox.handlers import QUEUE, Handler, enqueue_followers
+from onceward.inbox.routing import Placed
 from onceward.inbox.store import SQL, STANDING, Store, Stored, standing, time_ids
 from onceward.inbox.waiting import WAIT_S, Waiting
 from onceward.work import Claimed, Permanent, Reply, Snooze, TimedOut, judge

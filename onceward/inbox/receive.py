@@ -24,13 +24,13 @@ from onceward.inbox.catalog import Catalog
 from onceward.inbox.direct import Direct
 from onceward.inbox.headers import Headers, Kept, kept
 from onceward.inbox.inline import Inline
-from onceward.inbox.placing import Batch, Placer, batch
 from onceward.inbox.rejects import Rejects
+from onceward.inbox.routing import Batch, Placer, batch
 from onceward.inbox.source import Source
 from onceward.inbox.store import Store, Stored
 from onceward.inbox.waiting import Waiting
-from onceward.providers.inbound import Fetch, ReceivedItem, Rejected, Request
-from onceward.providers.payload import body_key
+from onceward.providers.inbound.payload import body_key
+from onceward.providers.inbound.provider import Fetch, ReceivedItem, Rejected, Request
 from onceward.work import GroupCommit, Overloaded
 from onceward.work.gate import gate
 

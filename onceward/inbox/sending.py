@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from onceward.providers.inbound import ConfigError, SourceConfig
-from onceward.providers.registry import get_provider
+from onceward.providers.inbound.provider import ConfigError, SourceConfig
+from onceward.providers.inbound.registry import get_provider
 
 STALE_BY_S = 60
 

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import orjson
 
-from onceward.providers.inbound import ConfigError, Provider, SourceConfig
-from onceward.providers.registry import get_provider
+from onceward.providers.inbound.provider import ConfigError, Provider, SourceConfig
+from onceward.providers.inbound.registry import get_provider
 from onceward.trust import SecretBox
 
 Mode = Literal["ack", "inline", "external"]

@@ -12,9 +12,9 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from onceward.db import Connection, Transaction
-from onceward.inbox.handler import EXTERNAL_QUEUE, PAUSED_QUEUE, QUEUE, UNHANDLED_QUEUE
+from onceward.inbox.handlers import EXTERNAL_QUEUE, PAUSED_QUEUE, QUEUE, UNHANDLED_QUEUE
 from onceward.inbox.source import Mode, Secret, build, seal, unseal
-from onceward.providers.inbound import ConfigError
+from onceward.providers.inbound.provider import ConfigError
 from onceward.trust import Identity, NotFound, SecretBox, record
 from onceward.work.wake import CHANNEL
 

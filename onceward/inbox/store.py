@@ -21,8 +21,8 @@ import orjson
 
 from onceward.db import BROKEN, Connection, Database, RawJson, Unavailable
 from onceward.inbox import metrics
-from onceward.inbox.handler import followers
-from onceward.inbox.placing import AS_RAW, Batch, Common, Placed
+from onceward.inbox.handlers import followers
+from onceward.inbox.routing import AS_RAW, Batch, Common, Placed
 from onceward.inbox.source import Source
 from onceward.work import Item, Waker, insert
 

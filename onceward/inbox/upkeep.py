@@ -13,7 +13,7 @@ import structlog
 from onceward.db import Connection, Database
 from onceward.inbox import metrics
 from onceward.inbox.catalog import Catalog
-from onceward.inbox.handler import QUEUE, UNHANDLED_QUEUE
+from onceward.inbox.handlers import QUEUE, UNHANDLED_QUEUE
 from onceward.inbox.sources import park
 from onceward.work import Loop, Waker
 

@@ -1,21 +1,26 @@
 """Double entry: every entry debits one account and credits another, nothing is changed, all can be recomputed."""
 
-from onceward.ledger.accounts import balance, open_account, statement, trial_balance
-from onceward.ledger.checkpoint import checkpoint
-from onceward.ledger.checks import CHECKS, check
-from onceward.ledger.errors import (
-    AccountDiffers,
-    Insufficient,
-    InvalidEntry,
-    KeyConflict,
-    LedgerError,
-    NotPossible,
-    OverDrawn,
-    UnknownAccount,
-    UnknownJournal,
-)
-from onceward.ledger.journals import post, reverse, settle, void
-from onceward.ledger.model import Account, Balance, Entry, Journal, Kind, Line, Part, TrialBalance
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.ledger.accounts import balance, open_account, statement, trial_balance
+    from onceward.ledger.checkpoints import checkpoint
+    from onceward.ledger.checks import CHECKS, check
+    from onceward.ledger.errors import (
+        AccountDiffers,
+        Insufficient,
+        InvalidEntry,
+        KeyConflict,
+        LedgerError,
+        NotPossible,
+        OverDrawn,
+        UnknownAccount,
+        UnknownJournal,
+    )
+    from onceward.ledger.journals import post, reverse, settle, void
+    from onceward.ledger.model import Account, Balance, Entry, Journal, Kind, Line, Part, TrialBalance
 
 __all__ = [
     "CHECKS",
@@ -47,3 +52,5 @@ __all__ = [
     "trial_balance",
     "void",
 ]
+
+__getattr__ = lazy(__name__, __file__)

@@ -1,20 +1,25 @@
 """Limits: admission slots (refused when full), tiers, a global limit that follows the load, and rates."""
 
-from onceward.limits.adaptive import AdaptiveLimit, Bounds, Load, decide
-from onceward.limits.admission import (
-    GLOBAL,
-    Held,
-    Limit,
-    LimitReached,
-    held,
-    note_refusal,
-    reconcile,
-    reserve,
-    set_global,
-)
-from onceward.limits.early import EarlyRefusal
-from onceward.limits.rate import Rate, forget_idle
-from onceward.limits.tiers import TIERS, Tiers
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.limits.adaptive import AdaptiveLimit, Bounds, Load, decide
+    from onceward.limits.admission import (
+        GLOBAL,
+        Held,
+        Limit,
+        LimitReached,
+        held,
+        note_refusal,
+        reconcile,
+        reserve,
+        set_global,
+    )
+    from onceward.limits.early import EarlyRefusal
+    from onceward.limits.rate import Rate, forget_idle
+    from onceward.limits.tiers import TIERS, Tiers
 
 __all__ = [
     "GLOBAL",
@@ -36,3 +41,5 @@ __all__ = [
     "reserve",
     "set_global",
 ]
+
+__getattr__ = lazy(__name__, __file__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceward.db import Connection
-from onceward.trust.verify import Check
+from onceward.trust.invariants import Check
 
 
 async def check_work_holds_one_slot_a_key(conn: Connection) -> Sequence[str]:

@@ -1,24 +1,29 @@
 """Live: the result of a query, kept true in every browser. Topics, presence, and the endpoint that serves them."""
 
-from onceward.live.access import Caller, Rule, Viewer
-from onceward.live.credentials import Authenticate, Credentials, authenticator
-from onceward.live.errors import (
-    BadArguments,
-    LiveError,
-    NotVisible,
-    NotWatched,
-    QueryFault,
-    Refused,
-    TooMuch,
-    UnknownQuery,
-    UnknownTopic,
-)
-from onceward.live.node import WAKE, LiveNode
-from onceward.live.options import LiveOptions
-from onceward.live.presence import set_presence
-from onceward.live.query import Per, Query, QueryDefinition
-from onceward.live.registry import LiveRegistry
-from onceward.live.topics import Topic, broadcast
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.live.access import Caller, Rule, Viewer
+    from onceward.live.credentials import Authenticate, Credentials, authenticator
+    from onceward.live.errors import (
+        BadArguments,
+        LiveError,
+        NotVisible,
+        NotWatched,
+        QueryFault,
+        Refused,
+        TooMuch,
+        UnknownQuery,
+        UnknownTopic,
+    )
+    from onceward.live.node import WAKE, LiveNode
+    from onceward.live.options import LiveOptions
+    from onceward.live.presence import set_presence
+    from onceward.live.query import Per, Query, QueryDefinition
+    from onceward.live.registry import LiveRegistry
+    from onceward.live.topics import Topic, broadcast
 
 __all__ = [
     "WAKE",
@@ -47,3 +52,5 @@ __all__ = [
     "broadcast",
     "set_presence",
 ]
+
+__getattr__ = lazy(__name__, __file__)

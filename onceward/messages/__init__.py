@@ -1,27 +1,32 @@
 """Messages: queued in the transaction that causes them, sent once, in the right words, at a decent hour."""
 
-from onceward.messages.channel import Channel, Letter
-from onceward.messages.delivery import report_delivery
-from onceward.messages.errors import MissingVariable, NotConfigured, UnknownTemplate
-from onceward.messages.hours import Quiet, Window
-from onceward.messages.kind import Message, MessageKind
-from onceward.messages.limits import Limit
-from onceward.messages.notices import Audience, notify_admins
-from onceward.messages.notifications import InvalidNotification, Notification, Notified, SlackChannels, notify
-from onceward.messages.notifier import Audiences, Notifier
-from onceward.messages.preferences import (
-    heard_from,
-    opt_in,
-    opt_out,
-    preferred_channel,
-    save_recipient,
-    unsubscribe_by_token,
-)
-from onceward.messages.queueing import Queued, Sending, cancel, queue
-from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
-from onceward.messages.rendering import Rendered, render
-from onceward.messages.sender import Manners, Sender
-from onceward.messages.templates import BadTemplate, Template, Templates
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.messages.channel import Channel, Letter
+    from onceward.messages.delivery import report_delivery
+    from onceward.messages.errors import MissingVariable, NotConfigured, UnknownTemplate
+    from onceward.messages.hours import Quiet, Window
+    from onceward.messages.kind import Message, MessageKind
+    from onceward.messages.limits import Limit
+    from onceward.messages.notices import Audience, notify_admins
+    from onceward.messages.notifications import InvalidNotification, Notification, Notified, SlackChannels, notify
+    from onceward.messages.notifier import Audiences, Notifier
+    from onceward.messages.preferences import (
+        heard_from,
+        opt_in,
+        opt_out,
+        preferred_channel,
+        save_recipient,
+        unsubscribe_by_token,
+    )
+    from onceward.messages.queueing import Queued, Sending, cancel, queue
+    from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
+    from onceward.messages.rendering import Rendered, render
+    from onceward.messages.sender import Manners, Sender
+    from onceward.messages.templates import BadTemplate, Template, Templates
 
 __all__ = [
     "CHANNELS",
@@ -65,3 +70,5 @@ __all__ = [
     "save_recipient",
     "unsubscribe_by_token",
 ]
+
+__getattr__ = lazy(__name__, __file__)

@@ -11,7 +11,7 @@ from uuid import UUID
 from onceward.messages.recipient import ChannelName
 from onceward.messages.rendering import Rendered
 from onceward.messages.templates import Template
-from onceward.providers.outgoing import Lookup, Outcome
+from onceward.providers.outbound import Lookup, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

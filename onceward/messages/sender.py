@@ -27,7 +27,7 @@ from onceward.messages.queueing import task_of
 from onceward.messages.recipient import CHANNELS
 from onceward.messages.rendering import render
 from onceward.messages.templates import Template, Templates, from_content
-from onceward.providers.outgoing import Absent, Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
+from onceward.providers.outbound import Absent, Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
 from onceward.work import Claimed, Indeterminate, Registry, Retry, Superseded, Task
 from onceward.work.gate import gate
 

@@ -1,11 +1,16 @@
 """Outbound webhooks: every customer's endpoint isolated, signed and recoverable."""
 
-from onceward.outbox.catalogue import Catalogue, EventType
-from onceward.outbox.endpoint import Endpoint, EndpointFields
-from onceward.outbox.endpoints import Endpoints, Registered
-from onceward.outbox.errors import Invalid, KeyReused, NotResent, OutboxError, UnknownType
-from onceward.outbox.outbox import Outbox, OutboxOptions, guarded_client
-from onceward.outbox.publish import QUEUE, RETRY_QUEUE, Published, publish
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.outbox.catalogue import Catalogue, EventType
+    from onceward.outbox.endpoint import Endpoint, EndpointFields
+    from onceward.outbox.endpoints import Endpoints, Registered
+    from onceward.outbox.errors import Invalid, KeyReused, NotResent, OutboxError, UnknownType
+    from onceward.outbox.outbox import Outbox, OutboxOptions, guarded_client
+    from onceward.outbox.publishing import QUEUE, RETRY_QUEUE, Published, publish
 
 __all__ = [
     "QUEUE",
@@ -27,3 +32,5 @@ __all__ = [
     "guarded_client",
     "publish",
 ]
+
+__getattr__ = lazy(__name__, __file__)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceward.db import Connection
-from onceward.trust.verify import Check
+from onceward.trust.invariants import Check
+from onceward.work.checks import work_has_a_body
 
 LOST = """
 select d.id from onceward.deliveries d
@@ -49,6 +50,7 @@ async def check_organizations_are_apart(conn: Connection) -> Sequence[str]:
 
 
 CHECKS: tuple[Check, ...] = (
+    work_has_a_body("delivery", "onceward.deliveries"),
     Check("outbox.nothing_pending_is_lost", check_nothing_pending_is_lost),
     Check("outbox.ended_deliveries_have_no_work", check_ended_deliveries_have_no_work),
     Check("outbox.active_endpoints_can_sign", check_active_endpoints_can_sign),

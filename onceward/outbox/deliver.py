@@ -17,10 +17,10 @@ from typing import Any
 from onceward.db import Connection, Database
 from onceward.http import GuardedClient, HttpError, Response
 from onceward.outbox import metrics
-from onceward.outbox.publish import QUEUE, RETRY_QUEUE
+from onceward.outbox.publishing import QUEUE, RETRY_QUEUE
 from onceward.outbox.schedule import LONGEST_RETRY_AFTER_S, POLICY, wait_s
 from onceward.outbox.targets import Target, Targets
-from onceward.work import Claimed, KindName, Permanent, Registry, Retry, Task
+from onceward.work import Claimed, Permanent, Registry, Retry, Task
 
 LOAD = """
 select d.id, d.endpoint_id, e.version, p.message_id, p.type, p.body
@@ -63,7 +63,7 @@ class DeliveryEnded(Permanent):
 class DeliveryKind:
     """Deliveries as a kind of work: where their bodies are, and how many successes are written at once."""
 
-    name: KindName = "delivery"
+    name: str = "delivery"
     finish = FINISH
 
     def __init__(self, targets: Targets) -> None:

@@ -16,7 +16,7 @@ from onceward.outbox.deliver import Deliverer
 from onceward.outbox.endpoints import Actor, Endpoints
 from onceward.outbox.errors import Invalid
 from onceward.outbox.owners import TEMPLATES, Tell, tell_owners
-from onceward.outbox.publish import QUEUE, RETRY_QUEUE, Published, publish
+from onceward.outbox.publishing import QUEUE, RETRY_QUEUE, Published, publish
 from onceward.outbox.targets import Targets
 from onceward.trust import SecretBox, audit
 from onceward.work import Loop, Registry, Waker

@@ -1,22 +1,27 @@
 """Schedules: on time, once per due time whatever the number of nodes, with a record of every run."""
 
-from onceward.schedules.foreground import Report, StillRunning, run_here
-from onceward.schedules.operations import (
-    NoSuchSchedule,
-    backfill,
-    find,
-    history,
-    overview,
-    pause,
-    resume,
-    run_now,
-    upcoming,
-)
-from onceward.schedules.recording import run_task
-from onceward.schedules.run import Counts, Run, Skip
-from onceward.schedules.schedule import Missed, Overlap, Schedule
-from onceward.schedules.scheduler import Scheduler
-from onceward.schedules.timing import Cron, Every, Timing
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.schedules.foreground import Report, StillRunning, run_here
+    from onceward.schedules.operations import (
+        NoSuchSchedule,
+        backfill,
+        find,
+        history,
+        overview,
+        pause,
+        resume,
+        run_now,
+        upcoming,
+    )
+    from onceward.schedules.recording import run_task
+    from onceward.schedules.run import Counts, Run, Skip
+    from onceward.schedules.schedule import Missed, Overlap, Schedule
+    from onceward.schedules.scheduler import Scheduler
+    from onceward.schedules.timing import Cron, Every, Timing
 
 __all__ = [
     "Counts",
@@ -43,3 +48,5 @@ __all__ = [
     "run_task",
     "upcoming",
 ]
+
+__getattr__ = lazy(__name__, __file__)

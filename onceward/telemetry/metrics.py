@@ -1,17 +1,14 @@
 """One Prometheus registry, and how a package declares what it counts.
 
-Each package has one `metrics.py` in which all of its metrics stand, made with the functions below and used by
-name from its other files. docs/metrics.md lists them; a test fails when one is missing there. Label values
+Each package has one `metrics.py`, named in its `feature.py`, in which all of its metrics stand, made with the functions
+below and used by name from its other files. docs/metrics.md lists them; a test fails when one is missing there. Label values
 are closed sets or ids of configured things, never texts from outside.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -76,11 +73,8 @@ def render() -> tuple[bytes, str]:
     return generate_latest(REGISTRY), CONTENT_TYPE_LATEST
 
 
-def declare_all(package: ModuleType) -> list[Declared]:
-    """Import every `metrics` module below a package and list what is declared, for the documentation."""
-    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if module.name.rsplit(".", 1)[-1] == "metrics":
-            importlib.import_module(module.name)
+def declared() -> list[Declared]:
+    """The metrics of all modules that have been imported, for the documentation."""
     return sorted(DECLARED.values(), key=lambda metric: metric.name)
 
 

@@ -1,7 +1,14 @@
 """The testing kit: run work without a worker, move the clock, crash handlers at every gate."""
 
-from onceward.testing.clock import FrozenClock
-from onceward.testing.crash import Crash, crash_test, give_back
-from onceward.testing.work import assert_enqueued, drain, perform
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.testing.clock import FrozenClock
+    from onceward.testing.crash import Crash, crash_test, give_back
+    from onceward.testing.work import assert_enqueued, drain, perform
 
 __all__ = ["Crash", "FrozenClock", "assert_enqueued", "crash_test", "drain", "give_back", "perform"]
+
+__getattr__ = lazy(__name__, __file__)

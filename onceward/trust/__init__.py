@@ -1,23 +1,28 @@
 """Organizations, roles, keys, secrets, audit, cause: promises that the database keeps. Builds on `db` only."""
 
-from onceward.trust.audit import Entry, list_entries, record
-from onceward.trust.cause import Node, Trace, trace
-from onceward.trust.errors import (
-    AlreadyActing,
-    NotAllowed,
-    NotAuthenticated,
-    NotFound,
-    SecretError,
-    TooManyFailures,
-    TrustError,
-    UnknownOrganization,
-)
-from onceward.trust.identity import COMMAND_LINE, Identity, Scope, transaction_for
-from onceward.trust.metrics_events import record_metric, severity
-from onceward.trust.organizations import act_for, create_organization, find_organization
-from onceward.trust.sealer import Sealer
-from onceward.trust.secrets import SecretBox
-from onceward.trust.verify import Check, Result, verify
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.trust.audit import Entry, list_entries, record
+    from onceward.trust.cause import Node, Trace, trace
+    from onceward.trust.errors import (
+        AlreadyActing,
+        NotAllowed,
+        NotAuthenticated,
+        NotFound,
+        SecretError,
+        TooManyFailures,
+        TrustError,
+        UnknownOrganization,
+    )
+    from onceward.trust.identity import COMMAND_LINE, Identity, Scope, transaction_for
+    from onceward.trust.invariants import Check, Result, verify
+    from onceward.trust.metrics_events import record_metric, severity
+    from onceward.trust.organizations import act_for, create_organization, find_organization
+    from onceward.trust.sealer import Sealer
+    from onceward.trust.secrets import SecretBox
 
 __all__ = [
     "COMMAND_LINE",
@@ -49,3 +54,5 @@ __all__ = [
     "transaction_for",
     "verify",
 ]
+
+__getattr__ = lazy(__name__, __file__)

@@ -7,17 +7,22 @@ that the role may read. Row-level security applies: an organization sees the par
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from onceward.db import Connection, Transaction
+from onceward.feature import Traced
 from onceward.trust.errors import NotFound
-from onceward.trust.traced import LABELS, STATES, TIMES, TRACED, Traced
 
 DEEPEST = 300
+
+LABELS = ("label", "name", "task", "type", "template", "action", "key", "kind")
+TIMES = ("created_at", "at", "received_at", "posted_at", "started_at")
+STATES = ("state", "status")
+"""A table that no feature declares is shown by the first of these columns that it has."""
 
 COLUMNS = """
 select n.nspname || '.' || c.relname as table, array_agg(a.attname::text) as columns,
@@ -97,12 +102,12 @@ class Trace:
         }
 
 
-async def trace(conn: Connection | Transaction, ref: int | str, *, most: int = 5000) -> Trace:
+async def trace(conn: Connection | Transaction, ref: int | str, traced: Iterable[Traced], *, most: int = 5000) -> Trace:
     """The tree around an id, or around another name of the row, such as a provider's event id.
 
     At most `most` consequences, and `DEEPEST` levels up and down: a job that enqueues itself makes an endless chain.
     """
-    tables = await _tables(conn)
+    tables = await _tables(conn, traced)
     found = await _find(conn, tables, ref)
     if not found:
         raise NotFound(f"nothing with the id {ref} is known, or it belongs to another organization")
@@ -114,9 +119,9 @@ async def trace(conn: Connection | Transaction, ref: int | str, *, most: int = 5
     return Trace(tuple(by_id[node.id] for node in causes), root, truncated or cut)
 
 
-async def _tables(conn: Connection | Transaction) -> list[Traced]:
+async def _tables(conn: Connection | Transaction, traced: Iterable[Traced]) -> list[Traced]:
     """The declared tables that exist as declared, then every other one that has a cause."""
-    declared = {one.table: one for one in TRACED}
+    declared = {one.table: one for one in traced}
     tables: list[Traced] = []
     for row in await conn.fetch(COLUMNS, list(declared)):
         table: str = row["table"]

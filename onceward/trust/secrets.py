@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import os
 import secrets as random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -20,6 +19,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from onceward.db import Connection, Database, Transaction
+from onceward.feature import SealedColumn
+from onceward.settings import Settings
 from onceward.trust.errors import BadSecretKey, NotFound, SecretError, Tampered, UnknownSecretKey
 
 VERSION = b"\x01"
@@ -28,25 +29,6 @@ NONCE_BYTES = 12
 HEADER_BYTES = 1 + KEY_ID_BYTES + NONCE_BYTES
 SHORTEST_KEY = 32
 KEY_FILE = "secret.key"
-
-
-@dataclass(frozen=True, slots=True)
-class SealedColumn:
-    """A column that holds sealed values; `row` is the column whose text names the row in the seal."""
-
-    table: str
-    row: str
-    column: str
-
-
-SEALED: tuple[SealedColumn, ...] = (
-    SealedColumn("onceward.secrets", "secret_id", "value"),
-    SealedColumn("onceward.sources", "webhook_id", "secrets"),
-    SealedColumn("onceward.endpoints", "endpoint_id", "headers"),
-    SealedColumn("onceward.endpoint_secrets", "secret_id", "secret"),
-    SealedColumn("onceward.signing_keys", "key_id", "private_key"),
-)
-"""What `rotate` and `verify` go through; a table that is not there is passed over. Packages add their line here."""
 
 
 def _derive(key: str, purpose: bytes, length: int) -> bytes:
@@ -132,10 +114,15 @@ def _create_key_file(path: Path) -> None:
         aside.unlink()
 
 
-async def sealed_columns(conn: Connection) -> list[SealedColumn]:
-    """Those of `SEALED` that this database has."""
+def secret_box(settings: Settings) -> SecretBox:
+    """The keys that encrypt stored secrets: those of the settings, else one made in the data directory."""
+    return SecretBox(settings.secret_keys) if settings.secret_keys else SecretBox.from_directory(settings.data_dir)
+
+
+async def existing(conn: Connection, columns: Iterable[SealedColumn]) -> list[SealedColumn]:
+    """The sealed columns that this database has."""
     found: list[SealedColumn] = []
-    for place in SEALED:
+    for place in columns:
         there = await conn.fetchval(
             "select count(*) from pg_attribute"
             " where attrelid = to_regclass($1) and attname = any($2) and not attisdropped and"
@@ -149,11 +136,11 @@ async def sealed_columns(conn: Connection) -> list[SealedColumn]:
     return found
 
 
-async def rotate(db: Database, box: SecretBox, *, batch: int = 100) -> int:
-    """Seal anew whatever is not under the current key; returns how many. Safe to stop and to repeat."""
+async def rotate(db: Database, box: SecretBox, columns: Iterable[SealedColumn], *, batch: int = 100) -> int:
+    """Encrypt again what is not under the current key; returns how many values. Safe to stop and to repeat."""
     changed = 0
     async with db.acquire() as conn:
-        for place in await sealed_columns(conn):
+        for place in await existing(conn, columns):
             while moved := await _rotate_some(conn, box, place, batch):
                 changed += moved
     return changed
@@ -199,10 +186,10 @@ async def get_secret(tx: Transaction, box: SecretBox, name: str) -> str:
     return box.open(row["value"], table="onceward.secrets", row=row["secret_id"], column="value").decode()
 
 
-async def unreadable(conn: Connection, box: SecretBox) -> list[str]:
-    """What cannot be opened with these keys, one line each."""
+async def unreadable(conn: Connection, box: SecretBox, columns: Iterable[SealedColumn]) -> list[str]:
+    """The values that cannot be opened with these keys, one line each."""
     problems: list[str] = []
-    for place in await sealed_columns(conn):
+    for place in await existing(conn, columns):
         rows = await conn.fetch(
             f"select {place.row}::text as row, {place.column} as sealed from {place.table}"
             f" where {place.column} is not null"

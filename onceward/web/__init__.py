@@ -1,12 +1,17 @@
 """The HTTP face: a bare dispatcher in front, FastAPI for the API behind it."""
 
-from onceward.trust.identity import Identity
-from onceward.web.api import create_api, database_of, engine_of, settings_of
-from onceward.web.asgi import Dispatcher
-from onceward.web.auth import authenticator_of, client_of, require
-from onceward.web.health import Health
-from onceward.web.problems import Problem
-from onceward.web.server import WebServer
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.trust.identity import Identity
+    from onceward.web.api import create_api, database_of, engine_of, settings_of
+    from onceward.web.asgi import Dispatcher
+    from onceward.web.auth import authenticator_of, client_of, require
+    from onceward.web.health import Health
+    from onceward.web.problems import Problem
+    from onceward.web.server import WebServer
 
 __all__ = [
     "Dispatcher",
@@ -22,3 +27,5 @@ __all__ = [
     "require",
     "settings_of",
 ]
+
+__getattr__ = lazy(__name__, __file__)

@@ -1,12 +1,12 @@
 """The FastAPI application: routers of the engine and of the apps, under one roof.
 
-A package adds its routes by writing `def router(...) -> APIRouter` and having the composition root pass it in
-`routers`; an app adds its own with `app.routes(router)`. Paths of the engine start with `/api/v1`.
+A package names its routers in its `feature.py`; an app adds its own with `app.routes(router)`. Paths of the engine start
+with `/api/v1`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import cast
 
 from fastapi import APIRouter, FastAPI, Request
@@ -15,10 +15,10 @@ from starlette.types import ASGIApp
 
 from onceward.db import Database
 from onceward.engine import Engine
-from onceward.limits import LimitReached
+from onceward.health import Health
 from onceward.settings import Settings
-from onceward.web import auth, outbound_errors, problems
-from onceward.web.health import Health, health_router
+from onceward.web import auth, problems
+from onceward.web.health import health_router
 from onceward.web.requests import RequestContext
 
 
@@ -30,6 +30,7 @@ def create_api(
     health: Health,
     version: str,
     routers: Iterable[APIRouter] = (),
+    error_handlers: Iterable[Callable[[FastAPI], None]] = (),
 ) -> ASGIApp:
     """The API with everything that surrounds a request; mounted behind the dispatcher."""
     api = FastAPI(
@@ -45,8 +46,8 @@ def create_api(
     api.state.settings = settings
     problems.install(api)
     auth.install(api)
-    outbound_errors.install(api)
-    api.add_exception_handler(LimitReached, problems.on_limit_reached)
+    for add in error_handlers:
+        add(api)
     api.include_router(health_router(health))
     for router in routers:
         api.include_router(router)

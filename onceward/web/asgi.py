@@ -7,8 +7,25 @@ pays for no framework; everything else goes to FastAPI.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """Everything at `prefix` and below it goes to `app` (`/live` takes `/live` and `/live/sse`, not `/lively`).
+
+    `direct` is offered requests that arrive whole before ASGI is set up; see `protocol.py`.
+    """
+
+    prefix: str
+    app: ASGIApp
+    direct: Callable[..., bool] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.prefix.startswith("/") or self.prefix.endswith("/"):
+            raise ValueError(f"prefix {self.prefix!r} must start with a slash and not end in one")
 
 
 class Dispatcher:
@@ -20,15 +37,13 @@ class Dispatcher:
         self.direct: tuple[str, Callable[..., bool]] | None = None
         """A prefix whose requests, if they arrive whole, are offered to a callable first; see `protocol.py`."""
 
-    def mount(self, prefix: str, app: ASGIApp, *, direct: Callable[..., bool] | None = None) -> None:
-        """Give everything at `prefix` and below it (`/live` takes `/live` and `/live/sse`, not `/lively`) to `app`."""
-        if not prefix.startswith("/") or prefix.endswith("/"):
-            raise ValueError(f"prefix {prefix!r} must start with a slash and not end in one")
-        if any(prefix == taken for taken, _ in self._mounted):
-            raise ValueError(f"prefix {prefix!r} is already taken")
-        self._mounted.append((prefix, app))
-        if direct is not None:
-            self.direct = (prefix, direct)
+    def mount(self, mount: Mount) -> None:
+        """Give everything at the mount's prefix to its application; a prefix can be given once."""
+        if any(mount.prefix == taken for taken, _ in self._mounted):
+            raise ValueError(f"prefix {mount.prefix!r} is already taken")
+        self._mounted.append((mount.prefix, mount.app))
+        if mount.direct is not None:
+            self.direct = (mount.prefix, mount.direct)
         self._mounted.sort(key=lambda entry: -len(entry[0]))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -13,7 +13,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from onceward.db import DatabaseError, OutcomeUnknown, Unavailable
-from onceward.limits import LimitReached
 from onceward.telemetry import get_logger
 
 log = get_logger("onceward.web")
@@ -61,13 +60,6 @@ def respond(problem: Problem, request_id: str | None = None) -> Response:
 
 def request_id_of(request: Request) -> str | None:
     return cast("str | None", request.scope.get("onceward.request_id"))
-
-
-async def on_limit_reached(request: Request, error: Exception) -> Response:
-    """A limit that is reached answers 429, and says when to come back."""
-    reached = cast(LimitReached, error)
-    problem = Problem(429, str(reached), headers={"Retry-After": str(reached.retry_after_s)})
-    return respond(problem, request_id_of(request))
 
 
 def install(api: FastAPI) -> None:

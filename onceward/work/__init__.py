@@ -1,29 +1,34 @@
 """Work: what is left to do, who does it, and what became of it."""
 
-from onceward.work.claimed import Claimed
-from onceward.work.enqueue import Enqueued, Item, bundle, enqueue, enqueue_sql, insert, insert_alike, item, items
-from onceward.work.executor import Executor, Host, judge
-from onceward.work.group_commit import GroupCommit, Overloaded
-from onceward.work.job import Job
-from onceward.work.loop import Loop
-from onceward.work.order import JobTask, Options, Order, queue_of
-from onceward.work.outcomes import (
-    Cancelled,
-    Finished,
-    Indeterminate,
-    PayloadInvalid,
-    Permanent,
-    Reply,
-    Retry,
-    Settled,
-    Snooze,
-    Superseded,
-    TimedOut,
-)
-from onceward.work.policy import EVENTS, JOBS, RetryPolicy, as_policy, waits
-from onceward.work.task import Kind, KindName, Registry, Task
-from onceward.work.wake import Waker
-from onceward.work.worker import Worker, WorkerOptions
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.work.claimed import Claimed
+    from onceward.work.enqueuing import Enqueued, Item, bundle, enqueue, enqueue_sql, insert, insert_alike, item, items
+    from onceward.work.executor import Executor, Host, judge
+    from onceward.work.group_commit import GroupCommit, Overloaded
+    from onceward.work.job import Job
+    from onceward.work.loop import Loop
+    from onceward.work.order import JobTask, Options, Order, queue_of
+    from onceward.work.outcomes import (
+        Cancelled,
+        Finished,
+        Indeterminate,
+        PayloadInvalid,
+        Permanent,
+        Reply,
+        Retry,
+        Settled,
+        Snooze,
+        Superseded,
+        TimedOut,
+    )
+    from onceward.work.policy import EVENTS, JOBS, RetryPolicy, as_policy, waits
+    from onceward.work.task import Kind, Registry, Task
+    from onceward.work.wake import Waker
+    from onceward.work.worker import Worker, WorkerOptions
 
 __all__ = [
     "EVENTS",
@@ -40,7 +45,6 @@ __all__ = [
     "Job",
     "JobTask",
     "Kind",
-    "KindName",
     "Loop",
     "Options",
     "Order",
@@ -71,3 +75,5 @@ __all__ = [
     "queue_of",
     "waits",
 ]
+
+__getattr__ = lazy(__name__, __file__)

@@ -81,4 +81,4 @@ class Claimed:
 
     @property
     def cause(self) -> Cause:
-        return Cause(self.kind, self.id)  # pyright: ignore[reportArgumentType]
+        return Cause(self.kind, self.id)

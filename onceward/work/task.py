@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from onceward.db import Connection, Transaction
 from onceward.work.claimed import Claimed
 from onceward.work.policy import JOBS, RetryPolicy
-
-KindName = Literal["event", "job", "message", "delivery", "workflow"]
 
 
 class Kind(Protocol):
     """A kind of work: where its bodies are. Its table learns outcomes through `onceward.settled_<name>` (SQL)."""
 
     @property
-    def name(self) -> KindName: ...
+    def name(self) -> str: ...
 
     async def load(self, conn: Connection, ids: list[int]) -> Mapping[int, Any]:
         """The bodies of claimed work, by id. One that is missing is settled as `payload_invalid`."""
@@ -35,7 +33,7 @@ class Task:
     name: str
     run: Callable[[Any, Any], Awaitable[Any]]
     """`run(work, tx)`: `work` is a Claimed (a list of them for a batch); `tx` is None unless `transactional`."""
-    kind: KindName = "job"
+    kind: str = "job"
     queue: str = "default"
     retry: RetryPolicy = JOBS
     timeout_s: float | None = 30.0

@@ -1,22 +1,27 @@
 """Workflows: many steps, one outcome. Each finished step is recorded and never repeated, whatever crashes."""
 
-from onceward.workflows.errors import (
-    ChildFailed,
-    CompensationFailed,
-    StepFailed,
-    TooManySteps,
-    WaitTimedOut,
-    WorkflowDiverged,
-    WorkflowError,
-    WorkflowState,
-)
-from onceward.workflows.functions import Step
-from onceward.workflows.history import WorkflowKind
-from onceward.workflows.registering import register
-from onceward.workflows.starting import Started, Wanted, announce, insert, signal, start, wanted
-from onceward.workflows.step import StepCall
-from onceward.workflows.task import QUEUE, Start, WorkflowTask
-from onceward.workflows.workflow import ChildCall, Workflow
+from typing import TYPE_CHECKING
+
+from onceward.lazy import lazy
+
+if TYPE_CHECKING:
+    from onceward.workflows.errors import (
+        ChildFailed,
+        CompensationFailed,
+        StepFailed,
+        TooManySteps,
+        WaitTimedOut,
+        WorkflowDiverged,
+        WorkflowError,
+        WorkflowState,
+    )
+    from onceward.workflows.functions import Step
+    from onceward.workflows.history import WorkflowKind
+    from onceward.workflows.registering import register
+    from onceward.workflows.starting import Started, Wanted, announce, insert, signal, start, wanted
+    from onceward.workflows.step import StepCall
+    from onceward.workflows.task import QUEUE, Start, WorkflowTask
+    from onceward.workflows.workflow import ChildCall, Workflow
 
 __all__ = [
     "QUEUE",
@@ -44,3 +49,5 @@ __all__ = [
     "start",
     "wanted",
 ]
+
+__getattr__ = lazy(__name__, __file__)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceward.db import Connection
-from onceward.trust.verify import Check
+from onceward.trust.invariants import Check
+from onceward.work.checks import work_has_a_body
 
 
 async def check_unfinished_have_work(conn: Connection) -> Sequence[str]:
@@ -42,6 +43,7 @@ async def check_steps_belong_to_a_workflow(conn: Connection) -> Sequence[str]:
 
 
 CHECKS: tuple[Check, ...] = (
+    work_has_a_body("workflow", "onceward.workflows"),
     Check("workflows.unfinished_have_work", check_unfinished_have_work),
     Check("workflows.ended_ones_owe_nothing", check_ended_ones_owe_nothing),
     Check("workflows.steps_belong_to_a_workflow", check_steps_belong_to_a_workflow),

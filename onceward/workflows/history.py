@@ -9,7 +9,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from onceward.db import Connection, Database
-from onceward.work import KindName
 from onceward.workflows.recorder import Recorder
 
 LOAD = """
@@ -76,7 +75,7 @@ class Recorders:
 class WorkflowKind:
     """The kind of work that workflows are; its bodies are their histories."""
 
-    name: KindName = "workflow"
+    name: str = "workflow"
 
     def __init__(self) -> None:
         self.recorders = Recorders()

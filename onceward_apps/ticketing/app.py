@@ -6,13 +6,30 @@ from datetime import datetime
 from pathlib import Path
 from uuid import UUID
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from onceward import Onceward
+from onceward import FeatureSettings, Onceward
 
 HERE = Path(__file__).parent
 
-app = Onceward("ticketing", migrations=HERE / "migrations")
+
+class TicketingSettings(FeatureSettings):
+    """`ONCEWARD_TICKETING_...`"""
+
+    holds_per_minute: int = Field(
+        60, ge=0, description="Seats that one client address may hold per minute in one event; 0 for no limit."
+    )
+
+
+app = Onceward(
+    "ticketing",
+    migrations=HERE / "migrations",
+    settings=TicketingSettings,
+    commands=("onceward_apps.ticketing.commands:register",),
+    checks="onceward_apps.ticketing.checks:CHECKS",
+    erasers="onceward_apps.ticketing.erasers:ERASERS",
+    metrics="onceward_apps.ticketing.metrics",
+)
 app.templates(HERE / "templates")
 
 

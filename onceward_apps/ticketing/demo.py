@@ -17,12 +17,12 @@ import structlog
 from pydantic import SecretStr
 
 from onceward import Engine, Tx
+from onceward.context import Context
 from onceward.db import end
 from onceward.inbox import sources
-from onceward.opening import secret_box
-from onceward.runtime import Runtime
-from onceward.simulators import PayPalSimulator, StripeSimulator
+from onceward.testing.simulators import PayPalSimulator, StripeSimulator
 from onceward.trust import create_organization
+from onceward.web import WebServer
 from onceward_apps.ticketing import buying, organizing, paying, refunding
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.codes import new_basket
@@ -44,10 +44,10 @@ FIRST_NAMES = ("Thandi", "Sipho", "Aisha", "Jonas", "Mei", "Luca", "Zanele", "Om
 
 
 class TicketingDemo:
-    """A component of the runtime: `start` and `stop`. Without a `crowd` nobody comes but those sent to `visit`."""
+    """A part of the process. Without a `crowd` nobody comes but those sent to `visit`."""
 
-    def __init__(self, runtime: Runtime, *, crowd: bool = True) -> None:
-        self._runtime = runtime
+    def __init__(self, context: Context, *, crowd: bool = True) -> None:
+        self._context = context
         self._crowd = crowd
         self.stripe = StripeSimulator(retry_delays_s=(0.5, 2.0, 10.0))
         self.paypal = PayPalSimulator(retry_delays_s=(0.5, 2.0, 10.0))
@@ -58,18 +58,16 @@ class TicketingDemo:
 
     @property
     def engine(self) -> Engine:
-        assert self._runtime.engine is not None
-        return self._runtime.engine
+        return self._context.engine
 
     @property
     def base_url(self) -> str:
-        assert self._runtime.web is not None
-        return self._runtime.web.url
+        return self._context.part(WebServer).url
 
     async def start(self) -> None:
         await self.stripe.start()
         await self.paypal.start()
-        settings = self._runtime.settings
+        settings = self._context.settings
         app.services.configure(
             settings.model_copy(
                 update={
@@ -112,7 +110,7 @@ class TicketingDemo:
                 name="payments-paypal", provider="paypal", mode="inline", options=self.paypal.source_options
             )
             for new in (stripe, paypal):
-                await sources.add(tx, secret_box(self._runtime.settings), new, actor="demo")
+                await sources.add(tx, self._context.box, new, actor="demo")
         self.stripe.send_webhooks_to(f"{self.base_url}/webhooks/payments/stripe", secret=secret)
         self.paypal.send_webhooks_to(f"{self.base_url}/webhooks/payments/paypal")
         async with self.engine.transaction(organization=self.organization) as tx:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from onceward.bench.measure import BenchFailed
-from onceward.bench.peers import NODE, PYTHON, installed, peer, read_peer
+from benchmarks.measure import BenchFailed
+from benchmarks.peer import NODE, PYTHON, installed, peer, read_peer
 
 ADAPTERS = Path(__file__).parents[2] / "benchmarks" / "peers"
 

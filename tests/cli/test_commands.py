@@ -9,8 +9,8 @@ import uuid
 import asyncpg
 import pytest
 
-from onceward.cli.db import connection_environment
 from onceward.cli.loading import NoSuchApp, load_app
+from onceward.db.commands.db import connection_environment
 from tests.cli.conftest import CommandLine
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import asyncpg
 import pytest
 
-from onceward import checkup
-from onceward.checkup import Finding, examine_database
-from onceward.schema import LINES
+from onceward.doctor import Finding, examine_database
+from onceward.doctor import examination as checkup
+from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from tests.cli.conftest import CommandLine
 
@@ -70,13 +70,13 @@ def test_bad_setting_and_unknown_name_are_findings(cli: CommandLine) -> None:
 
 
 async def test_missing_database_is_named(database_url: str) -> None:
-    findings = await examine_database(database_url.replace("/test_", "/gone_"), Settings(), LINES)
+    findings = await examine_database(database_url.replace("/test_", "/gone_"), Settings(), FEATURES)
     assert [item.status for item in findings] == ["fail"]
     assert "createdb" in findings[0].remedy
 
 
 async def test_user_without_rights_is_told_which_to_ask_for(database_url: str, limited: str) -> None:
-    findings = await examine_database(as_user(database_url, limited), Settings(), LINES)
+    findings = await examine_database(as_user(database_url, limited), Settings(), FEATURES)
     rights = named(findings, "rights")
     assert rights.status == "fail"
     assert f'to "{limited}"' in rights.remedy
@@ -84,7 +84,7 @@ async def test_user_without_rights_is_told_which_to_ask_for(database_url: str, l
 
 async def test_old_server_is_one_line(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkup, "OLDEST_SERVER", 990000)
-    findings = await examine_database(database_url, Settings(), LINES)
+    findings = await examine_database(database_url, Settings(), FEATURES)
     assert [item.check for item in findings] == ["server"]
     assert findings[0].status == "fail"
     assert "15 or newer" in findings[0].remedy
@@ -96,7 +96,7 @@ async def test_app_role_that_bypasses_row_level_security_fails(database_url: str
     await transaction.start()
     try:
         await conn.execute("alter role onceward_app bypassrls")
-        finding = await checkup.check_roles(checkup.Patient(conn, Settings(), LINES))
+        finding = await checkup.check_roles(checkup.Patient(conn, Settings(), FEATURES))
     finally:
         await transaction.rollback()
         await conn.close()
@@ -105,12 +105,12 @@ async def test_app_role_that_bypasses_row_level_security_fails(database_url: str
 
 
 async def test_pool_larger_than_the_server_fails(database_url: str) -> None:
-    findings = await examine_database(database_url, Settings(pool_max=5000), LINES)
+    findings = await examine_database(database_url, Settings(pool_max=5000), FEATURES)
     assert named(findings, "connections").status == "fail"
 
 
 async def test_commits_that_do_not_wait_for_the_disk_fail(database_url: str) -> None:
     # The tests' own server does not sync, which is what an operator must be told.
-    finding = named(await examine_database(database_url, Settings(), LINES), "durability")
+    finding = named(await examine_database(database_url, Settings(), FEATURES), "durability")
     assert finding.status == "fail"
     assert "fsync" in finding.finding

@@ -19,8 +19,8 @@ import orjson
 import pytest
 
 from onceward import Event, Onceward, Tx
-from onceward.cli.db import connection_environment
 from onceward.db import Database
+from onceward.db.commands.db import connection_environment
 from onceward.db.embedded import BIN
 from onceward.inbox.replay import Filter, replay
 from onceward.telemetry.metrics import REGISTRY, render

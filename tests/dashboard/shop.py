@@ -14,12 +14,13 @@ from onceward import Event, Job, Onceward, Tx, Workflow
 from onceward.db import Database
 from onceward.inbox.sources import NewSource, add
 from onceward.ledger import Entry, open_account
-from onceward.opening import secret_box
-from onceward.runtime import Runtime
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
 from onceward.schedules import Run
 from onceward.settings import Settings
 from onceward.trust import create_organization
 from onceward.trust.organizations import set_member
+from onceward.trust.secrets import secret_box
 from onceward.trust.sessions import create_link, link_for
 
 
@@ -107,7 +108,7 @@ def shop(weather: Weather) -> Onceward:
 class World:
     """A running shop, two organizations, and people who look at it."""
 
-    runtime: Runtime
+    runtime: Process
     weather: Weather
     acme: UUID
     bolt: UUID
@@ -160,7 +161,7 @@ async def open_shop(database_url: str | None, **settings: Any) -> World:
     weather = Weather()
     given = {} if database_url is None else {"database_url": SecretStr(database_url)}
     chosen = Settings(port=0, pool_min=2, pool_max=10, poll_interval_ms=200, **given, **settings)
-    runtime = Runtime(shop(weather), chosen)
+    runtime = Process(shop(weather), chosen, FEATURES)
     await runtime.start()
     async with runtime.database.transaction(role="engine") as tx:
         acme = (await create_organization(tx, "acme", name="Acme Tickets", actor="test")).organization_id

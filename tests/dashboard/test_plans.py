@@ -11,9 +11,10 @@ import pytest
 
 from onceward.db import Database
 from onceward.web.dashboard import figures
-from onceward.web.dashboard.kinds import KINDS
-from onceward.web.dashboard.pages import lists, overview
-from onceward.web.dashboard.walking import PAGE, walk
+from onceward.web.dashboard import list_page as lists
+from onceward.web.dashboard import overview_page as overview
+from onceward.web.dashboard.pagination import PAGE, walk
+from onceward.work.pages.listing import KINDS
 
 HISTORY = """
 with made as (

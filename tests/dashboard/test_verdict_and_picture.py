@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from onceward.trust.cause import Node, Trace
+from onceward.trust.pages.picture import draw
 from onceward.web.dashboard import formats
-from onceward.web.dashboard.charts import chart
-from onceward.web.dashboard.figures import Series
-from onceward.web.dashboard.picture import draw
 from onceward.web.dashboard.site import url
 from onceward.web.dashboard.tracing import as_text, branches
-from onceward.web.dashboard.verdict import judge
+from onceward.work.pages.charts import chart
+from onceward.work.pages.figures import Series
+from onceward.work.pages.verdict import judge
 
 QUIET = Series(0, [0] * 60, [5] * 60, [0] * 60)
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)

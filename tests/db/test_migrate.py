@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from onceward.db import Database, Line, MigrationError, migrate, plan
+from onceward.db import Database, MigrationError, migrate, plan
 from onceward.db.errors import BrokenLine, ChangedFile, NewerSchema
+from onceward.feature import Migrations
 
 
-def write(directory: Path, *files: tuple[str, str]) -> Line:
+def write(directory: Path, *files: tuple[str, str]) -> Migrations:
     directory.mkdir(exist_ok=True)
     for name, sql in files:
         (directory / name).write_text(sql)
-    return Line("shop", directory)
+    return Migrations("shop", directory)
 
 
 async def test_many_nodes_migrating_at_once_apply_each_file_once(db: Database, tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 from pydantic import SecretStr
 
 from onceward import Job, Onceward, Tx
-from onceward.checkup import examine_database
 from onceward.db import MigrationError
-from onceward.runtime import Runtime
-from onceward.schema import LINES
+from onceward.doctor import examine_database
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
 from onceward.settings import Settings
 
 
@@ -29,7 +29,7 @@ def counting_app() -> Onceward:
 
 
 async def run_ten_jobs(app: Onceward, settings: Settings) -> None:
-    runtime = Runtime(app, settings)
+    runtime = Process(app, settings, FEATURES)
     await runtime.start({"worker"})
     try:
         assert runtime.engine is not None
@@ -51,7 +51,7 @@ async def test_postgresql_15_migrates_and_runs_work(postgres15: str) -> None:
     await conn.close()
     settings = Settings(database_url=SecretStr(postgres15), pool_min=1, pool_max=8, poll_interval_ms=50)
     await run_ten_jobs(counting_app(), settings)
-    findings = {item.check: item.status for item in await examine_database(postgres15, settings, LINES)}
+    findings = {item.check: item.status for item in await examine_database(postgres15, settings, FEATURES)}
     assert findings["server"] == findings["migrations"] == findings["roles"] == findings["rights"] == "ok"
 
 
@@ -70,7 +70,9 @@ async def test_pending_migrations_are_not_tried_through_pgbouncer(pgbouncer: str
     direct = database_url.replace("/test_", "/pending_")
     try:
         with pytest.raises(MigrationError, match="ONCEWARD_DIRECT_URL"):
-            await Runtime(counting_app(), Settings(database_url=SecretStr(url), pgbouncer=True)).start({"worker"})
+            await Process(counting_app(), Settings(database_url=SecretStr(url), pgbouncer=True), FEATURES).start(
+                {"worker"}
+            )
         settings = Settings(
             database_url=SecretStr(url), direct_url=SecretStr(direct), pgbouncer=True, poll_interval_ms=50
         )

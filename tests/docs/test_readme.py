@@ -11,7 +11,8 @@ import pytest
 from pydantic import SecretStr
 
 from onceward.cli.loading import load_app
-from onceward.runtime import Runtime
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
 from onceward.settings import Settings
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -35,7 +36,9 @@ async def test_the_example_does_what_it_says(
 
     monkeypatch.chdir(tmp_path)
     try:
-        runtime = Runtime(load_app("shop:app"), Settings(database_url=SecretStr(database_url), poll_interval_ms=50))
+        runtime = Process(
+            load_app("shop:app"), Settings(database_url=SecretStr(database_url), poll_interval_ms=50), FEATURES
+        )
     finally:
         sys.path.remove(str(tmp_path))
         sys.modules.pop("shop", None)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from onceward.http import AddressRefused, Ambiguous, GuardedClient, Unreachable, UrlRefused, check_url
-from onceward.simulators.authority import Signer
+from onceward.testing.simulators.authority import Signer
 
 
 async def read_request(reader: asyncio.StreamReader) -> bytes:

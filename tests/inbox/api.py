@@ -12,9 +12,10 @@ from pydantic import SecretStr
 
 from onceward import Event, Onceward, Permanent, Tx
 from onceward.db import Database
-from onceward.providers.inbound import SourceConfig
-from onceward.providers.registry import get_provider
-from onceward.runtime import Runtime
+from onceward.process.process import Process
+from onceward.providers.inbound.provider import SourceConfig
+from onceward.providers.inbound.registry import get_provider
+from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
@@ -61,9 +62,9 @@ def settings(database_url: str) -> Settings:
 
 
 @pytest.fixture
-async def runtime(db: Database, database_url: str) -> AsyncIterator[Runtime]:
+async def runtime(db: Database, database_url: str) -> AsyncIterator[Process]:
     await db.execute(TABLES)
-    runtime = Runtime(shop(), settings(database_url))
+    runtime = Process(shop(), settings(database_url), FEATURES)
     await runtime.start({"web", "worker"})
     yield runtime
     await runtime.stop()
@@ -103,7 +104,7 @@ class Sender:
 
 
 @pytest.fixture
-async def session(runtime: Runtime) -> AsyncIterator[aiohttp.ClientSession]:
+async def session(runtime: Process) -> AsyncIterator[aiohttp.ClientSession]:
     assert runtime.web is not None
     async with aiohttp.ClientSession(runtime.web.url) as session:
         yield session

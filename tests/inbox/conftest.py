@@ -16,8 +16,8 @@ from onceward import Onceward
 from onceward.db import Database
 from onceward.inbox import Inbox
 from onceward.inbox.sources import NewSource, add
-from onceward.providers.inbound import SourceConfig
-from onceward.providers.registry import get_provider
+from onceward.providers.inbound.provider import SourceConfig
+from onceward.providers.inbound.registry import get_provider
 from onceward.trust import SecretBox
 from tests.engines import Bench
 

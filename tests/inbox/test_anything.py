@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from onceward import Event, Onceward, Tx
 from onceward.db import Database
-from onceward.providers.inbound import Rejected
-from onceward.providers.registry import PROVIDERS
+from onceward.providers.inbound.provider import Rejected
+from onceward.providers.inbound.registry import PROVIDERS
 from onceward.testing import drain
 from tests.inbox.conftest import Office, call
 

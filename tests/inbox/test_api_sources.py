@@ -9,7 +9,8 @@ import aiohttp
 import pytest
 
 from onceward.db import Database
-from onceward.runtime import Runtime
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
 from tests.inbox.api import NEW_SECRET, Client, Sender, client_for, runtime, session, settings, settled, shop
 from tests.inbox.conftest import SECRET, until
 
@@ -152,7 +153,7 @@ async def test_a_source_that_cannot_be_is_refused_with_the_name_of_the_field(
 
 
 async def test_a_body_that_is_no_object_or_too_large_is_a_problem(
-    db: Database, session: aiohttp.ClientSession, runtime: Runtime
+    db: Database, session: aiohttp.ClientSession, runtime: Process
 ) -> None:
     owner = await client_for(db, session)
     headers = {**owner._headers, "Content-Type": "application/json"}
@@ -226,7 +227,7 @@ async def test_another_node_hears_of_a_changed_source_at_once(
         plain(self, *arguments, **{**options, "refresh_s": 3600.0})
 
     monkeypatch.setattr(Inbox, "__init__", rarely)
-    other = Runtime(shop(), settings(database_url))
+    other = Process(shop(), settings(database_url), FEATURES)
     await other.start({"web"})
     try:
         assert other.web is not None

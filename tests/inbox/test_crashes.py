@@ -12,7 +12,7 @@ import pytest
 from onceward import Event, Onceward, Tx
 from onceward.db import Database, migrate
 from onceward.db.embedded import EmbeddedPostgres
-from onceward.schema import LINES
+from onceward.runtime import FEATURES
 from onceward.testing import Crash, drain, give_back
 from onceward.work import gate
 from tests.inbox.conftest import Office
@@ -122,7 +122,7 @@ async def test_database_stopped_mid_load_gives_503s_and_loses_nothing_that_was_a
         try:
             db = await Database.open(url, min_size=1, max_size=10)
             async with db.acquire() as conn:
-                await migrate(conn, LINES)
+                await migrate(conn, FEATURES.migrations)
             here = Office(db, Onceward("load"))
             await here.source()
             statuses: list[int] = []

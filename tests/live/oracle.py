@@ -443,7 +443,7 @@ def main() -> None:
     async def alone() -> None:
         from onceward.db import migrate
         from onceward.db.embedded import EmbeddedPostgres
-        from onceward.schema import LINES
+        from onceward.runtime import FEATURES
 
         with tempfile.TemporaryDirectory() as folder:
             server = EmbeddedPostgres(Path(folder) / "data", fsync=False)
@@ -451,7 +451,7 @@ def main() -> None:
             try:
                 database = await Database.open(url)
                 async with database.acquire() as conn:
-                    await migrate(conn, LINES)
+                    await migrate(conn, FEATURES.migrations)
                 await database.close()
                 oracle = await consult(url, steps=chosen.steps, seed=chosen.seed)
                 print(f"seed {chosen.seed}: {chosen.steps} steps, {oracle.checks} checks, all held what was true")

@@ -103,7 +103,7 @@ def test_the_command_line_lists_nodes_and_resets_them(command: list[str], databa
 
 @pytest.mark.slow
 async def test_an_idle_connection_costs_at_most_20_kib(database_url: str) -> None:
-    from onceward.bench import live
+    from benchmarks import live
 
     [measured] = await live.run(True, database_url, only="memory-idle")
     assert measured.value <= 20

@@ -23,13 +23,13 @@ from onceward.messages.channels import (
     SmtpChannel,
     WhatsAppChannel,
 )
-from onceward.providers.outgoing.brevo import Brevo
-from onceward.providers.outgoing.slack import Slack, SlackWebhook
-from onceward.providers.outgoing.smtp import Relay, Smtp
-from onceward.providers.outgoing.twilio import Twilio
-from onceward.providers.outgoing.webpush import VapidKey, WebPush
-from onceward.providers.outgoing.whatsapp import WhatsApp
-from onceward.simulators import Simulators
+from onceward.providers.outbound.brevo import Brevo
+from onceward.providers.outbound.slack import Slack, SlackWebhook
+from onceward.providers.outbound.smtp import Relay, Smtp
+from onceward.providers.outbound.twilio import Twilio
+from onceward.providers.outbound.webpush import VapidKey, WebPush
+from onceward.providers.outbound.whatsapp import WhatsApp
+from onceward.testing.simulators import Simulators
 from onceward.work import Worker, WorkerOptions
 
 SENDER = "Tests <tests@example.org>"

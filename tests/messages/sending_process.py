@@ -12,9 +12,9 @@ from onceward.db import Database
 from onceward.http import ServiceClient
 from onceward.messages import Sender
 from onceward.messages.channels import BrevoChannel, SlackWebhookChannel, SmtpChannel
-from onceward.providers.outgoing.brevo import Brevo
-from onceward.providers.outgoing.slack import SlackWebhook
-from onceward.providers.outgoing.smtp import Relay, Smtp
+from onceward.providers.outbound.brevo import Brevo
+from onceward.providers.outbound.slack import SlackWebhook
+from onceward.providers.outbound.smtp import Relay, Smtp
 from onceward.work import Worker, WorkerOptions
 
 

@@ -9,10 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from onceward import Onceward
-from onceward.cli.nouns import build
+from onceward.cli.commands import build
 from onceward.messages import Sending
 from onceward.messages.operations import list_messages, resolve, show_message
-from onceward.runtime import Runtime
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.trust.keys import create_key
 
@@ -26,20 +27,20 @@ async def running(database_url: str, tmp_path):
     settings = Settings(
         database_url=database_url, data_dir=tmp_path, port=0, poll_interval_ms=50, admin_emails=("ops@example.org",)
     )
-    runtime = Runtime(app, settings)
+    runtime = Process(app, settings, FEATURES)
     await runtime.start()
     yield runtime
     await runtime.stop()
 
 
-async def api(runtime: Runtime) -> aiohttp.ClientSession:
+async def api(runtime: Process) -> aiohttp.ClientSession:
     async with runtime.database.transaction(role="engine") as tx:
         made = await create_key(tx, name="t", scopes=["admin"], organization=None, actor="t")
     assert runtime.web is not None
     return aiohttp.ClientSession(runtime.web.url, headers={"Authorization": f"Bearer {made.text}"})
 
 
-async def test_a_notification_goes_in_by_http_and_its_results_come_out(running: Runtime) -> None:
+async def test_a_notification_goes_in_by_http_and_its_results_come_out(running: Process) -> None:
     import asyncio
 
     async with await api(running) as client:
@@ -68,7 +69,7 @@ async def test_a_notification_goes_in_by_http_and_its_results_come_out(running: 
     assert len(list((running.settings.data_dir / "mail").glob("*.eml"))) == 1
 
 
-async def test_following_the_link_asks_and_only_posting_unsubscribes(running: Runtime) -> None:
+async def test_following_the_link_asks_and_only_posting_unsubscribes(running: Process) -> None:
     async with running.engine.transaction() as tx:
         sent = await tx.send("news", to="ada@example.org", key="n", data={"name": "Ada"})
     token = await running.database.fetchval("select token from onceward.messages where id = $1", sent.id)
@@ -88,7 +89,7 @@ async def test_following_the_link_asks_and_only_posting_unsubscribes(running: Ru
     assert await running.database.fetchval(count) == 1
 
 
-async def test_a_template_can_be_looked_at_as_its_mail(running: Runtime) -> None:
+async def test_a_template_can_be_looked_at_as_its_mail(running: Process) -> None:
     async with await api(running) as client:
         page = await client.get("/templates/hello", params={"locale": "pt-BR"})
         assert "Prezada Ada" in await page.text()
@@ -124,7 +125,7 @@ def test_a_template_is_previewed_on_the_command_line(tmp_path, monkeypatch) -> N
         f"from pathlib import Path\nfrom onceward import Onceward\napp = Onceward('p')\napp.templates(Path({str(folder)!r}))\n"
     )
     monkeypatch.chdir(tmp_path)
-    call = lambda *args: CliRunner().invoke(build(), ["templates", *args, "--app", "previewed:app"])  # noqa: E731
+    call = lambda *args: CliRunner().invoke(build(FEATURES), ["templates", *args, "--app", "previewed:app"])  # noqa: E731
     assert "Olá Ada" in call("preview", "hello", "--locale", "pt-BR").output
     assert call("preview", "hello", "--html", "out.html").exit_code == 0
     assert "<h1>Hello Ada</h1>" in (tmp_path / "out.html").read_text()

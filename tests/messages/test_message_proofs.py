@@ -17,8 +17,8 @@ from onceward import Engine, Onceward
 from onceward.db import Database
 from onceward.messages import Limit, Sender, Sending
 from onceward.messages.channels import SmtpChannel
-from onceward.providers.outgoing.smtp import Relay, Smtp
-from onceward.simulators import SmtpSimulator
+from onceward.providers.outbound.smtp import Relay, Smtp
+from onceward.testing.simulators import SmtpSimulator
 from onceward.work import Worker, WorkerOptions
 from tests.child import ROOT, command, end_all
 

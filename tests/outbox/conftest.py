@@ -13,7 +13,7 @@ from onceward import Engine, Onceward
 from onceward.db import Database
 from onceward.http import GuardedClient
 from onceward.outbox import EndpointFields, Outbox, OutboxOptions, Published, Registered, guarded_client
-from onceward.simulators import CustomerEndpoint
+from onceward.testing.simulators import CustomerEndpoint
 from onceward.trust import SecretBox, create_organization
 from onceward.work import Registry, Worker, WorkerOptions
 

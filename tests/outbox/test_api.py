@@ -11,9 +11,10 @@ from pydantic import SecretStr
 
 from onceward import Onceward
 from onceward.db import Database
-from onceward.runtime import Runtime
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
 from onceward.settings import Settings
-from onceward.simulators import CustomerEndpoint
+from onceward.testing.simulators import CustomerEndpoint
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
 
@@ -21,7 +22,7 @@ from .conftest import until
 
 
 @pytest.fixture
-async def runtime(database_url: str) -> AsyncIterator[Runtime]:
+async def runtime(database_url: str) -> AsyncIterator[Process]:
     app = Onceward("shop")
     app.event_type("order.paid", sample={"id": 1}, description="An order was paid.")
     settings = Settings(
@@ -34,7 +35,7 @@ async def runtime(database_url: str) -> AsyncIterator[Runtime]:
         shutdown_grace_s=0.1,
         poll_interval_ms=50,
     )
-    runtime = Runtime(app, settings)
+    runtime = Process(app, settings, FEATURES)
     await runtime.start({"web", "worker"})
     yield runtime
     await runtime.stop()
@@ -56,7 +57,7 @@ class Client:
 
 
 @pytest.fixture
-async def session(runtime: Runtime) -> AsyncIterator[aiohttp.ClientSession]:
+async def session(runtime: Process) -> AsyncIterator[aiohttp.ClientSession]:
     assert runtime.web is not None
     jar = aiohttp.CookieJar(unsafe=True)
     async with aiohttp.ClientSession(runtime.web.url, cookie_jar=jar) as session:

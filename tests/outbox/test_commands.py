@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from onceward.cli.listen import Receiver
-from onceward.cli.nouns import build
-from onceward.simulators import CustomerEndpoint
+from onceward.cli.commands import build
+from onceward.outbox.commands.listen import Receiver
+from onceward.runtime import FEATURES
+from onceward.testing.simulators import CustomerEndpoint
 
 from .conftest import OutboxBench, until
 
@@ -22,7 +23,7 @@ def command(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("ONCEWARD_ALLOW_LOOPBACK_ENDPOINTS", "true")
 
     def run(*args: str) -> str:
-        result = CliRunner().invoke(build(), args)
+        result = CliRunner().invoke(build(FEATURES), args)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         assert result.exit_code == 0, result.output

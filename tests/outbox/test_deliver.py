@@ -14,9 +14,9 @@ import standardwebhooks
 import svix
 
 from onceward.outbox import Invalid, OutboxOptions, guarded_client
-from onceward.providers.inbound import Rejected, Request, SourceConfig
-from onceward.providers.registry import get_provider
-from onceward.simulators import CustomerEndpoint
+from onceward.providers.inbound.provider import Rejected, Request, SourceConfig
+from onceward.providers.inbound.registry import get_provider
+from onceward.testing.simulators import CustomerEndpoint
 
 from .conftest import OutboxBench, until
 

@@ -7,7 +7,7 @@ import time
 from datetime import timedelta
 
 from onceward.outbox import upkeep
-from onceward.simulators import CustomerEndpoint
+from onceward.testing.simulators import CustomerEndpoint
 
 from .conftest import OutboxBench, until
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from onceward.simulators import CustomerEndpoint
+from onceward.testing.simulators import CustomerEndpoint
 from tests.child import ROOT, command, end_all
 
 from .conftest import OutboxBench, until

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onceward.outbox import Invalid, NotResent, resends
-from onceward.simulators import CustomerEndpoint
+from onceward.testing.simulators import CustomerEndpoint
 from onceward.trust import NotFound
 
 from .conftest import ACTOR, OutboxBench, until

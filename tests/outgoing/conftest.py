@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from onceward.http import GuardedClient, ServiceClient
-from onceward.simulators import Simulators
+from onceward.testing.simulators import Simulators
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from onceward.providers.inbound import ReceivedItem, Rejected, Request, SourceConfig
-from onceward.providers.outgoing.calcom import Attendee, CalCom
-from onceward.providers.outgoing.paypal import PayPal
-from onceward.providers.outgoing.stripe import Stripe
-from onceward.providers.outgoing.twilio import Twilio
-from onceward.providers.outgoing.whatsapp import WhatsApp
-from onceward.providers.registry import get_provider
-from onceward.simulators import CustomerEndpoint, Received
+from onceward.providers.inbound.provider import ReceivedItem, Rejected, Request, SourceConfig
+from onceward.providers.inbound.registry import get_provider
+from onceward.providers.outbound.calcom import Attendee, CalCom
+from onceward.providers.outbound.paypal import PayPal
+from onceward.providers.outbound.stripe import Stripe
+from onceward.providers.outbound.twilio import Twilio
+from onceward.providers.outbound.whatsapp import WhatsApp
+from onceward.testing.simulators import CustomerEndpoint, Received
 
 
 async def _no_fetch(url: str) -> bytes:

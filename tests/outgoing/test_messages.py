@@ -13,16 +13,16 @@ from twilio.request_validator import RequestValidator
 from twilio.rest import Client as TwilioSdk
 
 from onceward.http import GuardedClient, Response
-from onceward.providers.outgoing import Absent, Accepted, Refused, Throttled, Unknown
-from onceward.providers.outgoing.brevo import Brevo, Mailbox
-from onceward.providers.outgoing.slack import Slack, SlackWebhook, judge_webhook
-from onceward.providers.outgoing.slack import judge as judge_slack
-from onceward.providers.outgoing.twilio import Twilio
-from onceward.providers.outgoing.webpush import MAX_PLAIN_BYTES, Subscription, VapidKey, WebPush
-from onceward.providers.outgoing.whatsapp import WhatsApp
-from onceward.providers.outgoing.whatsapp import judge as judge_whatsapp
-from onceward.simulators import CustomerEndpoint
-from onceward.simulators.twilio import INVALID_NUMBER
+from onceward.providers.outbound import Absent, Accepted, Refused, Throttled, Unknown
+from onceward.providers.outbound.brevo import Brevo, Mailbox
+from onceward.providers.outbound.slack import Slack, SlackWebhook, judge_webhook
+from onceward.providers.outbound.slack import judge as judge_slack
+from onceward.providers.outbound.twilio import Twilio
+from onceward.providers.outbound.webpush import MAX_PLAIN_BYTES, Subscription, VapidKey, WebPush
+from onceward.providers.outbound.whatsapp import WhatsApp
+from onceward.providers.outbound.whatsapp import judge as judge_whatsapp
+from onceward.testing.simulators import CustomerEndpoint
+from onceward.testing.simulators.twilio import INVALID_NUMBER
 
 VAPID_PRIVATE = (
     ec.generate_private_key(ec.SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

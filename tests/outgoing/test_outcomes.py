@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 
 from onceward.http import Response, ServiceClient
-from onceward.providers.outgoing import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
-from onceward.providers.outgoing.brevo import Brevo, Mailbox
-from onceward.providers.outgoing.calcom import Attendee, CalCom
-from onceward.providers.outgoing.call import flatten_form, judge_failure, retry_after
-from onceward.providers.outgoing.ga4 import Ga4, Ga4Event
-from onceward.providers.outgoing.hubspot import CrmRecord, HubSpot
-from onceward.providers.outgoing.mixpanel import Mixpanel, MixpanelEvent
-from onceward.providers.outgoing.paypal import PayPal
-from onceward.providers.outgoing.posthog import PostHog, PostHogEvent
-from onceward.providers.outgoing.segment import Segment, SegmentCall
-from onceward.providers.outgoing.slack import Slack
-from onceward.providers.outgoing.stripe import Stripe
-from onceward.providers.outgoing.twilio import Twilio
-from onceward.providers.outgoing.whatsapp import WhatsApp
+from onceward.providers.outbound import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
+from onceward.providers.outbound.brevo import Brevo, Mailbox
+from onceward.providers.outbound.calcom import Attendee, CalCom
+from onceward.providers.outbound.call import flatten_form, judge_failure, retry_after
+from onceward.providers.outbound.ga4 import Ga4, Ga4Event
+from onceward.providers.outbound.hubspot import CrmRecord, HubSpot
+from onceward.providers.outbound.mixpanel import Mixpanel, MixpanelEvent
+from onceward.providers.outbound.paypal import PayPal
+from onceward.providers.outbound.posthog import PostHog, PostHogEvent
+from onceward.providers.outbound.segment import Segment, SegmentCall
+from onceward.providers.outbound.slack import Slack
+from onceward.providers.outbound.stripe import Stripe
+from onceward.providers.outbound.twilio import Twilio
+from onceward.providers.outbound.whatsapp import WhatsApp
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECRET = "xoxb-s3cret-0f-the-service"

@@ -9,10 +9,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding
 
-from onceward.providers.outgoing import Accepted, Refused
-from onceward.providers.outgoing.money import to_decimal, to_minor
-from onceward.providers.outgoing.paypal import PayPal, request_id
-from onceward.simulators import CustomerEndpoint, PayPalSimulator
+from onceward.providers.outbound import Accepted, Refused
+from onceward.providers.outbound.money import to_decimal, to_minor
+from onceward.providers.outbound.paypal import PayPal, request_id
+from onceward.testing.simulators import CustomerEndpoint, PayPalSimulator
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from onceward.http import Response
-from onceward.providers.outgoing import Absent, Accepted, Refused, Unknown
-from onceward.providers.outgoing.calcom import Attendee, CalCom
-from onceward.providers.outgoing.ga4 import Ga4, Ga4Event
-from onceward.providers.outgoing.hubspot import CrmRecord, HubSpot
-from onceward.providers.outgoing.mixpanel import Mixpanel, MixpanelEvent
-from onceward.providers.outgoing.posthog import PostHog, PostHogEvent, event_uuid
-from onceward.providers.outgoing.segment import Segment, SegmentCall, message_id
-from onceward.providers.outgoing.segment import judge as judge_segment
+from onceward.providers.outbound import Absent, Accepted, Refused, Unknown
+from onceward.providers.outbound.calcom import Attendee, CalCom
+from onceward.providers.outbound.ga4 import Ga4, Ga4Event
+from onceward.providers.outbound.hubspot import CrmRecord, HubSpot
+from onceward.providers.outbound.mixpanel import Mixpanel, MixpanelEvent
+from onceward.providers.outbound.posthog import PostHog, PostHogEvent, event_uuid
+from onceward.providers.outbound.segment import Segment, SegmentCall, message_id
+from onceward.providers.outbound.segment import judge as judge_segment
 
 NOW = datetime.now(UTC)
 ADA = Attendee("Ada", "ada@example.com", time_zone="Europe/Vienna")

@@ -8,7 +8,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from onceward.http import Ambiguous, GuardedClient
-from onceward.simulators import CustomerEndpoint, Simulators
+from onceward.testing.simulators import CustomerEndpoint, Simulators
 
 SECRET = "whsec_" + "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
 

@@ -5,9 +5,9 @@ from email.message import EmailMessage
 
 import pytest
 
-from onceward.providers.outgoing import Accepted, Refused, Throttled, Unknown, Unreachable
-from onceward.providers.outgoing.smtp import Relay, Smtp, message_id
-from onceward.simulators import SmtpSimulator
+from onceward.providers.outbound import Accepted, Refused, Throttled, Unknown, Unreachable
+from onceward.providers.outbound.smtp import Relay, Smtp, message_id
+from onceward.testing.simulators import SmtpSimulator
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 import stripe as sdk
 
 from onceward.http import Response
-from onceward.providers.outgoing import Absent, Accepted, Refused, Unknown
-from onceward.providers.outgoing.stripe import KEY_LIFETIME_S, Stripe, judge
-from onceward.simulators import CustomerEndpoint, StripeSimulator
+from onceward.providers.outbound import Absent, Accepted, Refused, Unknown
+from onceward.providers.outbound.stripe import KEY_LIFETIME_S, Stripe, judge
+from onceward.testing.simulators import CustomerEndpoint, StripeSimulator
 
 WEBHOOK_SECRET = "whsec_test_secret_of_the_simulator"
 ITEMS = [

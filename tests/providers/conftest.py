@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from onceward.providers.inbound import Request, SourceConfig
-from onceward.providers.registry import PROVIDERS
-from onceward.simulators.paypal import simulated_source
+from onceward.providers.inbound.provider import Request, SourceConfig
+from onceward.providers.inbound.registry import PROVIDERS
+from onceward.testing.simulators.paypal import simulated_source
 
 NOW = 1_700_000_000.0
 KEY_A = "whsec_" + base64.b64encode(b"a" * 32).decode()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from onceward.providers.inbound import ConfigError, Rejected, Request, SourceConfig
-from onceward.providers.registry import PROVIDERS, get_provider
+from onceward.providers.inbound.provider import ConfigError, Rejected, Request, SourceConfig
+from onceward.providers.inbound.registry import PROVIDERS, get_provider
 
 PRIVATE = Ed25519PrivateKey.generate()
 WHSK = "whsk_" + base64.b64encode(PRIVATE.private_bytes_raw()).decode()

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onceward.providers.inbound import (
+from onceward.providers.inbound.payload import is_storable
+from onceward.providers.inbound.provider import (
     MAX_HEADER_CHARS,
     REASONS,
     ReceivedItem,
@@ -22,8 +23,7 @@ from onceward.providers.inbound import (
     Request,
     SourceConfig,
 )
-from onceward.providers.payload import is_storable
-from onceward.providers.registry import PROVIDERS, get_provider
+from onceward.providers.inbound.registry import PROVIDERS, get_provider
 
 Make = Callable[..., SourceConfig]
 Genuine = Callable[..., Request]

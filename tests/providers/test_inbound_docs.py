@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from onceward.providers.inbound import REASONS, STATUS
-from onceward.providers.registry import PROVIDERS
-from onceward.providers.samples import parse_field
+from onceward.providers.inbound.provider import REASONS, STATUS
+from onceward.providers.inbound.registry import PROVIDERS
+from onceward.providers.inbound.samples import parse_field
 
 PAGES = Path(__file__).parents[2] / "docs" / "integrations"
 OVERVIEW = (PAGES / "README.md").read_text()

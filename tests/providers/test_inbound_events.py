@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from onceward.providers.inbound import ReceivedItem, Rejected, Reply, Request, SourceConfig
-from onceward.providers.registry import get_provider
-from onceward.providers.samples import apply_fields, parse_field
+from onceward.providers.inbound.provider import ReceivedItem, Rejected, Reply, Request, SourceConfig
+from onceward.providers.inbound.registry import get_provider
+from onceward.providers.inbound.samples import apply_fields, parse_field
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="

@@ -17,10 +17,10 @@ from stripe import SignatureVerificationError, WebhookSignature
 from svix.webhooks import Webhook as SvixWebhook
 from twilio.request_validator import RequestValidator
 
-from onceward.providers import signature
-from onceward.providers.inbound import Rejected, Request, SourceConfig
-from onceward.providers.registry import get_provider
-from onceward.providers.stripe import SCHEME as STRIPE_SCHEME
+from onceward.providers.inbound import signature
+from onceward.providers.inbound.provider import Rejected, Request, SourceConfig
+from onceward.providers.inbound.registry import get_provider
+from onceward.providers.inbound.stripe import SCHEME as STRIPE_SCHEME
 
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 STRIPE = SourceConfig(provider="stripe", secrets=(SECRET,))

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from onceward.providers.inbound import ConfigError, Rejected, Request, SourceConfig
-from onceward.providers.paypal import PayPal
-from onceward.simulators.paypal import CERTIFICATE_URL, simulated_source
+from onceward.providers.inbound.paypal import PayPal
+from onceward.providers.inbound.provider import ConfigError, Rejected, Request, SourceConfig
+from onceward.testing.simulators.paypal import CERTIFICATE_URL, simulated_source
 
 SIMULATED = simulated_source("4JH86294D6297924G")
 OTHER_AUTHORITY = simulated_source("4JH86294D6297924G")

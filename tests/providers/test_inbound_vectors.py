@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from onceward.providers import signature
-from onceward.providers.inbound import Rejected, Request, SourceConfig
-from onceward.providers.paypal import signed_content
-from onceward.providers.registry import get_provider
+from onceward.providers.inbound import signature
+from onceward.providers.inbound.paypal import signed_content
+from onceward.providers.inbound.provider import Rejected, Request, SourceConfig
+from onceward.providers.inbound.registry import get_provider
 
 STANDARD_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 STANDARD_ID = "msg_p5jXN8AQM9LWM0D4loKWxJek"

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from onceward.cli.nouns import build
+from onceward.cli.commands import build
+from onceward.runtime import FEATURES
 
 APP = """
 from onceward import Onceward, Run
@@ -40,7 +41,7 @@ def cron(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ONCEWARD_DATABASE_URL", database_url)
 
     def call(command: str, *arguments: str):
-        return CliRunner().invoke(build(), ["cron", command, *arguments, "--app", f"{name}:app"])
+        return CliRunner().invoke(build(FEATURES), ["cron", command, *arguments, "--app", f"{name}:app"])
 
     return call
 

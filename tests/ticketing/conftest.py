@@ -12,12 +12,12 @@ import pytest
 
 from onceward import Onceward
 from onceward.db import Database, migrate
-from onceward.schema import LINES
+from onceward.runtime import FEATURES
 from onceward_apps.ticketing import app as ticketing
 from tests.conftest import with_database
 from tests.ticketing.office import Office
 
-LINES_HERE = (*LINES, *ticketing.lines)
+LINES_HERE = FEATURES.plus(ticketing.features()).migrations
 
 
 async def _build(server_url: str, name: str) -> None:

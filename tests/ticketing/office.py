@@ -18,11 +18,11 @@ from onceward.db import Database
 from onceward.inbox import Inbox
 from onceward.inbox.sources import NewSource, add
 from onceward.ledger import balance
-from onceward.providers.inbound import SourceConfig
-from onceward.providers.registry import get_provider
+from onceward.providers.inbound.provider import SourceConfig
+from onceward.providers.inbound.registry import get_provider
 from onceward.settings import Settings
-from onceward.simulators import PayPalSimulator, StripeSimulator
 from onceward.testing import drain
+from onceward.testing.simulators import PayPalSimulator, StripeSimulator
 from onceward.trust import SecretBox
 from onceward_apps.ticketing import buying, organizing
 from onceward_apps.ticketing.codes import new_basket

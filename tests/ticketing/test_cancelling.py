@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from onceward.cli.nouns import build
+from onceward.cli.commands import build
 from onceward.ledger import check
+from onceward.runtime import FEATURES
 from onceward.testing import Crash, give_back
 from onceward.trust import verify
 from onceward.work import gate
+from onceward_apps.ticketing import app as TICKETING
 from onceward_apps.ticketing import cancelling, checks, paying, refunding, workflows
 from onceward_apps.ticketing.errors import NotFound, NotOnSale
 from onceward_apps.ticketing.model import Policy
@@ -331,7 +333,7 @@ async def test_cancelling_killed_at_every_commit_goes_on_where_it_was_and_comes_
 
 def test_an_organizer_cancels_at_the_command_line(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONCEWARD_DATABASE_URL", database_url)
-    cli, runner = build(), CliRunner()
+    cli, runner = build(FEATURES.plus(TICKETING.features())), CliRunner()
 
     def onceward(*words: str, fails: bool = False) -> str:
         result = runner.invoke(cli, list(words), input="n\n")

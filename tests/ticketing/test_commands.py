@@ -7,12 +7,14 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from onceward.cli.nouns import build
+from onceward.cli.commands import build
+from onceward.runtime import FEATURES
+from onceward_apps.ticketing import app as TICKETING
 
 
 def test_an_event_is_set_up_listed_and_looked_at(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONCEWARD_DATABASE_URL", database_url)
-    cli, runner = build(), CliRunner()
+    cli, runner = build(FEATURES.plus(TICKETING.features())), CliRunner()
 
     def onceward(*words: str) -> str:
         result = runner.invoke(cli, list(words), catch_exceptions=False)

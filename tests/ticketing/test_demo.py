@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from onceward.runtime import Runtime
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.trust import verify
 from onceward_apps.demo import app
@@ -20,10 +21,10 @@ async def test_buyers_of_every_fate_come_and_go(database_url: str, tmp_path: Pat
     settings = Settings(
         database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8, poll_interval_ms=100
     )
-    runtime = Runtime(app, settings)
+    runtime = Process(app, settings, FEATURES)
     demos: list[TicketingDemo] = []
 
-    def alone(runtime: Runtime) -> TicketingDemo:
+    def alone(runtime: Process) -> TicketingDemo:
         """Only the buyers below: among others one may pay twice as well, and get a refund of their own."""
         demos.append(TicketingDemo(runtime, crowd=False))
         return demos[-1]

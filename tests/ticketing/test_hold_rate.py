@@ -29,7 +29,7 @@ async def seats_of(shop: Shop, event: str | None = None) -> list[str]:
 
 
 async def test_the_limit_answers_429_with_a_time_and_holds_nothing(database_url: str, tmp_path: Path) -> None:
-    async with opened_shop(database_url, tmp_path, ticketing_holds_per_minute=4) as shop:
+    async with opened_shop(database_url, tmp_path, holds_per_minute=4) as shop:
         seats = await seats_of(shop)
         assert (await hold(shop, seats[:3]))[0] == 201
         status, headers, body = await hold(shop, seats[3:5])
@@ -46,7 +46,7 @@ async def test_the_limit_answers_429_with_a_time_and_holds_nothing(database_url:
 
 
 async def test_events_and_organizations_are_counted_apart(database_url: str, tmp_path: Path) -> None:
-    async with opened_shop(database_url, tmp_path, ticketing_holds_per_minute=2) as shop:
+    async with opened_shop(database_url, tmp_path, holds_per_minute=2) as shop:
         first = shop.event_id
         await shop.put_on_sale()
         second = shop.event_id
@@ -65,7 +65,7 @@ async def test_events_and_organizations_are_counted_apart(database_url: str, tmp
 
 
 async def test_behind_a_trusted_proxy_the_address_that_it_names_counts(database_url: str, tmp_path: Path) -> None:
-    async with opened_shop(database_url, tmp_path, ticketing_holds_per_minute=1) as shop:
+    async with opened_shop(database_url, tmp_path, holds_per_minute=1) as shop:
         seats = await seats_of(shop)
         assert (await hold(shop, seats[:1], x_forwarded_for="198.51.100.7"))[0] == 201
         assert (await hold(shop, seats[1:2], x_forwarded_for="198.51.100.7"))[0] == 429
@@ -80,14 +80,14 @@ async def test_behind_a_trusted_proxy_the_address_that_it_names_counts(database_
 
 async def test_without_a_trusted_proxy_the_header_is_not_believed(database_url: str, tmp_path: Path) -> None:
     proxies = ("192.0.2.10",)
-    async with opened_shop(database_url, tmp_path, ticketing_holds_per_minute=1, trusted_proxies=proxies) as shop:
+    async with opened_shop(database_url, tmp_path, holds_per_minute=1, trusted_proxies=proxies) as shop:
         seats = await seats_of(shop)
         assert (await hold(shop, seats[:1], x_forwarded_for="198.51.100.7"))[0] == 201
         assert (await hold(shop, seats[1:2], x_forwarded_for="198.51.100.8"))[0] == 429
 
 
 async def test_zero_is_no_limit(database_url: str, tmp_path: Path) -> None:
-    async with opened_shop(database_url, tmp_path, ticketing_holds_per_minute=0) as shop:
+    async with opened_shop(database_url, tmp_path, holds_per_minute=0) as shop:
         seats = await seats_of(shop)
         assert [(await hold(shop, [seat]))[0] for seat in seats] == [201] * len(seats)
         assert await shop.runtime.database.fetchval("select count(*) from onceward.rates") == 0

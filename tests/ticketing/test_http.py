@@ -18,13 +18,15 @@ from pydantic import SecretStr
 
 from onceward import Onceward
 from onceward.inbox.sources import NewSource, add
-from onceward.opening import secret_box
-from onceward.runtime import Runtime
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
 from onceward.settings import Settings
-from onceward.simulators import PayPalSimulator, StripeSimulator
+from onceward.testing.simulators import PayPalSimulator, StripeSimulator
 from onceward.trust.keys import create_key
 from onceward.trust.organizations import create_organization
+from onceward.trust.secrets import secret_box
 from onceward_apps.ticketing import app as ticketing
+from onceward_apps.ticketing.app import TicketingSettings
 from tests.ticketing.office import SECRET
 
 PUBLIC = "/api/v1/ticketing/public"
@@ -41,7 +43,7 @@ BROWSER = [
 class Shop:
     """A running process with an organization, its key, and one event on sale."""
 
-    def __init__(self, runtime: Runtime, stripe: StripeSimulator, paypal: PayPalSimulator) -> None:
+    def __init__(self, runtime: Process, stripe: StripeSimulator, paypal: PayPalSimulator) -> None:
         self.runtime = runtime
         self.stripe = stripe
         self.paypal = paypal
@@ -131,8 +133,11 @@ async def until(condition: Callable[[], Any], *, within_s: float = 15.0) -> Any:
 
 
 @asynccontextmanager
-async def opened_shop(database_url: str, folder: Path, **options: Any) -> AsyncIterator[Shop]:
+async def opened_shop(
+    database_url: str, folder: Path, *, holds_per_minute: int = 60, **options: Any
+) -> AsyncIterator[Shop]:
     """A process with simulated payment services; `options` are settings."""
+    ticketing.use_settings(TicketingSettings(holds_per_minute=holds_per_minute))
     stripe, paypal = StripeSimulator(), PayPalSimulator()
     await stripe.start()
     await paypal.start()
@@ -152,7 +157,7 @@ async def opened_shop(database_url: str, folder: Path, **options: Any) -> AsyncI
     )
     app = Onceward("demo")
     app.include(ticketing)
-    runtime = Runtime(app, settings)
+    runtime = Process(app, settings, FEATURES)
     await runtime.start()
     assert runtime.web is not None
     # The port is known only now, and links have to lead to it.

@@ -18,9 +18,9 @@ from structlog.testing import capture_logs
 
 from onceward import Onceward
 from onceward.db import Database
-from onceward.messages.office import PostOffice
+from onceward.messages.post import PostOffice
 from onceward.settings import Settings
-from onceward.simulators import SmtpSimulator
+from onceward.testing.simulators import SmtpSimulator
 from onceward.work.dead_letters import Filter, replay
 from onceward_apps.ticketing import app as ticketing
 from tests.live.conftest import Client, Site

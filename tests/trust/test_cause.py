@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from onceward.db import Cause, Database
+from onceward.runtime import FEATURES
 from onceward.trust import NotFound, Trace, record, trace
 from tests.trust.conftest import Two
 
@@ -42,7 +43,7 @@ async def work(db: Database, id: int, *, lease: int | None = None, dead: str | N
 
 async def ask(db: Database, ref: int | str, **options: int) -> Trace:
     async with db.acquire() as conn:
-        return await trace(conn, ref, **options)
+        return await trace(conn, ref, FEATURES.traced, **options)
 
 
 async def test_the_tree_holds_every_consequence_with_its_state(db: Database) -> None:
@@ -94,11 +95,11 @@ async def test_an_organization_sees_its_own_part_of_the_tree(db: Database, two: 
     await job(db, 103, caused_by=101, organization=two.b)
     await job(db, 104, caused_by=102, organization=two.b)
     async with db.transaction(organization=two.a) as tx:
-        found = await trace(tx, 102)
+        found = await trace(tx, 102, FEATURES.traced)
         assert (found.causes, found.node.children) == ((), ())
         for other in (101, 103, 104):
             with pytest.raises(NotFound):
-                await trace(tx, other)
+                await trace(tx, other, FEATURES.traced)
     assert (await ask(db, 101)).node.count() == 4
 
 

@@ -6,8 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Connection, Database
+from onceward.runtime import FEATURES
 from onceward.trust import trace
-from onceward.trust.traced import TRACED
 from tests.trust.conftest import Two
 from tests.work.test_plans import explain, nodes, pages
 
@@ -75,13 +75,13 @@ async def _fill(db: Database, organization: UUID) -> None:
 
 async def _check(conn: Connection, ref: str, found: int) -> None:
     asked = Recorder(conn)
-    assert (await trace(asked, ref)).node.id == found  # type: ignore[arg-type]
+    assert (await trace(asked, ref, FEATURES.traced)).node.id == found  # type: ignore[arg-type]
     for query, args in asked.asked:
         if "pg_attribute" in query:  # which tables there are
             continue
         plan = await explain(conn, query, *args)
         scanned = [node["Relation Name"] for node in nodes(plan) if node["Node Type"] == "Seq Scan"]
-        large = {one.table.partition(".")[2] for one in TRACED} | {"work", "attempts"}
+        large = {one.table.partition(".")[2] for one in FEATURES.traced} | {"work", "attempts"}
         small = {"audit_log", "capacity_claims", "workflows"}
         assert not (set(scanned) & (large - small)), (ref, scanned)
         assert pages(plan) < 600, (ref, pages(plan))
@@ -107,8 +107,8 @@ async def test_an_event_is_found_by_its_senders_name_without_a_source(db: Databa
         " values (gen_random_uuid(), 'evt_orphan', 'p', 't', 'success'), (gen_random_uuid(), '4711', 'p', 't', 'success')"
     )
     async with db.acquire() as conn:
-        assert (await trace(conn, "evt_orphan")).node.kind == "event"
-        assert (await trace(conn, "4711")).node.kind == "event", "a name may look like a number"
+        assert (await trace(conn, "evt_orphan", FEATURES.traced)).node.kind == "event"
+        assert (await trace(conn, "4711", FEATURES.traced)).node.kind == "event", "a name may look like a number"
 
 
 async def test_no_table_with_a_cause_is_without_an_index_on_it(db: Database) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from onceward.cli.commands import build
 from onceward.cli.exits import code_for
-from onceward.cli.nouns import build
 from onceward.db import Database
+from onceward.runtime import FEATURES
 from onceward.trust import Sealer
 
 Run = Callable[..., Result]
@@ -26,7 +27,7 @@ def onceward(database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setenv("ONCEWARD_POOL_MIN", "1")
 
     def run(*arguments: str) -> Result:
-        return CliRunner().invoke(build(), list(arguments))
+        return CliRunner().invoke(build(FEATURES), list(arguments))
 
     return run
 

@@ -14,7 +14,8 @@ from pydantic import SecretStr
 
 from onceward import Onceward
 from onceward.db import Database
-from onceward.runtime import Runtime
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.trust import record, record_metric
 from onceward.trust.keys import create_key
@@ -60,7 +61,7 @@ async def site(database_url: str, db: Database, two: Two) -> AsyncIterator[Site]
             await record(tx, f"secret.{name}", entity_type="thing", entity_id=name, organization=organization)
             await set_member(tx, organization, f"{name}@example.org", "owner", actor="test")
         keys["admin"] = (await create_key(tx, name="root", organization=None, scopes=["admin"], actor="test")).text
-    runtime = Runtime(Onceward("test"), settings)
+    runtime = Process(Onceward("test"), settings, FEATURES)
     await runtime.start({"web"})
     assert runtime.web is not None
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
@@ -226,7 +227,7 @@ async def test_the_first_start_offers_a_login_link_until_it_was_used(database_ur
     settings = Settings(database_url=SecretStr(database_url), port=0, pool_min=1, pool_max=5)
     offered: list[str | None] = []
     for use in (True, False):
-        runtime = Runtime(Onceward("test"), settings)
+        runtime = Process(Onceward("test"), settings, FEATURES)
         await runtime.start({"web"})
         offered.append(runtime.first_login)
         if use and runtime.first_login is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from onceward.db import Database
+from onceward.runtime import FEATURES
 from onceward.trust import NotFound, SecretBox
 from onceward.trust.checks import check_secrets_can_be_opened
 from onceward.trust.errors import BadSecretKey, Tampered, UnknownSecretKey
@@ -92,7 +93,7 @@ async def test_secrets_swapped_between_rows_do_not_open(db: Database, two: Two) 
         with pytest.raises(Tampered):
             await get_secret(tx, box, "stripe")
     async with db.acquire() as conn:
-        assert len(await check_secrets_can_be_opened(box).run(conn)) == 2
+        assert len(await check_secrets_can_be_opened(box, FEATURES.sealed).run(conn)) == 2
 
 
 async def test_rotation_seals_everything_under_the_first_key(db: Database, two: Two) -> None:
@@ -100,8 +101,8 @@ async def test_rotation_seals_everything_under_the_first_key(db: Database, two: 
         for number in range(5):
             await put_secret(tx, SecretBox([OLD]), f"s{number}", f"value {number}")
             await put_secret(tx, SecretBox([OLD]), f"s{number}", f"value {number}!")
-    assert await rotate(db, SecretBox([NEW, OLD]), batch=2) == 5
-    assert await rotate(db, SecretBox([NEW, OLD])) == 0
+    assert await rotate(db, SecretBox([NEW, OLD]), FEATURES.sealed, batch=2) == 5
+    assert await rotate(db, SecretBox([NEW, OLD]), FEATURES.sealed) == 0
     async with db.transaction(organization=two.a) as tx:
         assert await get_secret(tx, SecretBox([NEW]), "s3") == "value 3!"
         with pytest.raises(NotFound):

@@ -8,10 +8,10 @@ import asyncpg
 import pytest
 
 from onceward.db import Connection, Database
-from onceward.schema import ORDER
+from onceward.runtime import FEATURES
 from onceward.trust import Check, record_metric, severity, verify
 from onceward.trust.checks import CHECKS
-from onceward.trust.verify import collect
+from onceward.work import checks as work_checks
 
 
 async def test_a_fresh_database_holds_every_invariant(db: Database) -> None:
@@ -23,10 +23,10 @@ async def test_a_fresh_database_holds_every_invariant(db: Database) -> None:
 async def test_work_without_a_body_and_jobs_that_vanished_are_found(db: Database) -> None:
     await db.execute("insert into onceward.work (id, kind, task, queue, sort_at) values (1, 'job', 't', 'q', now())")
     await db.execute("insert into onceward.jobs (id, task, args) values (2, 'gone', '{}')")
-    found = {result.name: result.problems for result in await verify(db, CHECKS) if not result.ok}
+    found = {result.name: result.problems for result in await verify(db, work_checks.CHECKS) if not result.ok}
     assert found == {
-        "trust.work_has_a_body": ("work 1 (job) has no row in onceward.jobs",),
-        "trust.no_job_is_lost": ("job 2 (gone) is neither to do nor done",),
+        "work.job_has_a_body": ("work 1 (job) has no row in onceward.jobs",),
+        "work.no_job_is_lost": ("job 2 (gone) is neither unfinished nor ended",),
     }
 
 
@@ -43,8 +43,8 @@ async def test_a_check_changes_nothing_and_its_own_failure_is_a_problem(db: Data
     assert [result.ok for result in results] == [False, False, True]
 
 
-def test_packages_bring_their_checks_by_convention() -> None:
-    found = collect([f"onceward.{package}" for package in ORDER])
+def test_features_contribute_checks_with_names_of_their_own() -> None:
+    found = [check for checks in FEATURES.load("checks") for check in checks]
     assert {check.name for check in CHECKS} <= {check.name for check in found}
     assert len({check.name for check in found}) == len(found)
 

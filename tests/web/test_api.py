@@ -12,7 +12,8 @@ from pydantic import BaseModel, SecretStr
 
 from onceward import Engine, Onceward
 from onceward.db import Database, Unavailable
-from onceward.runtime import Runtime
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.web import Dispatcher, Problem, database_of, engine_of
 
@@ -56,16 +57,16 @@ async def outage() -> None:
 
 
 @pytest.fixture
-async def runtime(database_url: str) -> AsyncIterator[Runtime]:
+async def runtime(database_url: str) -> AsyncIterator[Process]:
     settings = Settings(database_url=SecretStr(database_url), port=0, max_body_bytes=2048, pool_min=1, pool_max=5)
-    runtime = Runtime(app, settings)
+    runtime = Process(app, settings, FEATURES)
     await runtime.start({"web"})
     yield runtime
     await runtime.stop()
 
 
 @pytest.fixture
-async def http(runtime: Runtime) -> AsyncIterator[aiohttp.ClientSession]:
+async def http(runtime: Process) -> AsyncIterator[aiohttp.ClientSession]:
     assert runtime.web is not None
     async with aiohttp.ClientSession(runtime.web.url) as session:
         yield session
@@ -87,7 +88,7 @@ async def test_alive_ready_and_measured(http: aiohttp.ClientSession) -> None:
 
 
 async def test_not_ready_while_a_dependency_fails_or_a_stop_has_begun(
-    http: aiohttp.ClientSession, runtime: Runtime
+    http: aiohttp.ClientSession, runtime: Process
 ) -> None:
     async def broken() -> None:
         raise ConnectionError("secret address")

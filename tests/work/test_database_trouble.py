@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from onceward import Engine, Job, Onceward, Tx
 from onceward.db import Database, DatabaseError, migrate
 from onceward.db.embedded import EmbeddedPostgres
-from onceward.schema import LINES
+from onceward.runtime import FEATURES
 from onceward.work import Worker, WorkerOptions
 
 app = Onceward("trouble")
@@ -55,7 +55,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
     server = await asyncio.to_thread(Server, tmp_path)
     db = await Database.open(server.url)
     async with db.acquire() as conn:
-        await migrate(conn, LINES)
+        await migrate(conn, FEATURES.migrations)
         await conn.execute("create table effects (job bigint, n int); grant all on effects to onceward_app")
     await db.close()
     yield server

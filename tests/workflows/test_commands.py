@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from onceward import Engine, Onceward, Permanent, Tx, Workflow
-from onceward.cli.nouns import build
+from onceward.cli.commands import build
 from onceward.db import Database
+from onceward.runtime import FEATURES
 from onceward.testing import drain
 
 app = Onceward("commanded")
@@ -43,7 +44,7 @@ async def forget(tx: Tx, name: str) -> None: ...
 def command(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setenv("ONCEWARD_DATABASE_URL", database_url)
     monkeypatch.setenv("COLUMNS", "200")
-    return lambda *args: CliRunner().invoke(build(), list(args))
+    return lambda *args: CliRunner().invoke(build(FEATURES), list(args))
 
 
 def test_workflows_are_listed_shown_signalled_cancelled_and_forked(command: Command, database_url: str) -> None:

@@ -8,7 +8,7 @@ import asyncpg
 
 from onceward.db import BROKEN, Database, Unavailable
 from onceward.messages.channel import Letter
-from onceward.providers.outgoing import Absent, Accepted, Lookup, Outcome, Unreachable
+from onceward.providers.outbound import Absent, Accepted, Lookup, Outcome, Unreachable
 
 INSERT = """
 insert into onceward.dashboard_messages (id, organization_id, recipient, type, severity, title, body)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 from onceward.messages.channel import Letter
-from onceward.providers.outgoing import Absent, Accepted, Lookup, Outcome, Unreachable
-from onceward.providers.outgoing.brevo import Brevo, Mailbox
-from onceward.providers.outgoing.smtp import Smtp, stamp
+from onceward.providers.outbound import Absent, Accepted, Lookup, Outcome, Unreachable
+from onceward.providers.outbound.brevo import Brevo, Mailbox
+from onceward.providers.outbound.smtp import Smtp, stamp
 
 BREVO_KEY_S = 600.0
 """Brevo does not say how long it knows a key; a repeat within minutes is what it is made for."""

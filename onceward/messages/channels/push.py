@@ -8,8 +8,8 @@ import orjson
 
 from onceward.messages.channel import Letter
 from onceward.messages.rendering import cut
-from onceward.providers.outgoing import Lookup, Outcome, Refused
-from onceward.providers.outgoing.webpush import MAX_PLAIN_BYTES, Subscription, WebPush
+from onceward.providers.outbound import Lookup, Outcome, Refused
+from onceward.providers.outbound.webpush import MAX_PLAIN_BYTES, Subscription, WebPush
 
 MOST_CHARACTERS = 600
 

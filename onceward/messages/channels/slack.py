@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from onceward.messages.channel import Letter
-from onceward.providers.outgoing import Lookup, Outcome
-from onceward.providers.outgoing.slack import Slack, SlackWebhook
+from onceward.providers.outbound import Lookup, Outcome
+from onceward.providers.outbound.slack import Slack, SlackWebhook
 
 CLOCK_SLACK = timedelta(minutes=2)
 

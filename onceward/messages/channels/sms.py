@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from onceward.messages.channel import Letter
-from onceward.providers.outgoing import Lookup, Outcome
-from onceward.providers.outgoing.twilio import Twilio
+from onceward.providers.outbound import Lookup, Outcome
+from onceward.providers.outbound.twilio import Twilio
 
 
 class SmsChannel:

@@ -16,8 +16,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, cast
 
 from onceward.messages.channel import Letter
-from onceward.providers.outgoing import Accepted, Lookup, Outcome, Refused
-from onceward.providers.outgoing.whatsapp import WhatsApp
+from onceward.providers.outbound import Accepted, Lookup, Outcome, Refused
+from onceward.providers.outbound.whatsapp import WhatsApp
 
 WINDOW = timedelta(hours=24)
 

@@ -1,4 +1,4 @@
-"""The dashboard: what happened, why, and what to do about it. Server-rendered pages, kept true by our own live queries."""
+"""The frame of the dashboard. Features add pages to it; it shows them, kept current by live queries."""
 
 from onceward.web.dashboard.routes import dashboard_router
 from onceward.web.dashboard.site import Site

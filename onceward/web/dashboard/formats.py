@@ -37,6 +37,11 @@ def about(value: float | None) -> str:
     return f"about {value:,.0f}"
 
 
+def many(count: int, noun: str) -> str:
+    """A count with its noun: `1 endpoint`, `3 endpoints`."""
+    return f"{number(count)} {noun}{'' if count == 1 else 's'}"
+
+
 def seconds(value: float | None) -> str:
     """A duration in the unit that suits it."""
     if value is None:

@@ -1,4 +1,4 @@
-"""What surrounds every page: who is looking, for which organization, and in which colours."""
+"""What surrounds every page: who is view, for which organization, and in which colours."""
 
 from __future__ import annotations
 

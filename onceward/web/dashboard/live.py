@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from onceward.live import Caller, Query, QueryDefinition
-from onceward.web.dashboard.looking import Missing
+from onceward.web.dashboard.page import Missing
 from onceward.web.dashboard.site import Site
 
 SHARE = 20
@@ -34,7 +34,7 @@ def part_query(site: Site) -> QueryDefinition:
         began = time.monotonic()
         given = {name: value[:LONGEST_PARAMETER] for name, value in params.items()}
         try:
-            html = await site.part(shown, site.looking(q, q.organization, given))
+            html = await site.part(shown, site.view(q, q.organization, given))
         except Missing as missing:
             html = site.render("parts/gone.html", detail=str(missing))
         q.stale_after(max(shown.every_s or 60.0, SHARE * (time.monotonic() - began)))

@@ -18,10 +18,8 @@ from onceward.trust.identity import Identity, Scope, transaction_for
 from onceward.web.api import settings_of
 from onceward.web.auth import ORGANIZATION_COOKIE, SESSION_COOKIE, authenticator_of
 from onceward.web.dashboard import frame
-from onceward.web.dashboard.acting import Action, Refused
-from onceward.web.dashboard.looking import Missing, Page
-from onceward.web.dashboard.pages import ACTIONS, PAGES
-from onceward.web.dashboard.pages.templates import preview_route
+from onceward.web.dashboard.action import Action, Refused
+from onceward.web.dashboard.page import Missing, Page
 from onceward.web.dashboard.site import TYPES, Site
 
 POLICY = (
@@ -66,17 +64,19 @@ def dashboard_router(site: Site) -> APIRouter:
     router.add_api_route("/dashboard/organizations", _organizations(site), methods=["GET"])
     router.add_api_route("/dashboard/organizations", _choose, methods=["POST"])
     router.add_api_route("/dashboard/theme", _theme, methods=["POST"])
-    router.add_api_route("/dashboard/templates/{name}/preview", preview_route(site), methods=["GET"])
-    for page in PAGES:
+    for extra in site.contributed.extras:
+        router.add_api_route(extra.path, extra.make(site), methods=["GET"])
+    # Paths are matched in this order: those without parameters come first.
+    for page in sorted(site.contributed.pages, key=lambda page: "{" in page.path):
         site.pages[page.name] = page
         router.add_api_route(page.path, _page(site, page), methods=["GET"])
-    for action in ACTIONS:
+    for action in sorted(site.contributed.actions, key=lambda action: "{slug}" in action.path):
         router.add_api_route(action.path, _action(site, action), methods=["POST"])
     return router
 
 
 async def identify(request: Request, scope: Scope, *, instance: bool = False) -> Identity:
-    """Who is looking, with at least this scope. Changes by a session have shown their CSRF token by now."""
+    """Who is view, with at least this scope. Changes by a session have shown their CSRF token by now."""
     identity = await authenticator_of(request).identify(request)
     identity.require(scope)
     if scope != "user" and identity.organization is None and not identity.may("admin"):
@@ -92,14 +92,14 @@ def _page(site: Site, page: Page) -> Handler:
         params = {**request.query_params, **{name: str(value) for name, value in request.path_params.items()}}
         params.pop("organization", None)
         async with transaction_for(site.database, identity) as tx:
-            looking = site.looking(tx, identity.organization, params)
-            context = await page.load(looking)
+            view = site.view(tx, identity.organization, params)
+            context = await page.load(view)
             around = await frame.load(site, identity, request, tx)
         if "to" in context:
             return RedirectResponse(context["to"], status_code=303)
         reply = HTMLResponse(
             site.whole(
-                page, identity, around, params=looking.params, part=f"parts/{page.part or page.name}.html", **context
+                page, identity, around, params=view.params, part=f"parts/{page.part or page.name}.html", **context
             )
         )
         if SAID_COOKIE in request.cookies:

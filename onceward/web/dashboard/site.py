@@ -11,15 +11,12 @@ from uuid import UUID
 
 from jinja2 import Environment, FileSystemLoader
 
-from onceward.app import Onceward
-from onceward.db import Database
-from onceward.engine import Engine
-from onceward.outbox import Outbox
-from onceward.settings import Settings
+from onceward.context import Context
 from onceward.trust.identity import Identity
 from onceward.web.dashboard import formats
-from onceward.web.dashboard.looking import Looking, Page, Reader
-from onceward.web.dashboard.sections import navigation
+from onceward.web.dashboard.contribution import Pages
+from onceward.web.dashboard.navigation import navigation
+from onceward.web.dashboard.page import Page, Reader, View
 
 HERE = Path(__file__).parent
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -40,18 +37,20 @@ class Params(dict[str, str]):
 class Site:
     """A component: `start` looks once which tables there are, so that what is not installed is not offered."""
 
-    def __init__(self, app: Onceward, database: Database, engine: Engine, settings: Settings, outbox: Outbox) -> None:
-        self.app = app
-        self.database = database
-        self.engine = engine
-        self.settings = settings
-        self.outbox = outbox
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.app = context.app
+        self.database = context.database
+        self.engine = context.engine
+        self.settings = context.settings
+        self.traced = context.features.traced
+        self.contributed = sum(context.features.load("pages"), Pages(templates=(HERE / "templates",)))
         self.tables: frozenset[str] = frozenset()
         self.pages: dict[str, Page] = {}
         self.files = {path.name: path.read_bytes() for path in sorted((HERE / "static").iterdir())}
         self.version = hashlib.sha256(b"".join(self.files.values())).hexdigest()[:12]
         self._templates = Environment(
-            loader=FileSystemLoader(HERE / "templates"),
+            loader=FileSystemLoader(self.contributed.templates),
             autoescape=True,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -68,16 +67,21 @@ class Site:
     async def stop(self) -> None:
         """Nothing runs by itself."""
 
-    def looking(self, conn: Reader, organization: UUID | None, params: Mapping[str, str]) -> Looking:
-        return Looking(self, conn, organization, Params(params))
+    def path_of(self, kind: str, id: int) -> str:
+        """The page of its own that a thing of this kind has; else the consequences of just it."""
+        path = self.contributed.paths.get(kind)
+        return f"/dashboard/consequences/{id}" if path is None else f"{path}/{id}"
+
+    def view(self, conn: Reader, organization: UUID | None, params: Mapping[str, str]) -> View:
+        return View(self, conn, organization, Params(params))
 
     def render(self, template: str, **context: Any) -> str:
         return self._templates.get_template(template).render(**context)
 
-    async def part(self, page: Page, looking: Looking) -> str:
+    async def part(self, page: Page, view: View) -> str:
         """The part of a page that changes: the same text for everybody who sees the same rows."""
         return self.render(
-            f"parts/{page.part or page.name}.html", page=page, params=looking.params, **await page.load(looking)
+            f"parts/{page.part or page.name}.html", page=page, params=view.params, **await page.load(view)
         )
 
     def whole(self, page: Page | None, identity: Identity, frame: Mapping[str, Any], **context: Any) -> str:
@@ -88,7 +92,7 @@ class Site:
             page=page,
             identity=identity,
             section=section,
-            navigation=navigation(self.tables, identity),
+            navigation=navigation(self.contributed.sections, self.tables, identity),
             may_act=identity.may("operator"),
             csrf=identity.csrf or "",
             **frame,

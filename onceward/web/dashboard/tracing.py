@@ -11,7 +11,7 @@ from onceward.db import Transaction
 from onceward.trust import NotFound
 from onceward.trust.cause import Node, Trace, trace
 from onceward.web.dashboard.formats import seconds, words
-from onceward.web.dashboard.looking import Reader
+from onceward.web.dashboard.page import View
 
 DEEPEST = 60
 """Levels that are drawn; text and pictures deeper than that help nobody."""
@@ -19,9 +19,9 @@ FOLD = 4
 """Brothers that are alike, with all that they caused, are drawn as one from this number on."""
 
 
-async def trace_for(conn: Reader, id: int, *, most: int) -> Trace | None:
+async def trace_for(view: View, id: int, *, most: int) -> Trace | None:
     try:
-        return await trace(cast(Transaction, conn), id, most=most)
+        return await trace(cast(Transaction, view.conn), id, view.site.traced, most=most)
     except NotFound:
         return None
 

@@ -13,7 +13,7 @@ from onceward import Engine, Tx
 from onceward.limits import Rate
 from onceward.trust.failures import fingerprint
 from onceward.web import Identity, Problem, client_of, engine_of, require
-from onceward_apps.ticketing.app import app
+from onceward_apps.ticketing.app import TicketingSettings, app
 from onceward_apps.ticketing.codes import is_order_token
 from onceward_apps.ticketing.errors import NotFound, SeatTaken, TicketingError, TooFast
 from onceward_apps.ticketing.metrics import HOLDS_REFUSED
@@ -49,7 +49,7 @@ async def spare(engine: Engine, request: Request, event_id: UUID, *, seats: int)
     The address is the one that connects; behind proxies that are trusted (`ONCEWARD_TRUSTED_PROXIES`) the one that they
     name. Of IPv6 the /64 counts. Counted apart from the hold: what is refused for another reason has been tried too.
     """
-    per_minute = app.services.settings.ticketing_holds_per_minute
+    per_minute = app.settings(TicketingSettings).holds_per_minute
     if per_minute == 0:
         return
     key = f"ticketing:holds:{event_id}:{fingerprint(client_of(request)).hex()}"

@@ -10,7 +10,8 @@ import pytest
 from pydantic import SecretStr
 
 from onceward import Onceward
-from onceward.runtime import Runtime
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward_apps import all as bundled
 from tests.ticketing.conftest import template
@@ -34,7 +35,7 @@ async def world(database_url: str, tmp_path: Path) -> AsyncIterator[World]:
         allow_loopback_endpoints=True,
         shutdown_grace_s=1,
     )
-    runtime = Runtime(app, settings)
+    runtime = Process(app, settings, FEATURES)
     await runtime.start({"web"})
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
         made = World(runtime, http)

@@ -42,7 +42,7 @@ PARTS = {
     "web",
     "onceward_apps",
 }
-WITHOUT = ("onceward.bench", "onceward.cli", "onceward.simulators", "onceward_apps.ticketing.bench")
+WITHOUT = ("benchmarks", "onceward.cli", "onceward.testing.simulators")
 
 
 def modules() -> Iterator[ModuleType]:

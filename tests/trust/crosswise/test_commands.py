@@ -10,7 +10,8 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from onceward.cli.nouns import build
+from onceward.cli.commands import build
+from onceward.runtime import FEATURES
 from tests.trust.crosswise.rows import digest, needles
 from tests.trust.crosswise.test_routes import filled
 from tests.trust.crosswise.world import World
@@ -61,7 +62,7 @@ def with_organization(group: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 def test_every_command_with_an_organization_is_in_the_table() -> None:
-    assert set(with_organization(typer.main.get_command(build()))) == set(COMMANDS)
+    assert set(with_organization(typer.main.get_command(build(FEATURES)))) == set(COMMANDS)
 
 
 @pytest.mark.timeout(120)
@@ -71,7 +72,7 @@ async def test_a_command_for_one_organization_shows_and_changes_nothing_of_anoth
     monkeypatch.setenv("ONCEWARD_DATABASE_URL", world.db.url)
     monkeypatch.setenv("ONCEWARD_SECRET_KEY", "k" * 32)
     monkeypatch.setenv("ONCEWARD_ALLOW_LOOPBACK_ENDPOINTS", "true")
-    runner, line = CliRunner(), build()
+    runner, line = CliRunner(), build(FEATURES)
     a, b = world.a, world.b
     unwanted = await needles(world.db, a.id) | {a.private, a.private.upper(), a.public}
     before = await digest(world.db, a.id)

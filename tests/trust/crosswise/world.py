@@ -14,16 +14,16 @@ import orjson
 
 from onceward.db import Database
 from onceward.inbox.sources import NewSource, add
-from onceward.opening import secret_box
-from onceward.providers.inbound import SourceConfig
-from onceward.providers.registry import get_provider
-from onceward.runtime import Runtime
+from onceward.outbox.routes.portal import COOKIE as PORTAL_COOKIE
+from onceward.process.process import Process
+from onceward.providers.inbound.provider import SourceConfig
+from onceward.providers.inbound.registry import get_provider
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
 from onceward.trust.organizations import set_member
+from onceward.trust.secrets import secret_box
 from onceward.trust.sessions import link_for
 from onceward.web.auth import SESSION_COOKIE
-from onceward.web.portal import COOKIE as PORTAL_COOKIE
 from tests.ticketing.office import SECRET, charge
 from tests.trust.crosswise.rows import fill_tables
 
@@ -53,7 +53,7 @@ class Org:
 class World:
     """A running process with organization a, whose things are looked for, and b, who looks."""
 
-    def __init__(self, runtime: Runtime, http: aiohttp.ClientSession) -> None:
+    def __init__(self, runtime: Process, http: aiohttp.ClientSession) -> None:
         self.runtime = runtime
         self.db: Database = runtime.database
         self.http = http

@@ -1,0 +1,254 @@
+"""How fast tickets are sold: `onceward bench checkout`.
+
+sale         sales per second over the webhook endpoint, four seats each, beside the same statements in one pgbench script
+webhook-p95  milliseconds from webhook to reply at 50 sales of four seats per second
+contended    500 buyers for 50 seats: sales per second until all are sold; none is sold twice
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import orjson
+
+from benchmarks import checkout_script as bench_script
+from benchmarks.measure import BenchFailed, Measurement, compare, pgbench
+from onceward import Engine
+from onceward.db import Database, migrate
+from onceward.inbox import Inbox
+from onceward.inbox.sources import NewSource
+from onceward.inbox.sources import add as add_source
+from onceward.providers.inbound.provider import SourceConfig
+from onceward.providers.inbound.registry import get_provider
+from onceward.runtime import FEATURES
+from onceward.trust import SecretBox, create_organization
+from onceward_apps.ticketing import buying, organizing
+from onceward_apps.ticketing.app import app
+from onceward_apps.ticketing.codes import new_basket
+from onceward_apps.ticketing.errors import SeatTaken
+from onceward_apps.ticketing.organizing import NewEvent, Section
+
+SECRET = "whsec_of_the_bench_with_enough_characters"
+SEATS = 4
+CLIENTS = 16
+PER_S = 50
+TARGET_MS = 50.0
+
+
+class Box:
+    """An endpoint in this process, and checkouts waiting to be paid."""
+
+    def __init__(self, db: Database, engine: Engine, inbox: Inbox, organization: UUID) -> None:
+        self.db = db
+        self.engine = engine
+        self.inbox = inbox
+        self.organization = organization
+        self.venue: UUID | None = None
+
+    async def event(self, rows: int, seats: int) -> tuple[UUID, list[UUID]]:
+        """An event with so many rows, and its seats in order."""
+        starts = datetime.now(UTC) + timedelta(days=30)
+        async with self.engine.transaction(organization=self.organization) as tx:
+            venue: UUID = self.venue or (await organizing.add_venue(tx, "Hall", actor="bench"))["id"]
+            hall = Section(name="Hall", price_cents=10000, rows={f"R{n}-": seats for n in range(rows)})
+            new = NewEvent(
+                venue_id=venue,
+                name="Bench",
+                starts_at=starts,
+                ends_at=starts + timedelta(hours=2),
+                currency="EUR",
+                sections=[hall],
+                checkout_s=7200,
+            )
+            event = await organizing.add_event(tx, new, actor="bench")
+            await organizing.set_status(tx, event["id"], "on_sale", actor="bench")
+            rows_ = await tx.fetch("select id from ticketing.seats where event_id = $1 order by ordinal", event["id"])
+        self.venue = venue
+        return event["id"], [row["id"] for row in rows_]
+
+    async def checkouts(self, number: int) -> list[Any]:
+        """Checkouts over four neighbouring seats each, as of buyers who are about to pay."""
+        event_id, seats = await self.event(number, SEATS)
+        made: list[Any] = []
+        for n in range(number):
+            basket = new_basket()
+            async with self.engine.transaction(organization=self.organization) as tx:
+                await buying.hold(tx, event_id, basket, seats=seats[SEATS * n : SEATS * (n + 1)])
+                made.append(await buying.start_checkout(tx, event_id, basket, buying.Buyer(email="bench@example.org")))
+        return made
+
+    async def pay(self, checkout: Any) -> None:
+        status, body = await post(self.inbox, charge(checkout))
+        if status != 200:
+            raise BenchFailed(f"a sale was answered {status}: {body[:200]!r}")
+
+
+async def run(quick: bool, url: str, *, only: str | None = None) -> list[Measurement]:
+    db = await Database.open(url, min_size=CLIENTS, max_size=CLIENTS + 4)
+    box = await _open(db, url)
+    try:
+        found: list[Measurement] = []
+        for name, case in (("sale", _sale), ("webhook-p95", _latency), ("contended", _contended)):
+            if only in (None, name):
+                found.append(await case(box, quick))
+        return found
+    finally:
+        await box.inbox.stop()
+        await box.engine.stop()
+        await db.close()
+
+
+async def _open(db: Database, url: str) -> Box:
+    async with db.acquire() as conn:
+        await migrate(conn, FEATURES.plus(app.features()).migrations)
+    engine = Engine(db, app.registry, event_types=app.event_types)
+    secrets = SecretBox(["a key of the bench, which is long enough"])
+    inbox = Inbox(db, app.registry, app.handlers, engine.waker, open_tx=engine.open_tx, box=secrets, environ={})
+    async with db.transaction(role="engine") as tx:
+        made = await create_organization(tx, f"bench-{uuid4().hex[:8]}", actor="bench")
+        source = NewSource(name="payments-stripe", provider="stripe", secrets=(SECRET,), mode="inline")
+        await add_source(tx, secrets, source, actor="bench")
+    await engine.start()
+    await inbox.start()
+    return Box(db, engine, inbox, made.organization_id)
+
+
+async def _sale(box: Box, quick: bool) -> Measurement:
+    number = 160 if quick else 640
+
+    async def ours() -> float:
+        waiting = await box.checkouts(number)
+        await box.pay(waiting.pop())  # statements are prepared at the first
+        started = time.perf_counter()
+        count = len(waiting)
+
+        async def client() -> None:
+            while waiting:
+                await box.pay(waiting.pop())
+
+        await asyncio.gather(*(client() for _ in range(CLIENTS)))
+        return count / (time.perf_counter() - started)
+
+    async def theirs() -> float:
+        waiting = await box.checkouts(number)
+        script = await bench_script.prepare(box.db, box.organization, [checkout["id"] for checkout in waiting])
+        return await pgbench(box.db.url, script, clients=CLIENTS, transactions=number // CLIENTS)
+
+    baseline = "the same statements as one pgbench script"
+    return await compare("checkout", "sale", ours, unit="sales/s", baseline=baseline, theirs=theirs, turns=3)
+
+
+async def _latency(box: Box, quick: bool) -> Measurement:
+    async def once() -> float:
+        waiting = await box.checkouts(PER_S * (4 if quick else 15))
+        await box.pay(waiting.pop())
+        took: list[float] = []
+
+        async def pay(checkout: Any, at: float) -> None:
+            await asyncio.sleep(at - time.perf_counter())
+            began = time.perf_counter()
+            await box.pay(checkout)
+            took.append((time.perf_counter() - began) * 1000)
+
+        begin = time.perf_counter() + 0.1
+        await asyncio.gather(*(pay(checkout, begin + n / PER_S) for n, checkout in enumerate(waiting)))
+        return sorted(took)[int(len(took) * 0.95)]
+
+    async def target() -> float:
+        return TARGET_MS
+
+    return await compare(
+        "checkout",
+        "webhook-p95",
+        once,
+        unit="ms",
+        baseline="target of 50 ms",
+        theirs=target,
+        turns=3,
+        smaller_is_better=True,
+    )
+
+
+async def _contended(box: Box, quick: bool) -> Measurement:
+    buyers = 500
+
+    async def once() -> float:
+        event_id, seats = await box.event(5, 10)
+        sold = 0
+        slots = asyncio.Semaphore(CLIENTS)
+
+        async def buy(n: int) -> None:
+            nonlocal sold
+            basket = new_basket()
+            async with slots:
+                try:
+                    async with box.engine.transaction(organization=box.organization) as tx:
+                        await buying.hold(tx, event_id, basket, seats=[seats[n % len(seats)]])
+                except SeatTaken:
+                    return
+                async with box.engine.transaction(organization=box.organization) as tx:
+                    buyer = buying.Buyer(email="bench@example.org")
+                    checkout = await buying.start_checkout(tx, event_id, basket, buyer)
+                await box.pay(checkout)
+                sold += 1
+
+        started = time.perf_counter()
+        await asyncio.gather(*(buy(n) for n in range(buyers)))
+        if sold != len(seats):
+            raise BenchFailed(f"{sold} of {len(seats)} seats were sold")
+        return sold / (time.perf_counter() - started)
+
+    return await compare("checkout", "contended", once, unit="sales/s", turns=2 if quick else 3)
+
+
+def charge(checkout: Any) -> bytes:
+    """`charge.succeeded` for a checkout."""
+    metadata = {name: str(checkout[name]) for name in ("organization_id", "event_id")}
+    return orjson.dumps(
+        {
+            "id": f"evt_{uuid4().hex}",
+            "object": "event",
+            "type": "charge.succeeded",
+            "created": int(time.time()),
+            "data": {
+                "object": {
+                    "id": f"ch_{uuid4().hex[:20]}",
+                    "amount": checkout["total_cents"],
+                    "currency": checkout["currency"].lower(),
+                    "status": "succeeded",
+                    "metadata": {"checkout_id": str(checkout["id"]), **metadata},
+                }
+            },
+        }
+    )
+
+
+async def post(asgi: Any, body: bytes) -> tuple[int, bytes]:
+    """One signed request through the endpoint, without a socket."""
+    config = SourceConfig(provider="stripe", secrets=(SECRET,))
+    headers = {**get_provider("stripe").sign(config, body, time.time()), "content-length": str(len(body))}
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "POST",
+        "path": "/webhooks/payments/stripe",
+        "raw_path": b"/webhooks/payments/stripe",
+        "query_string": b"",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 1),
+    }
+    sent: list[Any] = []
+    waiting: Sequence[Any] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Any:
+        return waiting[0]
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await asgi(scope, receive, send)
+    return sent[0]["status"], sent[1]["body"]

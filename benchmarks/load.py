@@ -1,0 +1,137 @@
+"""A load generator in a process of its own: signed webhooks over kept-alive connections, one outstanding on each.
+
+`python -m benchmarks.load '{"port": 1, "path": "/webhooks/stripe", "secret": "..", "connections": 64, ...}'` prints one
+line of JSON. Load and server share the machine, so what the load costs is taken from what is measured: it asks the
+kernel which sockets have an answer and reads and writes them itself, without an event loop or a client library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import select
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import cycle
+from typing import Any
+
+import orjson
+
+BODY = b'{"id":"evt_%b","object":"event","type":"%b","created":%d,"livemode":false,"data":{"object":{"id":"ch_%b","amount":4200,"currency":"eur"}}}'
+HEAD = (
+    b"POST %b HTTP/1.1\r\nhost: 127.0.0.1\r\nuser-agent: Stripe/1.0\r\ncontent-type: application/json\r\n"
+    b"stripe-signature: t=%d,v1=%b\r\ncontent-length: %d\r\n\r\n"
+)
+MOST_BYTES = 1 << 16
+LENGTH = b"content-length: "
+
+
+def request(path: bytes, secret: bytes, type: bytes, id: bytes) -> bytes:
+    """One signed webhook as bytes on the wire."""
+    now = int(time.time())
+    body = BODY % (id, type, now, id)
+    signature = hmac.new(secret, b"%d.%b" % (now, body), hashlib.sha256).hexdigest().encode()
+    return HEAD % (path, now, signature, len(body)) + body
+
+
+class Closed(Exception):
+    """The server closed a connection that still waited for an answer."""
+
+
+class Connections:
+    """All of them. Each sends the next request as soon as its last one is answered."""
+
+    def __init__(self, port: int, count: int, requests: Iterator[bytes]) -> None:
+        self._requests = requests
+        self._sockets = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(count)]
+        self._poll = select.epoll()
+        for each in self._sockets:
+            each.setblocking(True)
+            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._poll.register(each.fileno(), select.EPOLLIN)
+        self.statuses: list[bytes] = []
+        self.times_s: list[float] = []
+
+    def run(self, for_s: float) -> float:
+        """Send for a while, wait for what is outstanding; how long it took in all.
+
+        One function and the system's own calls: at ten thousand requests a second each further call would be felt.
+        """
+        clock, read, write, poll, following = time.perf_counter, os.read, os.write, self._poll.poll, self._requests
+        begun: dict[int, bytes] = {}
+        began = clock()
+        ends = began + for_s
+        sent = {each.fileno(): clock() for each in self._sockets if write(each.fileno(), next(following))}
+        while sent:
+            ready = poll(30)
+            if not ready:
+                raise TimeoutError(f"{len(sent)} requests were not answered within 30 s")
+            for number, _ in ready:
+                data = read(number, MOST_BYTES)
+                if not data:
+                    raise Closed
+                if data[-1:] != b"}" or number in begun:
+                    data = begun.pop(number, b"") + data
+                    if not _is_whole(data):
+                        begun[number] = data
+                        continue
+                now = clock()
+                self.statuses.append(data[9:12])
+                self.times_s.append(now - sent[number])
+                if now < ends:
+                    sent[number] = now
+                    write(number, next(following))
+                else:
+                    del sent[number]
+        return clock() - began
+
+    def close(self) -> None:
+        self._poll.close()
+        for each in self._sockets:
+            each.close()
+
+
+def _is_whole(answer: bytes) -> bool:
+    """Asked only of an answer that does not end as all of them do: the servers answer with one flat JSON object."""
+    head = answer.find(b"\r\n\r\n")
+    if head < 0:
+        return False
+    at = answer.find(LENGTH, 0, head)
+    length = 0 if at < 0 else int(answer[at + len(LENGTH) : answer.index(b"\r", at)])
+    return len(answer) >= head + 4 + length
+
+
+def run(wanted: dict[str, Any]) -> dict[str, Any]:
+    """Send for a while and say how it went."""
+    path, secret = wanted["path"].encode(), wanted["secret"].encode()
+    type = wanted.get("type", "charge.succeeded").encode()
+    prefix = wanted.get("prefix", f"{time.time_ns():x}")
+    made = [request(path, secret, type, f"{prefix}{number:x}".encode()) for number in range(wanted["prepared"])]
+
+    def fresh() -> Iterator[bytes]:
+        yield from made
+        number = len(made)
+        while True:
+            yield request(path, secret, type, f"{prefix}{number:x}".encode())
+            number += 1
+
+    connections = Connections(wanted["port"], wanted["connections"], cycle(made) if wanted.get("repeat") else fresh())
+    try:
+        seconds = connections.run(wanted["for_s"])
+    finally:
+        connections.close()
+    times = sorted(connections.times_s) or [0.0]
+    return {
+        "rate": len(times) / seconds,
+        "p50_ms": times[len(times) // 2] * 1000,
+        "p99_ms": times[int(len(times) * 0.99)] * 1000,
+        "statuses": {status.decode(): count for status, count in Counter(connections.statuses).items()},
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(orjson.dumps(run(orjson.loads(sys.argv[1]))).decode() + "\n")

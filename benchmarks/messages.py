@@ -1,0 +1,192 @@
+"""How fast messages are queued and sent: next to COPY into a bare table, and next to a bare loop over the same relay."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import orjson
+
+from benchmarks.measure import Measurement, compare
+from onceward.db import Database, dump_json, migrate
+from onceward.messages import Letter, Sender, Sending, Template, Templates, queue, render
+from onceward.messages.channels import SmtpChannel
+from onceward.messages.channels.email import compose
+from onceward.providers.outbound.smtp import Relay, Smtp
+from onceward.runtime import FEATURES
+from onceward.testing.simulators.smtp import SmtpSimulator
+from onceward.work import Registry, Waker, Worker, WorkerOptions
+
+CONCURRENCY = 16
+SENDER = "bench@example.org"
+TEMPLATE = Template(
+    "bench", {"en": {"subject": "Order {{ number }}", "text": "Thank you for order {{ number }}."}}, {}, {"number": 1}
+)
+
+
+async def run(quick: bool, url: str) -> list[Measurement]:
+    """Cases `queue-100k` (seconds), `smtp` (mails/s) and `claim-1m` (ms for a claim with a million waiting)."""
+    db = await Database.open(url, min_size=2, max_size=CONCURRENCY + 8)
+    try:
+        async with db.acquire() as conn:
+            await migrate(conn, FEATURES.migrations)
+            await conn.execute("create table if not exists public.bare_messages (key text, recipient text, data text)")
+        queued = await _queue_case(db, 20_000 if quick else 100_000)
+        sent = await _smtp_case(db, 300 if quick else 2000)
+        claimed = await _claim_case(db, 100_000 if quick else 1_000_000)
+        return [queued, sent, claimed]
+    finally:
+        await db.close()
+
+
+async def _queue_case(db: Database, count: int) -> Measurement:
+    turn = 0
+
+    async def ours() -> float:
+        nonlocal turn
+        turn += 1
+        sendings = [Sending(to="a@example.org", key=f"{turn}:{n}", data={"number": n}) for n in range(count)]
+        began = time.perf_counter()
+        async with db.transaction() as tx:
+            await queue(tx, TEMPLATE, sendings)
+        taken = time.perf_counter() - began
+        await db.execute("truncate onceward.messages, onceward.work")
+        return taken * 100_000 / count
+
+    async def theirs() -> float:
+        rows = [(f"{n}", "a@example.org", dump_json({"number": n})) for n in range(count)]
+        began = time.perf_counter()
+        async with db.transaction(role="engine") as tx:
+            await tx.conn.copy_records_to_table("bare_messages", records=rows, schema_name="public")
+        taken = time.perf_counter() - began
+        await db.execute("truncate public.bare_messages")
+        return taken * 100_000 / count
+
+    return await compare(
+        "messages",
+        "queue-100k",
+        ours,
+        unit="s",
+        baseline="COPY into a bare table",
+        theirs=theirs,
+        smaller_is_better=True,
+    )
+
+
+async def _smtp_case(db: Database, count: int) -> Measurement:
+    async with SmtpSimulator() as relay:
+        where = Relay(relay.host, relay.port, encryption="none", max_connections=CONCURRENCY)
+        turn = 0
+
+        async def ours() -> float:
+            nonlocal turn
+            turn += 1
+            return await _drain(db, where, count, turn)
+
+        async def theirs() -> float:
+            smtp = Smtp(where)
+            letters = [_letter(n) for n in range(count)]
+
+            async def one(letter: Letter) -> None:
+                await smtp.send(compose(letter, SENDER), key=letter.key, sender=SENDER, to=letter.to)
+
+            began = time.perf_counter()
+            await _at_once([lambda letter=letter: one(letter) for letter in letters])
+            taken = time.perf_counter() - began
+            await smtp.aclose()
+            return count / taken
+
+        return await compare("messages", "smtp", ours, unit="mails/s", baseline="bare aiosmtplib loop", theirs=theirs)
+
+
+async def _drain(db: Database, where: Relay, count: int, turn: int) -> float:
+    templates = Templates()
+    templates.add(TEMPLATE)
+    registry = Registry()
+    channel = SmtpChannel(Smtp(where), sender=SENDER)
+    Sender(db, [channel], templates).install(registry)
+    async with db.transaction() as tx:
+        sendings = [Sending(to="a@example.org", key=f"smtp:{turn}:{n}", data={"number": n}) for n in range(count)]
+        await queue(tx, TEMPLATE, sendings)
+    options = WorkerOptions(concurrency=CONCURRENCY, poll_s=0.05, only_queues=["message.email"])
+    worker = Worker(db, registry, Waker(db, notify=False), options=options)
+    began = time.perf_counter()
+    await worker.start()
+    while await db.fetchval("select count(*) from onceward.work where kind = 'message'"):
+        await asyncio.sleep(0.02)
+    taken = time.perf_counter() - began
+    await worker.stop()
+    await channel.aclose()
+    return count / taken
+
+
+async def _claim_case(db: Database, backlog: int) -> Measurement:
+    """A claim of ten, with a backlog of messages that are due; next to the same without one."""
+    from onceward.work.claim import BEGINNING, claim
+
+    async def once() -> float:
+        async with db.acquire() as conn:
+            began = time.perf_counter()
+            transaction = conn.transaction()
+            await transaction.start()
+            await claim(
+                conn, queue="message.email", tasks=["message:email"], most=10, lease=1, worker=1, mark=BEGINNING
+            )
+            taken = time.perf_counter() - began
+            await transaction.rollback()
+            return taken * 1000
+
+    async def fill(count: int) -> None:
+        await db.execute("truncate onceward.work")
+        await db.execute(
+            "insert into onceward.work (id, kind, task, queue, sort_at)"
+            " select nextval('onceward.ids'), 'message', 'message:email', 'message.email', onceward.now()"
+            " from generate_series(1, $1::int)",
+            count,
+        )
+        await db.execute("analyze onceward.work")
+
+    async def measured(count: int) -> list[float]:
+        await fill(count)
+        return sorted([await once() for _ in range(50)])
+
+    few = (await measured(1000))[25]
+    many = (await measured(backlog))[25]
+
+    async def given(value: float) -> float:
+        return value
+
+    return await compare(
+        "messages",
+        "claim-1m",
+        lambda: given(many),
+        unit="ms",
+        baseline="the same with 1,000 waiting",
+        theirs=lambda: given(few),
+        turns=1,
+        smaller_is_better=True,
+    )
+
+
+async def _at_once(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    waiting = iter(calls)
+
+    async def slot() -> None:
+        for call in waiting:
+            await call()
+
+    await asyncio.gather(*(slot() for _ in range(CONCURRENCY)))
+
+
+def _letter(number: int) -> Letter:
+    data: dict[str, Any] = orjson.loads(orjson.dumps({"number": number}))
+    return Letter(
+        id=number,
+        key=f"bare:{number}:{time.monotonic_ns()}",
+        to="a@example.org",
+        rendered=render(TEMPLATE, data, locale="en"),
+        template=TEMPLATE,
+        data=data,
+    )

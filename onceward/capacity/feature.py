@@ -1,0 +1,16 @@
+"""What capacity contributes: pools of places that cannot be sold twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onceward.feature import WORKER, Feature, Part, Traced
+
+FEATURE = Feature(
+    name="capacity",
+    after=("work",),
+    migrations=Path(__file__).parent / "migrations",
+    parts=(Part("expired holds", "onceward.capacity.parts:expired_holds", roles=WORKER),),
+    checks="onceward.capacity.checks:CHECKS",
+    traced=(Traced("onceward.capacity_claims", "claim", label="r.holder", at="r.claimed_at", state="r.state"),),
+)

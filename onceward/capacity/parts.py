@@ -1,0 +1,13 @@
+"""The part of a process that releases expired holds."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from onceward.capacity import reap
+from onceward.context import Context
+from onceward.work import Loop
+
+
+def expired_holds(context: Context) -> Loop:
+    return Loop("expired holds", partial(reap, context.database), every_s=30)

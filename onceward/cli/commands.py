@@ -1,0 +1,34 @@
+"""Build the command line from the commands that the features contribute.
+
+A package adds commands with a function `register(cli: typer.Typer) -> None` that its `feature.py` names. Listings take
+`--json` (`JsonOption`) and print through `rendering.listing`; a command that needs the database opens it with
+`session.opened(...)`; failures are raised as exceptions, which `exits.py` turns into exit codes. Import heavy modules
+inside the functions: `onceward --help` must stay quick. `make docs` rewrites docs/cli.md; a test fails if it was not run.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from onceward.cli import bench, settings, version
+from onceward.feature import Features
+
+OWN = (settings, version, bench)
+
+
+def build(features: Features) -> typer.Typer:
+    """The whole command line. `features` are at hand for every command as `session.features_here()`."""
+    cli = typer.Typer(
+        name="onceward",
+        help="Webhooks, jobs, messages, schedules and workflows on PostgreSQL: every effect exactly once.",
+        epilog="Settings are environment variables: `onceward settings`. Trouble: `onceward doctor`.",
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "obj": features},
+    )
+    for register in features.load("commands"):
+        register(cli)
+    for module in OWN:
+        module.register(cli)
+    return cli

@@ -1,0 +1,94 @@
+"""The database as it is configured: a server of yours, or the embedded one, which is started on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from onceward.db import Database, DatabaseError, Migration, MigrationError, migrate, plan
+from onceward.db.embedded import EmbeddedPostgres
+from onceward.feature import Migrations
+from onceward.settings import Settings
+
+OLDEST_SERVER = 150000
+
+
+class OldServer(DatabaseError):
+    """The server is older than what our SQL is written for."""
+
+
+class ConfiguredDatabase:
+    """`open` connects, `close` undoes it; between them the schema can be looked at and brought up to date."""
+
+    def __init__(self, settings: Settings, migrations: Sequence[Migrations] = ()) -> None:
+        self.settings = settings
+        self.migrations = migrations
+        self._database: Database | None = None
+        self._starting: asyncio.Future[str] | None = None
+        self._server: EmbeddedPostgres | None = None
+
+    @property
+    def database(self) -> Database:
+        if self._database is None:
+            raise RuntimeError("the database has not been opened")
+        return self._database
+
+    async def open(self) -> Database:
+        """Connect to the configured database, or start the embedded one first."""
+        settings = self.settings
+        url = (
+            await self._start_embedded() if settings.database_url is None else settings.database_url.get_secret_value()
+        )
+        self._database = database = await Database.open(
+            url,
+            min_size=settings.pool_min,
+            max_size=settings.pool_max,
+            pgbouncer=settings.pgbouncer,
+            application_name=settings.service,
+        )
+        version = int(await database.fetchval("show server_version_num"))
+        if version < OLDEST_SERVER:
+            raise OldServer(f"the server is PostgreSQL {version // 10000}, Onceward needs 15 or newer: upgrade it")
+        return database
+
+    async def _start_embedded(self) -> str:
+        # The thread cannot be interrupted. Whoever stops us meanwhile waits for it, or the server would stay behind.
+        self._server = EmbeddedPostgres(self.settings.data_dir)
+        self._starting = asyncio.ensure_future(asyncio.to_thread(self._server.start))
+        return await asyncio.shield(self._starting)
+
+    async def close(self) -> None:
+        """Let go of the database; the embedded server stops with its last user."""
+        try:
+            if self._database is not None:
+                await self._database.close()
+        finally:
+            self._database = None
+            if self._starting is not None and self._server is not None:
+                await asyncio.wait({self._starting})
+                await asyncio.to_thread(self._server.stop)
+
+    async def pending_migrations(self) -> list[Migration]:
+        """What `migrate` would apply."""
+        async with self.database.acquire() as conn:
+            return await plan(conn, self.migrations)
+
+    async def migrate(self) -> list[Migration]:
+        """Apply what is pending, over a connection of its own that PgBouncer has no part in."""
+        settings = self.settings
+        if settings.direct_url is not None:
+            direct = await Database.open(settings.direct_url.get_secret_value(), min_size=0, max_size=1)
+        elif settings.pgbouncer:
+            raise MigrationError(
+                "migrations are pending and cannot be applied through PgBouncer, which would mix up whose lock is "
+                "whose: set ONCEWARD_DIRECT_URL to the database itself"
+            )
+        else:
+            direct = self.database
+        conn = await direct.connect(application_name=f"{settings.service}-migrate")
+        try:
+            return await migrate(conn, self.migrations)
+        finally:
+            await conn.close()
+            if direct is not self.database:
+                await direct.close()

@@ -1,0 +1,118 @@
+"""Bring the schema to where the code needs it: numbered SQL files, one line of them per owner.
+
+Each file is applied once, in its own transaction, under one advisory lock for the database, so any number of nodes
+may call `migrate` at the same time. What was applied is remembered with its checksum. A file whose first line is
+`-- onceward: no transaction` runs outside one (for CREATE INDEX CONCURRENTLY) and must be repeatable.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from onceward.db.errors import BrokenLine, ChangedFile, MigrationError, NewerSchema
+from onceward.feature import Migrations
+
+LOCK = 0x6F6E6365  # "once"
+NAME = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
+NO_TRANSACTION = "-- onceward: no transaction"
+
+BOOTSTRAP = """
+create schema if not exists onceward;
+create table if not exists onceward.migrations (
+    owner text not null,
+    number int not null,
+    name text not null,
+    checksum text not null,
+    applied_at timestamptz not null default clock_timestamp(),
+    primary key (owner, number)
+);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    owner: str
+    number: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+    def __str__(self) -> str:
+        return f"{self.owner}/{self.number:04d}_{self.name}"
+
+
+def read(line: Migrations) -> list[Migration]:
+    """The files of a line, in order; a hole or a doubled number is an error before anything runs."""
+    found: list[Migration] = []
+    for path in sorted(line.directory.glob("*.sql")):
+        match = NAME.match(path.name)
+        if match is None:
+            raise BrokenLine(f"{line.owner}: {path.name} is not named like 0001_what_it_does.sql")
+        found.append(Migration(line.owner, int(match[1]), match[2], path.read_text(encoding="utf-8")))
+    for expected, migration in enumerate(found, start=1):
+        if migration.number != expected:
+            raise BrokenLine(f"{line.owner}: expected number {expected:04d}, found {migration}")
+    return found
+
+
+async def plan(conn: asyncpg.Connection[Any], lines: Sequence[Migrations]) -> list[Migration]:
+    """What `migrate` would apply, in order. Raises when the database and these files disagree about the past."""
+    exists = await conn.fetchval("select to_regclass('onceward.migrations') is not null")
+    applied = await conn.fetch("select * from onceward.migrations") if exists else []
+    known = {(row["owner"], row["number"]): row for row in applied}
+    pending: list[Migration] = []
+    for line in lines:
+        files = read(line)
+        for migration in files:
+            row = known.get((migration.owner, migration.number))
+            if row is None:
+                pending.append(migration)
+            elif row["checksum"] != migration.checksum:
+                raise ChangedFile(
+                    f"{migration} was changed after it had been applied at {row['applied_at']:%Y-%m-%d %H:%M}; "
+                    "restore the file and put the change into a new migration"
+                )
+        newest = max((number for owner, number in known if owner == line.owner), default=0)
+        if newest > len(files):
+            raise NewerSchema(
+                f"the database has {line.owner} migration {newest:04d}, this code knows only {len(files):04d}: "
+                "it was migrated by a newer version; deploy that version, or restore an older dump"
+            )
+    return pending
+
+
+async def migrate(conn: asyncpg.Connection[Any], lines: Sequence[Migrations]) -> list[Migration]:
+    """Apply what is pending and return it. Other nodes doing the same wait, then find nothing to do."""
+    await conn.execute("select pg_advisory_lock($1)", LOCK)
+    try:
+        await conn.execute(BOOTSTRAP)
+        pending = await plan(conn, lines)
+        for migration in pending:
+            await _apply(conn, migration)
+        return pending
+    finally:
+        await conn.execute("select pg_advisory_unlock($1)", LOCK)
+
+
+async def _apply(conn: asyncpg.Connection[Any], migration: Migration) -> None:
+    record = "insert into onceward.migrations (owner, number, name, checksum) values ($1, $2, $3, $4)"
+    row = (migration.owner, migration.number, migration.name, migration.checksum)
+    try:
+        if migration.sql.startswith(NO_TRANSACTION):
+            await conn.execute(migration.sql)
+            await conn.execute(record, *row)
+            return
+        async with conn.transaction():
+            await conn.execute(migration.sql)
+            await conn.execute(record, *row)
+    except asyncpg.PostgresError as error:
+        raise MigrationError(f"{migration} failed: {error}") from error

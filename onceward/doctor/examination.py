@@ -1,0 +1,261 @@
+"""The checks behind `onceward doctor`: each looks at one thing and says how it stands and what to do.
+
+A check is a function from what it needs to a `Finding`; a new one is a function and a line in `DATABASE_CHECKS`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import asyncpg
+
+from onceward import __version__
+from onceward.db import Connection, DatabaseError, MigrationError, plan
+from onceward.db.configured import OLDEST_SERVER
+from onceward.db.embedded import EmbeddedPostgres
+from onceward.feature import Features
+from onceward.settings import Settings, SettingsError, load_settings, unknown_names
+
+Status = Literal["ok", "warn", "fail"]
+GIB = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """How one thing stands. `remedy` is what to do about it, empty when there is nothing to do."""
+
+    check: str
+    status: Status
+    finding: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """What the database checks look at."""
+
+    conn: Connection
+    settings: Settings
+    features: Features
+
+
+async def examine(features: Features) -> list[Finding]:
+    """All findings, in the order in which things build on each other; what cannot be reached is not guessed at."""
+    findings = [Finding("version", "ok", f"onceward {__version__}, Python {platform.python_version()}")]
+    findings += [
+        Finding("settings", "warn", str(unknown), "correct or remove it")
+        for unknown in unknown_names(os.environ, features.settings)
+    ]
+    try:
+        settings = load_settings()
+    except SettingsError as error:
+        return [
+            *findings,
+            *(Finding("settings", "fail", line, "see docs/settings.md") for line in str(error).splitlines()),
+        ]
+    findings += check_settings(settings)
+    findings.append(check_disk(settings))
+    if settings.database_url is not None:
+        return findings + await examine_database(settings.database_url.get_secret_value(), settings, features)
+    server = EmbeddedPostgres(settings.data_dir)
+    try:
+        url = await asyncio.to_thread(server.start)
+    except DatabaseError as error:
+        return [*findings, Finding("database", "fail", f"embedded PostgreSQL: {error}")]
+    try:
+        return findings + await examine_database(url, settings, features)
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+def check_settings(settings: Settings) -> list[Finding]:
+    if settings.database_url is not None and not settings.secret_keys:
+        return [
+            Finding(
+                "settings",
+                "warn",
+                "ONCEWARD_SECRET_KEY is not set, so each node makes a key of its own",
+                "set the same one on every node, or they cannot read each other's stored secrets",
+            )
+        ]
+    return [Finding("settings", "ok", "all values fit")]
+
+
+def check_disk(settings: Settings) -> Finding:
+    place = settings.data_dir.absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    text = f"{free / GIB:.1f} GiB free at {place}"
+    if free < GIB // 4:
+        return Finding("disk", "fail", text, "free some space or set ONCEWARD_DATA_DIR to another disk")
+    if free < 2 * GIB:
+        return Finding("disk", "warn", text, "PostgreSQL stops when the disk is full: make room in time")
+    return Finding("disk", "ok", text)
+
+
+async def examine_database(url: str, settings: Settings, features: Features) -> list[Finding]:
+    """Connect, or say why not; then look at everything inside."""
+    try:
+        conn = await asyncpg.connect(url, timeout=5, statement_cache_size=0)
+    except Exception as error:
+        return [explain_refusal(error)]
+    patient = Patient(conn, settings, features)
+    findings: list[Finding] = []
+    try:
+        for check in (*DATABASE_CHECKS, *(one for checks in features.load("doctor") for one in checks)):
+            findings.append(await _try(check, patient))
+            if findings[-1].check == "server" and findings[-1].status == "fail":
+                break  # our SQL is not written for it: the other findings would mislead
+    finally:
+        await conn.close(timeout=5)
+    return findings
+
+
+async def _try(check: Callable[[Patient], Awaitable[Finding]], patient: Patient) -> Finding:
+    name = check.__name__.removeprefix("check_")
+    try:
+        return await check(patient)
+    except asyncpg.InsufficientPrivilegeError as error:
+        return Finding(name, "fail", f"no right to look: {error}", "grant it, or use the database's owner in the URL")
+
+
+def explain_refusal(error: Exception) -> Finding:
+    """Why there is no connection, in words that lead somewhere."""
+    match error:
+        case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
+            reason, remedy = str(error), "correct user and password in ONCEWARD_DATABASE_URL"
+        case asyncpg.InvalidCatalogNameError():
+            reason, remedy = str(error), "create it (`createdb`), or correct the name in ONCEWARD_DATABASE_URL"
+        case asyncpg.TooManyConnectionsError():
+            reason, remedy = str(error), "lower ONCEWARD_POOL_MAX on the nodes, or raise max_connections"
+        case asyncpg.InsufficientPrivilegeError():
+            reason, remedy = str(error), "as its owner: `grant connect on database ... to ...`"
+        case socket.gaierror():
+            reason, remedy = "the host's name is not known", "correct the host in ONCEWARD_DATABASE_URL"
+        case TimeoutError():
+            reason, remedy = "no answer within 5 s", "check the host, the port and the firewall between"
+        case OSError():
+            reason, remedy = (
+                "nobody answers there",
+                "start PostgreSQL, or correct host and port in ONCEWARD_DATABASE_URL",
+            )
+        case _:
+            reason, remedy = f"{type(error).__name__}: {error}", "correct ONCEWARD_DATABASE_URL"
+    return Finding("database", "fail", f"cannot connect: {reason}", remedy)
+
+
+async def check_server(patient: Patient) -> Finding:
+    number = int(await patient.conn.fetchval("show server_version_num"))
+    text = f"PostgreSQL {await patient.conn.fetchval('show server_version')}"
+    if number < OLDEST_SERVER:
+        return Finding("server", "fail", f"{text} is too old", "upgrade it to PostgreSQL 15 or newer")
+    encoding = await patient.conn.fetchval("show server_encoding")
+    if encoding != "UTF8":
+        return Finding("server", "fail", f"{text}, encoding {encoding}", "create the database with encoding UTF8")
+    return Finding("server", "ok", text)
+
+
+async def check_clock(patient: Patient) -> Finding:
+    before = time.time()
+    theirs = float(await patient.conn.fetchval("select extract(epoch from clock_timestamp())"))
+    after = time.time()
+    skew = max(0.0, before - theirs, theirs - after)
+    text = f"{skew * 1000:.0f} ms apart from the database, at least"
+    if skew < 1:
+        return Finding("clock", "ok", "same as the database's, within a second")
+    remedy = "synchronise both clocks (NTP): signatures carry times"
+    return Finding("clock", "fail" if skew > 60 else "warn", text, remedy)
+
+
+async def check_connections(patient: Patient) -> Finding:
+    row = await patient.conn.fetchrow(
+        "select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as room,"
+        " (select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()) as used"
+    )
+    assert row is not None  # an aggregate always has a row
+    needed = patient.settings.pool_max + 3
+    text = f"a process opens up to {needed}, the server has room for {row['room']}, {row['used']} are in use"
+    if needed > row["room"] and not patient.settings.pgbouncer:
+        return Finding("connections", "fail", text, "lower ONCEWARD_POOL_MAX or raise max_connections")
+    if needed + row["used"] > row["room"] and not patient.settings.pgbouncer:
+        return Finding("connections", "warn", text, "lower ONCEWARD_POOL_MAX or raise max_connections")
+    return Finding("connections", "ok", text)
+
+
+async def check_durability(patient: Patient) -> Finding:
+    off = [
+        name
+        for name in ("fsync", "full_page_writes", "synchronous_commit")
+        if await patient.conn.fetchval("select current_setting($1)", name) == "off"
+    ]
+    if off:
+        losing = "a crash can lose what was committed" if off == ["synchronous_commit"] else "a crash can ruin the data"
+        return Finding("durability", "fail", f"{', '.join(off)} = off: {losing}", "switch on in postgresql.conf")
+    return Finding("durability", "ok", "fsync, full_page_writes and synchronous_commit are on")
+
+
+async def check_rights(patient: Patient) -> Finding:
+    """Whoever migrates must be able to create; roles too, unless an administrator has made them."""
+    row = await patient.conn.fetchrow(
+        "select current_user as who, current_database() as name,"
+        " has_database_privilege(current_database(), 'create') as may_create,"
+        " (select rolcreaterole or rolsuper from pg_roles where rolname = current_user) as may_make_roles,"
+        " (select count(*) from pg_roles where rolname in ('onceward_engine', 'onceward_app', 'onceward_sql_worker')) as roles"
+    )
+    assert row is not None
+    who, name = row["who"], row["name"]
+    if not row["may_create"]:
+        remedy = f'as an administrator: grant create on database "{name}" to "{who}"'
+        return Finding("rights", "fail", f"user {who} may not create schemas in database {name}", remedy)
+    if row["roles"] < 3 and not row["may_make_roles"]:
+        remedy = f'as an administrator: alter role "{who}" createrole'
+        return Finding("rights", "fail", f"user {who} may not create the roles that keep tenants apart", remedy)
+    return Finding("rights", "ok", f"user {who} may create what is needed in database {name}")
+
+
+async def check_migrations(patient: Patient) -> Finding:
+    try:
+        pending = await plan(patient.conn, patient.features.migrations)
+    except MigrationError as error:
+        return Finding("migrations", "fail", str(error))
+    if pending:
+        remedy = "`onceward migrate` applies them" + (
+            ", and so does every start" if patient.settings.auto_migrate else ""
+        )
+        return Finding("migrations", "warn", f"{len(pending)} pending, first {pending[0]}", remedy)
+    return Finding("migrations", "ok", "none pending")
+
+
+async def check_roles(patient: Patient) -> Finding:
+    """Row-level security protects nothing from a role that may bypass it."""
+    row = await patient.conn.fetchrow("select rolsuper, rolbypassrls from pg_roles where rolname = 'onceward_app'")
+    if row is None:
+        return Finding("roles", "warn", "role onceward_app does not exist yet", "`onceward migrate` creates it")
+    if row["rolsuper"] or row["rolbypassrls"]:
+        remedy = "as an administrator: alter role onceward_app nosuperuser nobypassrls"
+        return Finding("roles", "fail", "onceward_app can bypass row-level security", remedy)
+    if not await patient.conn.fetchval("select pg_has_role(current_user, 'onceward_app', 'member')"):
+        who = await patient.conn.fetchval("select current_user")
+        remedy = f'as an administrator: grant onceward_app to "{who}"'
+        return Finding("roles", "fail", f"user {who} may not act as onceward_app", remedy)
+    return Finding("roles", "ok", "onceward_app is bound by row-level security")
+
+
+DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (
+    check_server,
+    check_clock,
+    check_connections,
+    check_durability,
+    check_rights,
+    check_migrations,
+    check_roles,
+)

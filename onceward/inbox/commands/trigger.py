@@ -1,0 +1,171 @@
+"""`trigger`: a correctly signed test webhook, or one that must be turned away, or many per second."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from onceward.cli.exits import CommandFailed, Exit
+from onceward.cli.rendering import JsonOption, document, say
+from onceward.cli.session import opened_database, run
+from onceward.inbox.commands.sources import duration
+
+if TYPE_CHECKING:
+    from onceward.inbox.sending import Outgoing
+    from onceward.providers.inbound.provider import SourceConfig
+
+MOST_IN_FLIGHT = 256
+
+
+@dataclass(slots=True)
+class Tally:
+    """How a burst was answered."""
+
+    sent: int = 0
+    statuses: Counter[str] = field(default_factory=Counter[str])
+    times_ms: list[float] = field(default_factory=list[float])
+
+    def shown(self, seconds: float) -> dict[str, Any]:
+        times = sorted(self.times_ms) or [0.0]
+        return {
+            "sent": self.sent,
+            "per_s": round(self.sent / seconds, 1),
+            "statuses": dict(self.statuses),
+            "p50_ms": round(times[len(times) // 2], 1),
+            "p99_ms": round(times[min(len(times) - 1, int(len(times) * 0.99))], 1),
+        }
+
+
+def register(cli: typer.Typer) -> None:
+    cli.command("trigger")(trigger)
+
+
+def trigger(
+    provider: Annotated[str, typer.Argument(help="Who is played: stripe, paypal, github, ...")],
+    type: Annotated[str, typer.Argument(help="Type of the event, as charge.succeeded.")],
+    field: Annotated[list[str] | None, typer.Option("--field", "-f", help="PATH=VALUE to set in the payload.")] = None,
+    duplicate: Annotated[bool, typer.Option("--duplicate", help="Send the same event twice.")] = False,
+    stale: Annotated[bool, typer.Option("--stale", help="Sign it too long ago: it must be turned away.")] = False,
+    bad_signature: Annotated[bool, typer.Option("--bad-signature", help="Change it after signing: likewise.")] = False,
+    rate: Annotated[float | None, typer.Option("--rate", min=0.1, help="So many per second.")] = None,
+    for_: Annotated[str, typer.Option("--for", help="For how long, with --rate: 30s, 5m.")] = "10s",
+    source: Annotated[
+        str | None, typer.Option("--source", "-s", help="Name of the source; the provider's if not given.")
+    ] = None,
+    secret: Annotated[str | None, typer.Option("--secret", help="Sign with this instead of the source's own.")] = None,
+    url: Annotated[str | None, typer.Option("--url", help="Post there instead of to this installation.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send a genuine webhook to this installation. Exits with 1 when the answer is not what it should be."""
+    from onceward.inbox.sending import compose
+    from onceward.providers.inbound.provider import ConfigError
+    from onceward.providers.inbound.samples import parse_field
+
+    name = source or provider
+    try:
+        fields = dict(parse_field(each) for each in field or ())
+        config = _config(provider, name, secret)
+        where = url or _default_url(name)
+
+        def make() -> Outgoing:
+            return compose(config, type, fields=fields, path=_path(where), stale=stale, bad_signature=bad_signature)
+
+        make()
+    except (ConfigError, ValueError) as problem:
+        raise CommandFailed(str(problem), Exit.USAGE) from None
+    if rate is not None:
+        answer = run(_burst(where, make, rate, duration(for_).total_seconds()))
+        document(answer) if as_json else say(", ".join(f"{key} {value}" for key, value in answer.items()))
+        return
+    answers = run(_send(where, [make()] if not duplicate else [made := make(), made]))
+    for answer in answers:
+        document(answer) if as_json else say(f"{answer['status']} in {answer['ms']} ms: {answer['body']}")
+    refused = stale or bad_signature
+    if any((answer["status"] // 100 == 4) != refused or answer["status"] >= 500 for answer in answers):
+        raise typer.Exit(Exit.FAILED)
+
+
+def _config(provider: str, name: str, secret: str | None) -> SourceConfig:
+    """How the source verifies, from the command line or from the installation."""
+    from onceward.providers.inbound.provider import SourceConfig
+
+    if secret is not None:
+        from onceward.settings import load_settings
+
+        return SourceConfig(provider=provider, secrets=(secret,), public_url=load_settings().url)
+
+    async def work() -> SourceConfig:
+        from onceward.inbox.commands.events import read_catalog
+
+        async with opened_database() as db:
+            found = (await read_catalog(db)).get(name)
+            if found is None:
+                raise CommandFailed(
+                    f"there is no usable source {name!r}: `onceward sources add {name} --provider {provider}`, or say --secret"
+                )
+            if found.provider.name != provider:
+                raise CommandFailed(f"source {name!r} is of provider {found.provider.name}, not {provider}", Exit.USAGE)
+            return found.config
+
+    return run(work())
+
+
+def _default_url(name: str) -> str:
+    from onceward.settings import load_settings
+
+    settings = load_settings()
+    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
+    return f"http://{host}:{settings.port}/webhooks/{name}"
+
+
+def _path(url: str) -> str:
+    from urllib.parse import urlsplit
+
+    return urlsplit(url).path
+
+
+async def _send(url: str, requests: list[Outgoing]) -> list[dict[str, Any]]:
+    from onceward.http import HttpError, ServiceClient
+
+    answers: list[dict[str, Any]] = []
+    async with ServiceClient(timeout_s=30) as client:
+        for each in requests:
+            try:
+                answer = await client.request("POST", url, headers=dict(each.headers), body=each.body)
+            except HttpError as problem:
+                raise CommandFailed(f"{url} does not answer: {problem}; is `onceward up` running?") from None
+            text = answer.body.decode(errors="replace")
+            answers.append({"status": answer.status, "ms": answer.elapsed_ms, "body": text})
+    return answers
+
+
+async def _burst(url: str, make: Any, rate: float, for_s: float) -> dict[str, Any]:
+    """At an even pace; when the other side is slower than that, as many as fit in flight."""
+    from onceward.http import HttpError, ServiceClient
+
+    tally = Tally()
+    slots = asyncio.Semaphore(MOST_IN_FLIGHT)
+    async with ServiceClient(timeout_s=30, concurrency=MOST_IN_FLIGHT) as client, asyncio.TaskGroup() as group:
+
+        async def send(each: Outgoing) -> None:
+            try:
+                answer = await client.request("POST", url, headers=dict(each.headers), body=each.body)
+                tally.statuses[str(answer.status)] += 1
+                tally.times_ms.append(answer.elapsed_ms)
+            except HttpError as problem:
+                tally.statuses[type(problem).__name__] += 1
+            finally:
+                slots.release()
+
+        began = time.perf_counter()
+        while (passed := time.perf_counter() - began) < for_s:
+            await slots.acquire()
+            group.create_task(send(make()))
+            tally.sent += 1
+            await asyncio.sleep(max(0.0, tally.sent / rate - passed))
+    return tally.shown(time.perf_counter() - began)

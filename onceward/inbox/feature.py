@@ -1,0 +1,36 @@
+"""What the inbox contributes: webhooks in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onceward.feature import AlsoKnownAs, Feature, Part, SealedColumn, Traced
+
+FEATURE = Feature(
+    name="inbox",
+    after=("work",),
+    migrations=Path(__file__).parent / "migrations",
+    parts=(Part("inbox", "onceward.inbox.parts:inbox"),),
+    commands=("onceward.inbox.commands:register",),
+    routes="onceward.inbox.routes:routers",
+    mounts="onceward.inbox.parts:mounts",
+    pages="onceward.inbox.pages:PAGES",
+    checks="onceward.inbox.checks:CHECKS",
+    erasers="onceward.inbox.erasers:ERASERS",
+    traced=(
+        Traced(
+            "onceward.webhook_events",
+            "event",
+            id="seq",
+            label="r.provider || ' ' || r.type",
+            at="r.received_at",
+            state="r.status",
+            names=(
+                AlsoKnownAs("r.id = $1::uuid", uuid=True),
+                AlsoKnownAs("r.seq = any(array(select onceward.events_named($1)))"),
+            ),
+        ),
+    ),
+    sealed=(SealedColumn("onceward.sources", "webhook_id", "secrets"),),
+    metrics="onceward.inbox.metrics",
+)

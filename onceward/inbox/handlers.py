@@ -1,0 +1,277 @@
+"""A function that handles events, as the executor calls it: with what it asked for, its payload checked.
+
+The name of the task is `<provider>/<type>`, or `<source>/<type>` for senders that are only known by their source.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from onceward.db import Transaction
+from onceward.inbox import metrics
+from onceward.inbox.event import LOAD, Event, StoredEvent, stored
+from onceward.providers.inbound.provider import ConfigError
+from onceward.providers.inbound.registry import get_provider
+from onceward.work import EVENTS, Claimed, Item, Options, PayloadInvalid, RetryPolicy, Task, TimedOut, insert, judge
+from onceward.work.forms import digest
+from onceward.work.outcomes import Again, Dead
+
+QUEUE = "events"
+UNHANDLED_QUEUE = "unhandled"
+PAUSED_QUEUE = "paused"
+EXTERNAL_QUEUE = "external"
+
+Ordering = bool | str | Callable[[Any], str | None]
+Call = Callable[..., Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """What is known of a handler besides its task: how its events are ordered, and who else wants them."""
+
+    task: Task
+    ordering: Ordering = False
+
+    def lane_key(self, payload: Any, subject: str | None) -> str | None:
+        """What an event is about, for handlers that take events of one subject one after the other."""
+        if self.ordering is False:
+            return None
+        if self.ordering is True:
+            return subject
+        if isinstance(self.ordering, str):
+            return _at_path(payload, self.ordering)
+        return self.ordering(payload)
+
+
+def _at_path(payload: Any, path: str) -> str | None:
+    value = payload
+    for part in path.split("."):
+        value = cast(dict[str, Any], value).get(part) if isinstance(value, dict) else None
+    return None if value is None or isinstance(value, dict | list) else str(value)
+
+
+def task_name(provider: str, type: str) -> str:
+    return f"{provider}/{type}"
+
+
+def follower_name(provider: str, type: str, function: str) -> str:
+    """The job that a handler with `as_job=True` is."""
+    return f"{task_name(provider, type)}#{function}"
+
+
+@lru_cache(maxsize=64)
+def _data_of(provider: str) -> Callable[[Any], Any]:
+    try:
+        return get_provider(provider).data
+    except ConfigError:
+        return lambda payload: payload
+
+
+def reader(annotation: Any, name: str) -> Callable[[StoredEvent, int], Event[Any]]:
+    """How a stored event becomes what the handler's annotation asks for; a payload that does not fit raises."""
+    models = get_args(annotation)
+    adapter: TypeAdapter[Any] | None = None
+    if models and models[0] is not Any:
+        try:
+            adapter = TypeAdapter(models[0])
+        except Exception as error:
+            raise TypeError(f"{name}: Event[{models[0]!r}] is not a type a payload can be checked against") from error
+
+    def read(event: StoredEvent, attempt: int) -> Event[Any]:
+        if event.payload is None:
+            raise PayloadInvalid("the body holds nothing that can be read as a payload; its bytes are kept")
+        data = _data_of(event.provider)(event.payload)
+        if adapter is not None:
+            try:
+                data = adapter.validate_python(data)
+            except ValidationError as error:
+                raise PayloadInvalid(_faults(error)) from None
+        return Event(
+            event.seq,
+            event.event_id,
+            event.type,
+            data,
+            event.payload,
+            event.source,
+            event.provider,
+            event.organization,
+            event.received_at,
+            event.headers,
+            attempt,
+        )
+
+    return read
+
+
+def _faults(error: ValidationError) -> str:
+    """Which fields do not fit and why, without their values: those may be personal."""
+    faults = [
+        f"{'.'.join(str(part) for part in fault['loc']) or 'payload'}: {fault['msg']}"
+        for fault in error.errors(include_url=False, include_input=False, include_context=False)
+    ]
+    return "; ".join(faults[:10]) + (f"; and {len(faults) - 10} more" if len(faults) > 10 else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """A handler as its decorator found it; the parameters are None where the function does not ask for them."""
+
+    function: Call
+    provider: str
+    type: str
+    event_parameter: str | None
+    event_annotation: Any
+    tx_parameter: str | None
+    retry: RetryPolicy
+    timeout_s: float | None
+    ordering: Ordering = False
+
+    @property
+    def name(self) -> str:
+        return task_name(self.provider, self.type)
+
+    def form(self) -> str:
+        """A digest of what its payload must look like."""
+        models = get_args(self.event_annotation)
+        return "" if not models or models[0] is Any else digest(TypeAdapter(models[0]).json_schema)
+
+    def call(self) -> Callable[[StoredEvent, int, Any], Awaitable[Any]]:
+        """Run the function with what it asked for."""
+        read = reader(self.event_annotation, self.name)
+
+        async def call(event: StoredEvent, attempt: int, tx: Any) -> Any:
+            given: dict[str, Any] = {}
+            if self.event_parameter is not None:
+                given[self.event_parameter] = read(event, attempt)
+            if self.tx_parameter is not None:
+                given[self.tx_parameter] = tx
+            return await self.function(**given)
+
+        return call
+
+
+def handler(declared: Declared, *, others: Callable[[], Sequence[str]]) -> Handler:
+    """The handler of its type: the event's own work. `others` names handlers that are jobs of their own."""
+    call = declared.call()
+
+    async def run(work: Claimed, tx: Any) -> Any:
+        result = await call(work.body, work.attempt, tx)
+        if tx is not None:
+            await enqueue_followers(tx, others(), work.id)
+        return result
+
+    task = Task(
+        name=declared.name,
+        run=counted(lambda: task, run),
+        kind="event",
+        queue=QUEUE,
+        retry=declared.retry,
+        timeout_s=declared.timeout_s,
+        transactional=declared.tx_parameter is not None,
+        form=declared.form,
+    )
+    return Handler(task, declared.ordering)
+
+
+def follower(declared: Declared) -> Task:
+    """A handler with `as_job=True`: a job caused by the event, with its own retries and dead letter."""
+    call = declared.call()
+
+    async def run(work: Claimed, tx: Any) -> Any:
+        rows = await (work.db if tx is None else tx).fetch(LOAD, [work.args["event"]])
+        if not rows:
+            raise PayloadInvalid(f"event {work.args['event']} is gone: it was pruned or deleted by hand")
+        return await call(stored(rows[0]), work.attempt, tx)
+
+    return Task(
+        name=follower_name(declared.provider, declared.type, declared.function.__name__),
+        run=run,
+        queue=QUEUE,
+        retry=declared.retry,
+        timeout_s=declared.timeout_s,
+        transactional=declared.tx_parameter is not None,
+        form=declared.form,
+    )
+
+
+def only_followers(provider: str, type: str, others: Callable[[], Sequence[str]]) -> Handler:
+    """For a type that only jobs handle: the event itself is done once they are enqueued."""
+
+    async def run(work: Claimed, tx: Any) -> Any:
+        await enqueue_followers(tx, others(), work.id)
+
+    task = Task(
+        name=task_name(provider, type),
+        run=counted(lambda: task, run),
+        kind="event",
+        queue=QUEUE,
+        retry=EVENTS,
+        transactional=True,
+    )
+    return Handler(task)
+
+
+def counted(task: Callable[[], Task], run: Callable[[Claimed, Any], Awaitable[Any]]) -> Callable[[Any, Any], Any]:
+    """The same, with its end counted: a success when it is committed, an error when it is raised."""
+
+    async def run_counted(work: Claimed, tx: Transaction | None) -> Any:
+        event: StoredEvent = work.body
+        labels = (str(event.webhook_id), event.provider)
+        began = time.perf_counter()
+        try:
+            result = await run(work, tx)
+        except asyncio.CancelledError:
+            _count_failure(task(), work, TimedOut("cancelled"), labels)
+            raise
+        except Exception as error:
+            _count_failure(task(), work, error, labels)
+            raise
+        finally:
+            metrics.PROCESSING_SECONDS.labels(event.provider).observe(time.perf_counter() - began)
+        success = metrics.PROCESSED.labels(*labels, "success")
+        if tx is None:
+            success.inc()
+        else:
+            tx.after_commit(success.inc)
+        return result
+
+    return run_counted
+
+
+def _count_failure(task: Task, work: Claimed, error: BaseException, labels: tuple[str, str]) -> None:
+    match judge(task, work, error):
+        case Again(counted=False):
+            return
+        case Dead(reason):
+            metrics.DEAD.labels(*labels, reason).inc()
+        case _:
+            pass
+    metrics.PROCESSED.labels(*labels, "error").inc()
+
+
+def followers(names: Sequence[str], event: int, organization: Any) -> list[Item]:
+    """The jobs of handlers with `as_job=True`; the key makes each exist once per event, whoever enqueues it."""
+    return [
+        Item(
+            name,
+            f'{{"event":{event}}}',
+            QUEUE,
+            Options(unique_key=f"event:{event}", unique_for="ever"),
+            organization,
+            event,
+        )
+        for name in names
+    ]
+
+
+async def enqueue_followers(tx: Transaction, names: Sequence[str], event: int) -> None:
+    """In the handler's own commit, for those that the node which received the event did not know of."""
+    if names:
+        await insert(tx.conn, followers(names, event, tx.organization))

@@ -1,0 +1,124 @@
+"""Sources: who may send us webhooks, and what was turned away. Secrets are never shown, not even covered."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, get_args
+
+from onceward.db import Transaction
+from onceward.inbox import sources
+from onceward.inbox.source import Mode
+from onceward.providers.inbound.provider import ConfigError
+from onceward.providers.inbound.registry import PROVIDERS
+from onceward.trust import NotFound
+from onceward.trust.identity import Identity
+from onceward.trust.secrets import secret_box
+from onceward.web.dashboard.action import Action, Done, Refused
+from onceward.web.dashboard.page import Page, View
+from onceward.web.dashboard.site import Site
+
+PATH = "/dashboard/sources"
+MODES: tuple[Mode, ...] = get_args(Mode)
+OVERLAPS = {"a day": timedelta(days=1), "a week": timedelta(days=7), "not at all": timedelta(0)}
+
+DELETED = "is deleted: nothing more is taken from it. What it sent stays, and is handled."
+PAUSED = "is paused: it goes on receiving, and nothing is handled."
+RESUMED = "goes on; what was parked is handled in the order it arrived."
+
+SOURCES = """
+select s.webhook_id, s.name, s.provider, s.mode, s.organization_id, s.ordering, s.rate_per_s, s.max_body_bytes, s.retention_days,
+       s.origin, s.paused_at, s.created_at
+  from onceward.sources s where s.deleted_at is null order by s.origin = 'builtin', s.name limit 500
+"""
+REJECTS = """
+select at, source, provider, reason, status, bytes, more from onceward.webhook_rejects order by at desc limit 20
+"""
+
+
+async def load(view: View) -> dict[str, Any]:
+    settings = view.site.settings
+    return {
+        "title": "Sources",
+        "sources": await view.conn.fetch(SOURCES),
+        "rejects": await view.conn.fetch(REJECTS),
+        "base": settings.public_url or "",
+        "providers": [(each.name, each.title) for each in PROVIDERS.values()],
+    }
+
+
+async def _add(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    name, secret = form.get("name", "").strip()[:100], form.get("secret", "").strip()
+    mode = form.get("mode", "ack")
+    if mode not in MODES:
+        raise Refused(f"{mode!r} is not a mode: it is one of {', '.join(MODES)}")
+    new = sources.NewSource(
+        name=name,
+        provider=form.get("provider", "")[:100],
+        secrets=(secret,) if secret else (),
+        organization=identity.organization,
+        mode=mode,
+        public_url=site.settings.public_url,
+    )
+    async with _engine(site) as tx:
+        await sources.add(tx, secret_box(site.settings), new, actor=identity)
+    return Done(PATH, f"Source {name} is ready. Enter {site.settings.url}/webhooks/{name} at the sender.")
+
+
+async def _rotate(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    own, secret = await _own(site, identity, form), form.get("secret", "").strip()
+    if not secret:
+        raise Refused("secret: enter the new one as the sender shows it")
+    overlap = OVERLAPS.get(form.get("overlap", ""))
+    if overlap is None:
+        raise Refused(f"overlap: choose one of {', '.join(OVERLAPS)}")
+    async with _engine(site) as tx:
+        box = secret_box(site.settings)
+        live = await sources.rotate(tx, box, str(own.webhook_id), secret, overlap=overlap, actor=identity)
+    return Done(PATH, f"Source {own.name} believes {len(live)} secrets now, the new one included.")
+
+
+@asynccontextmanager
+async def _engine(site: Site) -> AsyncGenerator[Transaction]:
+    try:
+        async with site.database.transaction(role="engine") as tx:
+            yield tx
+    except ConfigError as error:
+        raise Refused(f"{error.field}: {error}") from None
+
+
+def _button(change: Callable[..., Awaitable[object]], said: str) -> Callable[..., Awaitable[Done]]:
+    """Do one thing to the source that the form names."""
+
+    async def run(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+        own = await _own(site, identity, form)
+        async with _engine(site) as tx:
+            await change(tx, str(own.webhook_id), actor=identity)
+        return Done(PATH, f"Source {own.name} {said}")
+
+    return run
+
+
+async def _own(site: Site, identity: Identity, form: Mapping[str, str]) -> sources.Listed:
+    """A source that is this identity's to change."""
+    name = form.get("source", "")[:100]
+    async with site.database.acquire() as conn:
+        found = await sources.find(conn, name)
+    if identity.organization is not None and found.organization_id != identity.organization:
+        raise NotFound(f"there is no source {name!r}")
+    return found
+
+
+PAGES = (
+    Page(
+        name="sources", path=PATH, title="Sources", section="sources", load=load, template="sources.html", every_s=5.0
+    ),
+)
+ACTIONS = (
+    Action(path=PATH, run=_add, scope="owner"),
+    Action(path=f"{PATH}/secret", run=_rotate, scope="owner"),
+    Action(path=f"{PATH}/delete", run=_button(sources.delete, DELETED), scope="owner"),
+    Action(path=f"{PATH}/pause", run=_button(sources.pause, PAUSED)),
+    Action(path=f"{PATH}/resume", run=_button(sources.resume, RESUMED)),
+)

@@ -1,0 +1,35 @@
+"""The parts of a process that the inbox runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from onceward.context import Context
+from onceward.inbox import Inbox, UpkeepOptions
+from onceward.web.asgi import Mount
+
+
+def inbox(context: Context) -> Inbox:
+    """Runs on every node: workers and schedulers do its upkeep even where nothing listens."""
+    settings = context.settings
+    return Inbox(
+        context.database,
+        context.registry,
+        context.app.handlers,
+        context.engine.waker,
+        open_tx=context.engine.open_tx,
+        box=context.box,
+        public_url=settings.public_url,
+        upkeep=UpkeepOptions(
+            sql_claim_expiry_s=settings.sql_claim_expiry_s,
+            keep=timedelta(days=settings.retention_days),
+            keep_keys=timedelta(days=settings.dedupe_days),
+        ),
+    )
+
+
+def mounts(context: Context) -> Sequence[Mount]:
+    """`/webhooks` is bare ASGI with a direct path from the HTTP parser."""
+    receiver = context.part(Inbox).receiver
+    return (Mount("/webhooks", receiver, direct=receiver.direct),)

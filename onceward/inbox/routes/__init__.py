@@ -1,0 +1,16 @@
+"""HTTP routes of the inbox: sources and events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter
+
+from onceward.context import Context
+from onceward.inbox import Inbox
+from onceward.inbox.routes.events import events_router
+from onceward.inbox.routes.sources import sources_router
+
+
+def routers(context: Context) -> Sequence[APIRouter]:
+    return (sources_router(context.part(Inbox), context.box), events_router())

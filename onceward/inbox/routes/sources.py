@@ -1,0 +1,174 @@
+"""Routes over sources: who may send webhooks. Secrets are taken and never given back, not even to who gave them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
+
+from onceward.db import Database
+from onceward.inbox import Inbox, sources
+from onceward.inbox.source import Mode
+from onceward.providers.inbound.provider import ConfigError
+from onceward.settings import Settings
+from onceward.trust import Identity, SecretBox, transaction_for
+from onceward.web.api import database_of, settings_of
+from onceward.web.auth import require
+from onceward.web.fields import Json, Text
+from onceward.web.problems import Problem
+
+Db = Annotated[Database, Depends(database_of)]
+TheSettings = Annotated[Settings, Depends(settings_of)]
+Viewer = Annotated[Identity, Depends(require("viewer"))]
+Operator = Annotated[Identity, Depends(require("operator"))]
+Owner = Annotated[Identity, Depends(require("owner"))]
+SecretText = Annotated[Text, Field(min_length=1, max_length=16_384)]
+Days = Annotated[int, Field(ge=1, le=36_500)]
+MONTH_S = 30 * 86_400
+
+
+class NewSource(BaseModel):
+    """`provider` is the name if it is left out. The options are those of the provider's page."""
+
+    model_config = {"extra": "forbid", "hide_input_in_errors": True}
+
+    name: Text = Field(max_length=63)
+    provider: Text | None = Field(None, max_length=63)
+    secrets: list[SecretText] = Field(default_factory=list[str], max_length=sources.MOST_SECRETS)
+    mode: Mode = "ack"
+    options: Json = Field(default_factory=dict)
+    public_url: Text | None = Field(None, max_length=2000)
+    tolerance_s: int = Field(300, ge=1, le=86_400)
+    ordering: bool = False
+    rate_per_s: float | None = Field(None, gt=0, le=1_000_000, allow_inf_nan=False)
+    max_body_bytes: int = Field(1 << 20, ge=1024, le=32 << 20)
+    retention_days: Days | None = None
+
+
+class Rotation(BaseModel):
+    """The new secret, and how long those before it are still believed."""
+
+    model_config = {"extra": "forbid", "hide_input_in_errors": True}
+
+    secret: SecretText
+    overlap_s: float = Field(86_400, ge=0, le=MONTH_S, allow_inf_nan=False)
+
+
+class Rotated(BaseModel):
+    """How many secrets are believed now, the new one included."""
+
+    name: str
+    live_secrets: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceShown(sources.Listed):
+    """A source without its secrets and options; `url` is what to enter at the sender."""
+
+    url: str
+
+
+def sources_router(inbox: Inbox, box: SecretBox) -> APIRouter:
+    """`/api/v1/sources`: list, show, add, rotate, pause, resume, delete."""
+    router = APIRouter(prefix="/api/v1/sources", tags=["inbox: sources"])
+    _reading(router)
+    _secrets(router, inbox, box)
+    _pausing(router, inbox)
+    _deleting(router, inbox)
+    return router
+
+
+def _reading(router: APIRouter) -> None:
+    @router.get("")
+    async def listed(db: Db, settings: TheSettings, identity: Viewer) -> list[SourceShown]:  # pyright: ignore[reportUnusedFunction]
+        """By name."""
+        async with transaction_for(db, identity) as tx:
+            found = await sources.list_sources(tx, organization=identity.organization)
+        return [_shown(each, settings) for each in found]
+
+    @router.get("/{source}")
+    async def one(db: Db, settings: TheSettings, identity: Viewer, source: Text) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
+        """By name or id."""
+        async with transaction_for(db, identity) as tx:
+            return _shown(await sources.find(tx, source[:100], organization=identity.organization), settings)
+
+
+def _secrets(router: APIRouter, inbox: Inbox, box: SecretBox) -> None:
+    @router.post("", status_code=201)
+    async def add(db: Db, settings: TheSettings, identity: Owner, new: NewSource) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
+        """The organization's own; of an administrator who acts for none, the platform's."""
+        wanted = sources.NewSource(
+            **new.model_dump(exclude={"provider", "secrets", "public_url"}),
+            provider=new.provider or new.name,
+            secrets=tuple(new.secrets),
+            public_url=new.public_url or settings.public_url,
+            organization=identity.organization,
+        )
+        try:
+            async with db.transaction(role="engine") as tx:
+                made = await sources.add(tx, box, wanted, actor=identity)
+        except ConfigError as error:
+            raise _problem(error) from None
+        await inbox.catalog.refresh()
+        return _shown(made, settings)
+
+    @router.post("/{source}/secret")
+    async def rotate(db: Db, identity: Owner, source: Text, wanted: Rotation) -> Rotated:  # pyright: ignore[reportUnusedFunction]
+        """Add a secret. When this is answered it is believed here, and within moments by every other node."""
+        overlap = timedelta(seconds=wanted.overlap_s)
+        try:
+            async with db.transaction(role="engine") as tx:
+                found = await sources.find(tx, source[:100], organization=identity.organization)
+                own = str(found.webhook_id)
+                live = await sources.rotate(tx, box, own, wanted.secret, overlap=overlap, actor=identity)
+        except ConfigError as error:
+            raise _problem(error) from None
+        await inbox.catalog.refresh()
+        return Rotated(name=found.name, live_secrets=len(live))
+
+
+def _pausing(router: APIRouter, inbox: Inbox) -> None:
+    @router.post("/{source}/pause")
+    async def pause(db: Db, settings: TheSettings, identity: Operator, source: Text) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
+        """Go on receiving, handle nothing: what waits and what arrives is parked. Twice is once."""
+        async with db.transaction(role="engine") as tx:
+            found = await sources.find(tx, source[:100], organization=identity.organization)
+            paused = await sources.pause(tx, str(found.webhook_id), actor=identity)
+        await inbox.catalog.refresh()
+        return _shown(paused, settings)
+
+    @router.post("/{source}/resume")
+    async def resume(db: Db, settings: TheSettings, identity: Operator, source: Text) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
+        """Handle what was parked, in the order it arrived."""
+        async with db.transaction(role="engine") as tx:
+            found = await sources.find(tx, source[:100], organization=identity.organization)
+            resumed = await sources.resume(tx, str(found.webhook_id), actor=identity)
+        await inbox.catalog.refresh()
+        return _shown(resumed, settings)
+
+
+def _deleting(router: APIRouter, inbox: Inbox) -> None:
+    @router.delete("/{source}", status_code=204)
+    async def delete(db: Db, identity: Owner, source: Text) -> None:  # pyright: ignore[reportUnusedFunction]
+        """Take nothing more from it and forget its secrets. Its events stay; those that wait are handled."""
+        try:
+            async with db.transaction(role="engine") as tx:
+                found = await sources.find(tx, source[:100], organization=identity.organization)
+                await sources.delete(tx, str(found.webhook_id), actor=identity)
+        except ConfigError as error:
+            raise Problem(409, str(error), title="Not deleted") from None
+        await inbox.catalog.refresh()
+
+
+def _shown(source: sources.Listed, settings: Settings) -> SourceShown:
+    return SourceShown(**asdict(source), url=f"{source.public_url or settings.url}/webhooks/{source.name}")
+
+
+def _problem(error: ConfigError) -> Problem:
+    errors = [{"field": f"body.{error.field}", "reason": str(error)}]
+    if isinstance(error, sources.SourceExists):
+        return Problem(409, str(error), title="Name is taken", errors=errors)
+    return Problem(422, str(error), title="Request does not fit", errors=errors)

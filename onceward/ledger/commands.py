@@ -1,0 +1,108 @@
+"""`ledger check|balance|statement`: recompute the books, and read them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from onceward.cli.exits import CommandFailed, Exit
+from onceward.cli.rendering import JsonOption, document, listing, say, verdict
+from onceward.cli.session import opened_database, run
+
+BALANCE_COLUMNS = ("code", "currency", "kind", "debits", "credits", "balance", "available")
+STATEMENT_COLUMNS = ("entry_id", "at", "journal_kind", "key", "other", "amount", "balance", "memo")
+
+group = typer.Typer(no_args_is_help=True, help="The books: `check` them, show a `balance` or a `statement`.")
+Organization = Annotated[str, typer.Option("--organization", "-o", help="Slug or id of the organization.")]
+Currency = Annotated[str, typer.Option("--currency", "-c", help="Three capital letters.")]
+
+
+def register(cli: typer.Typer) -> None:
+    cli.add_typer(group, name="ledger")
+
+
+@group.command("check")
+def check(as_json: JsonOption = False) -> None:
+    """Recompute all books of all organizations from their entries. Changes nothing; exits with 1 on a difference."""
+    from onceward.ledger.checks import CHECKS
+    from onceward.trust.invariants import verify
+
+    async def work() -> list[Any]:
+        async with opened_database() as db:
+            return await verify(db, CHECKS)
+
+    results = run(work())
+    if as_json:
+        document([{"check": one.name, "ok": one.ok, "problems": one.problems} for one in results])
+    else:
+        for one in results:
+            verdict("ok" if one.ok else "fail", one.name, "; ".join(one.problems) or f"holds ({one.seconds:.2f} s)")
+    if not all(one.ok for one in results):
+        raise typer.Exit(Exit.FAILED)
+
+
+@group.command("balance")
+def balance(
+    organization: Organization,
+    account: Annotated[
+        str | None, typer.Argument(metavar="[ACCOUNT]", help="Its code; all accounts if not given.")
+    ] = None,
+    currency: Annotated[str | None, typer.Option("--currency", "-c", help="Only this currency.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what accounts hold, in minor units. Without an account this is the trial balance, with its totals."""
+    trials = run(_trials(organization, currency))
+    rows = [
+        {**asdict(line), "available": line.available}
+        for trial in trials
+        for line in trial.accounts
+        if account in (None, line.code)
+    ]
+    if account is not None and not rows:
+        raise CommandFailed(f"no such account: {account}" + (f" in {currency}" if currency else ""))
+    listing(rows, columns=BALANCE_COLUMNS, as_json=as_json, empty="no accounts")
+    if account is None and not as_json:
+        for trial in trials:
+            state = "balanced" if trial.difference == 0 else f"OUT OF BALANCE by {trial.difference}"
+            say(f"{trial.currency}: debits {trial.debits}, credits {trial.credits}, {state}")
+    if any(trial.difference for trial in trials):
+        raise typer.Exit(Exit.FAILED)
+
+
+@group.command("statement")
+def statement(
+    organization: Organization,
+    account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="Its code.")],
+    currency: Currency,
+    after: Annotated[int, typer.Option("--after", help="Begin after this entry id.")] = 0,
+    limit: Annotated[int, typer.Option("--limit", help="At most so many entries.", min=1)] = 100,
+    as_json: JsonOption = False,
+) -> None:
+    """Show an account's entries in order, with the running balance."""
+    lines = run(_statement(organization, account, currency, after, limit))
+    listing([asdict(line) for line in lines], columns=STATEMENT_COLUMNS, as_json=as_json, empty="no entries")
+
+
+async def _trials(organization: str, currency: str | None) -> list[Any]:
+    from onceward import ledger
+    from onceward.trust.organizations import find_organization
+
+    async with opened_database() as db, db.acquire() as conn:
+        found = await find_organization(conn, organization)
+        async with db.transaction(organization=found.organization_id) as tx:
+            return await ledger.trial_balance(tx, currency=currency)
+
+
+async def _statement(organization: str, account: str, currency: str, after: int, limit: int) -> list[Any]:
+    from onceward import ledger
+    from onceward.trust.organizations import find_organization
+
+    async with opened_database() as db, db.acquire() as conn:
+        found = await find_organization(conn, organization)
+        async with db.transaction(organization=found.organization_id) as tx:
+            try:
+                return await ledger.statement(tx, account, currency=currency, after=after, limit=limit)
+            except ledger.LedgerError as error:
+                raise CommandFailed(str(error)) from error

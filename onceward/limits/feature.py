@@ -1,0 +1,24 @@
+"""What limits contribute: admission slots, the adaptive global limit, rates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onceward.feature import WORKER, Feature, Part
+
+FEATURE = Feature(
+    name="limits",
+    after=("work",),
+    migrations=Path(__file__).parent / "migrations",
+    parts=(
+        Part("tiers", "onceward.limits.parts:tiers"),
+        Part("early refusal", "onceward.limits.parts:early_refusal"),
+        Part("idle rates", "onceward.limits.parts:idle_rates"),
+        Part("adaptive limit", "onceward.limits.parts:adaptive_limit", roles=WORKER),
+        Part("limit reconciliation", "onceward.limits.parts:reconciliation", roles=WORKER),
+    ),
+    commands=("onceward.limits.commands:register",),
+    routes="onceward.limits.routes:routers",
+    error_handlers="onceward.limits.routes:add_error_handlers",
+    checks="onceward.limits.checks:CHECKS",
+)

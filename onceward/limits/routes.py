@@ -1,0 +1,56 @@
+"""Limits over HTTP, for the instance's admins: what is held, and the global limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, cast
+
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from onceward.context import Context
+from onceward.db import Database
+from onceward.limits import Held, LimitReached, held, set_global
+from onceward.trust import Identity
+from onceward.web.api import database_of
+from onceward.web.auth import require
+from onceward.web.problems import Problem, request_id_of, respond
+
+Db = Annotated[Database, Depends(database_of)]
+Admin = Annotated[Identity, Depends(require("admin"))]
+
+
+class GlobalLimit(BaseModel):
+    at_most: int = Field(ge=1, le=1000)
+
+
+def limits_router() -> APIRouter:
+    """`/api/v1/limits`: slots in use by key, and the global limit."""
+    router = APIRouter(prefix="/api/v1/limits", tags=["limits"])
+
+    @router.get("")
+    async def find(db: Db, _identity: Admin, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> list[Held]:  # pyright: ignore[reportUnusedFunction]
+        return await held(db, most=limit)
+
+    @router.put("/global")
+    async def put(db: Db, identity: Admin, wanted: GlobalLimit) -> GlobalLimit:  # pyright: ignore[reportUnusedFunction]
+        await set_global(db, wanted.at_most, actor=identity)
+        return wanted
+
+    return router
+
+
+def routers(_context: Context) -> Sequence[APIRouter]:
+    return (limits_router(),)
+
+
+def add_error_handlers(api: FastAPI) -> None:
+    """A limit that is reached answers 429 and says when to come back."""
+
+    async def on_limit_reached(request: Request, error: Exception) -> Response:
+        reached = cast(LimitReached, error)
+        problem = Problem(429, str(reached), headers={"Retry-After": str(reached.retry_after_s)})
+        return respond(problem, request_id_of(request))
+
+    api.add_exception_handler(LimitReached, on_limit_reached)

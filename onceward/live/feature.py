@@ -1,0 +1,22 @@
+"""What live contributes: live queries, topics, presence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onceward.feature import WEB, Feature, Part, Traced
+
+FEATURE = Feature(
+    name="live",
+    after=("work",),
+    migrations=Path(__file__).parent / "migrations",
+    parts=(
+        Part("live wake-ups", "onceward.live.parts:wake_ups"),
+        Part("live", "onceward.live.parts:node", roles=WEB, stage="web"),
+    ),
+    commands=("onceward.live.commands:register",),
+    mounts="onceward.live.parts:mounts",
+    pages="onceward.live.pages:PAGES",
+    traced=(Traced("onceward.topic_messages", "broadcast", label="r.topic", at="r.created_at", state="'sent'"),),
+    metrics="onceward.live.metrics",
+)

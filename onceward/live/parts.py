@@ -1,0 +1,44 @@
+"""The parts of a process that live runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onceward.context import Context
+from onceward.live import LiveNode, LiveOptions, LiveRegistry, authenticator
+from onceward.web.asgi import Mount
+from onceward.web.auth import verifier_from
+
+
+def wake_ups(context: Context) -> None:
+    """Let commits of this process wake the readers of the feed, where the app has live queries; nothing runs."""
+    context.engine.wakes_live = bool(context.app.live)
+
+
+def node(context: Context) -> LiveNode:
+    """Reads the feed, runs live queries and serves clients."""
+    settings = context.settings
+    registry = LiveRegistry()
+    registry.include(context.app.live)
+    for queries in context.features.load("queries"):
+        for query in queries(context):
+            registry.add(query)
+    return LiveNode(
+        context.database,
+        registry,
+        waker=context.engine.waker,
+        options=LiveOptions(
+            max_connections=settings.live_max_connections,
+            max_connections_per_organization=settings.live_max_connections_per_organization,
+            retention_s=settings.live_retention_s,
+            query_timeout_s=settings.live_query_timeout_s,
+            runners=settings.live_runners,
+            origins=settings.cors_origins,
+        ),
+        authenticate=authenticator(context.database, verifier_from(settings)),
+        hosts=() if settings.public_url is None else (settings.public_url,),
+    )
+
+
+def mounts(context: Context) -> Sequence[Mount]:
+    return (Mount("/live", context.part(LiveNode).endpoint),)

@@ -1,0 +1,88 @@
+"""`templates ls|preview`: the words of messages, before anybody gets them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from onceward.cli.exits import CommandFailed
+from onceward.cli.loading import AppOption, load_app
+from onceward.cli.rendering import JsonOption, listing, say
+
+if TYPE_CHECKING:
+    from onceward.messages import Templates
+
+group = typer.Typer(no_args_is_help=True, help="Templates of messages: list and preview them.")
+
+
+def register(cli: typer.Typer) -> None:
+    cli.add_typer(group, name="templates")
+
+
+def _templates(app: str | None) -> Templates:
+    from onceward.messages import BadTemplate, Templates
+
+    try:
+        return Templates(load_app(app).registry.template_folders)
+    except BadTemplate as error:
+        raise CommandFailed(str(error)) from None
+
+
+@group.command("ls")
+def ls(app: AppOption = None, as_json: JsonOption = False) -> None:
+    """All templates with their languages and how they are treated."""
+    rows = [
+        {
+            "name": each.name,
+            "locales": ", ".join(sorted(each.locales)),
+            "category": each.category,
+            "policy": each.policy,
+            "channel": each.channel,
+            "version": each.version,
+        }
+        for each in _templates(app)
+    ]
+    columns = ("name", "locales", "category", "policy", "channel", "version")
+    listing(rows, columns=columns, as_json=as_json, empty="no templates")
+
+
+@group.command("preview")
+def preview(
+    name: Annotated[str, typer.Argument(help="Name of the template.")],
+    locale: Annotated[str | None, typer.Option(help="Language, as pt-BR; falls back to pt, then the default.")] = None,
+    channel: Annotated[str, typer.Option(help="The text for this channel.")] = "email",
+    data: Annotated[
+        Path | None, typer.Option(help="JSON file with the data; the template's sample if not given.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the HTML of the mail to this file.")] = None,
+    app: AppOption = None,
+) -> None:
+    """Show a template as it would be sent."""
+    from onceward.messages import render
+    from onceward.settings import load_settings
+    from onceward.work import PayloadInvalid
+
+    settings = load_settings()
+    try:
+        template = _templates(app).get(name)
+        values: dict[str, Any] = dict(template.sample) if data is None else orjson.loads(data.read_bytes())
+        rendered = render(
+            template,
+            values,
+            locale=locale,
+            default_locale=settings.default_locale,
+            channel=channel,
+            brand=settings.brand,
+        )
+    except PayloadInvalid as error:
+        raise CommandFailed(str(error)) from None
+    if html is not None:
+        html.write_text(rendered.html, encoding="utf-8")
+        say(f"written to {html}")
+        return
+    say(f"[{rendered.locale}] {rendered.subject}")
+    say("")
+    say(rendered.text)

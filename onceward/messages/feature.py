@@ -1,0 +1,30 @@
+"""What messages contribute: email, Slack, SMS, WhatsApp, push, dashboard, and notices to administrators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onceward.feature import WORKER, AlsoKnownAs, Feature, Part, Traced, unique_key
+
+FEATURE = Feature(
+    name="messages",
+    after=("work",),
+    migrations=Path(__file__).parent / "migrations",
+    parts=(Part("message channels", "onceward.messages.parts:channels", roles=WORKER),),
+    commands=("onceward.messages.commands:register",),
+    routes="onceward.messages.routes:routers",
+    pages="onceward.messages.pages:PAGES",
+    checks="onceward.messages.checks:CHECKS",
+    erasers="onceward.messages.erasers:ERASERS",
+    traced=(
+        Traced(
+            "onceward.messages",
+            "message",
+            label="r.template",
+            at="r.created_at",
+            names=(unique_key(), AlsoKnownAs("r.reference = $1")),
+        ),
+        Traced("onceward.notices", "notice", label="r.type", at="r.created_at"),
+    ),
+    metrics="onceward.messages.metrics",
+)

@@ -1,0 +1,18 @@
+"""What messages add to the dashboard: messages and templates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onceward.messages.pages import messages, templates
+from onceward.web.dashboard.contribution import Extra, Pages
+from onceward.web.dashboard.navigation import Section
+
+PAGES = messages.PAGES + Pages(
+    pages=templates.PAGES,
+    sections=(
+        Section("templates", "Templates", "/dashboard/templates", "t", "onceward.messages", group="Setup", order=3),
+    ),
+    extras=(Extra("/dashboard/templates/{name}/preview", templates.preview_route),),
+    templates=(Path(__file__).parent,),
+)

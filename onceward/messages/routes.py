@@ -1,0 +1,157 @@
+"""Routes over messages: notifications, unsubscribing, previews of templates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Header, Request
+from fastapi.responses import HTMLResponse
+from pydantic import BaseModel, Field
+
+from onceward.context import Context
+from onceward.db import Database
+from onceward.engine import Engine
+from onceward.messages import (
+    ChannelName,
+    InvalidNotification,
+    Notification,
+    UnknownTemplate,
+    notify,
+    render,
+    unsubscribe_by_token,
+)
+from onceward.messages.notifications import show
+from onceward.messages.post import manners, slack_channels
+from onceward.settings import Settings
+from onceward.trust import Identity, transaction_for
+from onceward.web.api import database_of, engine_of, settings_of
+from onceward.web.auth import require
+from onceward.web.problems import Problem
+from onceward.work import PayloadInvalid
+
+Db = Annotated[Database, Depends(database_of)]
+TheEngine = Annotated[Engine, Depends(engine_of)]
+TheSettings = Annotated[Settings, Depends(settings_of)]
+Viewer = Annotated[Identity, Depends(require("viewer"))]
+Operator = Annotated[Identity, Depends(require("operator"))]
+IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
+
+
+class NotificationMessage(BaseModel):
+    title: str = Field("", max_length=500)
+    body: str = Field("", max_length=100_000)
+    metadata: dict[str, Any] = {}
+
+
+class NewNotification(BaseModel):
+    """What is said over several channels. `severity` by any of its names: info, warning, HIGH, critical, ..."""
+
+    type: str = Field(min_length=1, max_length=200)
+    severity: str = "info"
+    recipients: list[str] = Field(max_length=10_000)
+    channels: list[ChannelName] = Field(min_length=1)
+    message: NotificationMessage = Field(default_factory=lambda: NotificationMessage.model_validate({}))
+    template: str | None = None
+
+
+class Accepted(BaseModel):
+    id: int
+    duplicate: bool
+
+
+def messages_router() -> APIRouter:
+    """`/api/v1/notifications`, `/unsubscribe/{token}`, `/templates/{name}`."""
+    router = APIRouter(tags=["messages"])
+
+    @router.post("/api/v1/notifications", status_code=202)
+    async def create_notification(  # pyright: ignore[reportUnusedFunction]
+        given: NewNotification,
+        engine: TheEngine,
+        settings: TheSettings,
+        identity: Operator,
+        key: IdempotencyKey = None,
+    ) -> Accepted:
+        """Say one thing over several channels. Each is tried; those that fail are tried once more after 5 minutes."""
+        try:
+            what = Notification(
+                type=given.type,
+                severity=given.severity,
+                recipients=given.recipients,
+                channels=given.channels,
+                title=given.message.title,
+                body=given.message.body,
+                metadata=given.message.metadata,
+                template=given.template,
+                key=key,
+            )
+            async with engine.transaction(organization=identity.organization) as tx:
+                done = await notify(tx, engine.templates, what, slack=slack_channels(settings), waker=engine.waker)
+        except (InvalidNotification, UnknownTemplate, ValueError) as error:
+            raise Problem(422, str(error), title="Request does not fit") from None
+        return Accepted(id=done.id, duplicate=done.duplicate)
+
+    @router.get("/api/v1/notifications/{id}")
+    async def read_notification(id: int, db: Db, identity: Viewer) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        """What came of a notification: counts, and the state of every message."""
+        async with transaction_for(db, identity) as tx:
+            found = await show(tx, id)
+        if found is None:
+            raise Problem(404, f"there is no notification {id}")
+        return found
+
+    @router.get("/unsubscribe/{token}", response_class=HTMLResponse, include_in_schema=False)
+    async def ask_to_unsubscribe(token: UUID) -> HTMLResponse:  # pyright: ignore[reportUnusedFunction]
+        """Only asks: mail scanners follow links, and must not unsubscribe anybody."""
+        return _page(
+            "Unsubscribe",
+            "<p>Do you want to receive no more messages of this kind?</p>"
+            '<form method="post"><button type="submit">Unsubscribe</button></form>',
+        )
+
+    @router.post("/unsubscribe/{token}", response_class=HTMLResponse, include_in_schema=False)
+    async def unsubscribe(token: UUID, db: Db, request: Request) -> HTMLResponse:  # pyright: ignore[reportUnusedFunction]
+        """One click, as RFC 8058 wants it; also from the page above."""
+        body = (await request.body())[:200]
+        source = "one-click" if b"List-Unsubscribe=One-Click" in body else "page"
+        if await unsubscribe_by_token(db, token, source=source) is None:
+            raise Problem(404, "this link is not known")
+        return _page("Unsubscribed", "<p>You will receive no more messages of this kind.</p>")
+
+    @router.get("/templates/{name}", response_class=HTMLResponse, include_in_schema=False)
+    async def preview(  # pyright: ignore[reportUnusedFunction]
+        name: str, engine: TheEngine, settings: TheSettings, _identity: Viewer, locale: str | None = None
+    ) -> HTMLResponse:
+        """A template as its mail would look, with its sample data."""
+        try:
+            template = engine.templates.get(name)
+            polite = manners(settings)
+            rendered = render(
+                template, template.sample, locale=locale, default_locale=polite.default_locale, brand=polite.brand
+            )
+        except UnknownTemplate as error:
+            raise Problem(404, str(error)) from None
+        except PayloadInvalid as error:
+            raise Problem(422, f"{error}; put a value into sample.json of the template") from None
+        return HTMLResponse(
+            rendered.html,
+            headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src https:"},
+        )
+
+    return router
+
+
+def _page(title: str, content: str) -> HTMLResponse:
+    return HTMLResponse(
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>{escape(title)}</title><style>body{{font:16px/1.6 system-ui,sans-serif;max-width:32rem;margin:4rem auto;"
+        f"padding:0 1rem;color:#1f2937}}button{{font:inherit;padding:.6rem 1rem;border:0;border-radius:8px;"
+        f"background:#1d4ed8;color:#fff}}</style><h1>{escape(title)}</h1>{content}</html>",
+        headers={"Referrer-Policy": "no-referrer", "Cache-Control": "no-store"},
+    )
+
+
+def routers(_context: Context) -> Sequence[APIRouter]:
+    return (messages_router(),)

@@ -1,0 +1,35 @@
+"""What the outbox contributes: webhooks to customers' endpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onceward.feature import AlsoKnownAs, Feature, Part, SealedColumn, Traced, unique_key
+
+FEATURE = Feature(
+    name="outbox",
+    after=("work", "messages"),
+    migrations=Path(__file__).parent / "migrations",
+    parts=(Part("outbox", "onceward.outbox.parts:outbox"),),
+    commands=("onceward.outbox.commands:register",),
+    routes="onceward.outbox.routes:routers",
+    error_handlers="onceward.outbox.routes:add_error_handlers",
+    pages="onceward.outbox.pages:PAGES",
+    checks="onceward.outbox.checks:CHECKS",
+    traced=(
+        Traced(
+            "onceward.published",
+            "publication",
+            label="r.type",
+            at="r.created_at",
+            names=(AlsoKnownAs("r.message_id = $1"), unique_key()),
+        ),
+        Traced("onceward.deliveries", "delivery", label="r.type", at="r.created_at", state="r.status"),
+    ),
+    sealed=(
+        SealedColumn("onceward.endpoints", "endpoint_id", "headers"),
+        SealedColumn("onceward.endpoint_secrets", "secret_id", "secret"),
+    ),
+    metrics="onceward.outbox.metrics",
+    errors=("onceward.outbox.errors:OutboxError",),
+)

@@ -1,0 +1,28 @@
+"""What the outbox refuses, as answers."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request
+from starlette.responses import Response
+
+from onceward.outbox import Invalid, KeyReused, NotResent, OutboxError
+from onceward.web.problems import Problem, request_id_of, respond
+
+
+def add_error_handlers(api: FastAPI) -> None:
+    """Each refusal with the status it deserves."""
+
+    async def on_refusal(request: Request, error: Exception) -> Response:
+        match error:
+            case Invalid():
+                errors = [{"field": error.field, "reason": error.reason}]
+                problem = Problem(422, str(error), title="Request does not fit", errors=errors)
+            case KeyReused():
+                problem = Problem(422, str(error), title="Key reused", kind="key-reused")
+            case NotResent():
+                problem = Problem(409, str(error))
+            case _:
+                problem = Problem(400, str(error))
+        return respond(problem, request_id_of(request))
+
+    api.add_exception_handler(OutboxError, on_refusal)

@@ -1,0 +1,1 @@
+"""One process of Onceward: all roles, or some of them."""

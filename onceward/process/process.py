@@ -1,0 +1,171 @@
+"""One process: it opens the database, starts the parts that its roles need, and stops them in the reverse order.
+
+A part has `start()`, which returns when the part works, and `stop()`, which returns when it has come to rest. If a start
+fails, the parts that were started before it are stopped again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
+
+from onceward.app import Onceward
+from onceward.context import Context
+from onceward.db import Database, MigrationError
+from onceward.db.configured import ConfiguredDatabase
+from onceward.engine import Engine
+from onceward.feature import EVERY_ROLE, Features, Role, resolve
+from onceward.health import Health
+from onceward.settings import Settings, check_prefixes, warn_of_unknown_names
+from onceward.telemetry import get_logger
+from onceward.trust.secrets import secret_box
+from onceward.trust.sessions import first_admin_link
+from onceward.web.server import WebServer
+
+log = get_logger("onceward.process")
+
+
+class Component(Protocol):
+    """Something with a beginning and an end."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class Process:
+    """One process of Onceward: an app on the engine's features."""
+
+    def __init__(self, app: Onceward, settings: Settings, features: Features) -> None:
+        self.app = app
+        self.settings = settings
+        self.features = features.plus(app.features())
+        self.health = Health()
+        self.context: Context | None = None
+        self.engine: Engine | None = None
+        self.first_login: str | None = None
+        """Where the administrator logs in, as long as nobody has."""
+        self._undo: list[tuple[str, Callable[[], Awaitable[None]]]] = []
+        self._opening = ConfiguredDatabase(settings, self.features.migrations)
+
+    @property
+    def database(self) -> Database:
+        return self._opening.database
+
+    @property
+    def web(self) -> WebServer | None:
+        """The HTTP server, in a process with that role."""
+        if self.context is None or "web" not in self.context.roles:
+            return None
+        return self.context.part(WebServer)
+
+    async def start(self, roles: Iterable[Role] = EVERY_ROLE) -> None:
+        """Open the database, bring the schema up to date, start the parts that these roles need."""
+        chosen = frozenset(roles)
+        check_prefixes(self.features.settings)
+        warn_of_unknown_names(self.features.settings)
+        self.app.services.configure(self.settings)
+        self._undo.append(("services", self.app.services.aclose))
+        try:
+            self._undo.append(("database", self._opening.close))
+            await self._opening.open()
+            self.health.add("database", self._ask_database)
+            await self._prepare_schema()
+            for name, component in self._make_parts(chosen):
+                await component.start()
+                self._undo.append((name, component.stop))
+            if self.web is not None and (token := await first_admin_link(self.database)):
+                self.first_login = f"{self.settings.public_url or self.web.url}/login?token={token}"
+        except BaseException:
+            await self.stop()
+            raise
+        log.info("process.started", app=self.app.name, roles=sorted(chosen))
+
+    async def stop(self) -> None:
+        """Stop everything that was started. One part's failure to stop does not keep the others running."""
+        self.health.stopping = True
+        hurried = False
+        while self._undo:
+            name, undo = self._undo.pop()
+            try:
+                await undo()
+            except asyncio.CancelledError:
+                hurried = True  # do not wait for this part any longer, but still stop the ones below it
+                log.warning("process.stop_cut_short", component=name)
+            except Exception:
+                log.exception("process.stop_failed", component=name)
+        if hurried:
+            raise asyncio.CancelledError
+
+    async def run(self, roles: Iterable[Role] = EVERY_ROLE, *, ready: Callable[[], None] | None = None) -> None:
+        """Start, serve until SIGINT or SIGTERM, stop. A second signal does not wait for work to finish."""
+        asked_to_stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        running = asyncio.current_task()
+
+        def on_signal() -> None:
+            if asked_to_stop.is_set() and running is not None:
+                running.cancel()
+            asked_to_stop.set()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, on_signal)
+        try:
+            starting = asyncio.create_task(self.start(roles))
+            asked = asyncio.create_task(asked_to_stop.wait())
+            await asyncio.wait({starting, asked}, return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done():  # a migration under way rolls back; nothing is left half done
+                starting.cancel()
+                await asyncio.wait({starting})
+                return
+            await starting
+            if ready is not None:
+                ready()
+            await asked
+            log.info("process.stopping", grace_s=self.settings.shutdown_grace_s)
+        finally:
+            asked_to_stop.set()
+            await self.stop()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+
+    async def _ask_database(self) -> None:
+        await self.database.fetchval("select 1")
+
+    async def _prepare_schema(self) -> None:
+        pending = await self._opening.pending_migrations()
+        if not pending:
+            return
+        if not self.settings.auto_migrate:
+            raise MigrationError(
+                f"{len(pending)} migrations are pending, the first is {pending[0]}, and ONCEWARD_AUTO_MIGRATE is "
+                "off: run `onceward migrate`"
+            )
+        for migration in await self._opening.migrate():
+            log.info("migration.applied", migration=str(migration))
+
+    # -- the parts -----------------------------------------------------------------------------------------
+
+    def _make_parts(self, roles: frozenset[Role]) -> list[tuple[str, Component]]:
+        """Make what these roles consist of, in the order of starting; factories find earlier parts in the context."""
+        self.engine = Engine(self.database, self.app.registry, event_types=self.app.event_types)
+        context = Context(
+            app=self.app,
+            settings=self.settings,
+            database=self.database,
+            engine=self.engine,
+            features=self.features,
+            roles=roles,
+            health=self.health,
+            box=secret_box(self.settings),
+        )
+        self.context = context
+        made: list[tuple[str, Component]] = [("engine", self.engine)]
+        for part in self.features.parts(roles):
+            component = resolve(part.make)(context)
+            if component is not None:
+                context.add(component)
+                made.append((part.name, component))
+        return made

@@ -1,0 +1,187 @@
+"""Cal.com: `X-Cal-Signature-256`, hex HMAC-SHA256 of the body. No event id, no timestamp, no retry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from onceward.providers.inbound import signature
+from onceward.providers.inbound.payload import (
+    as_object,
+    as_text,
+    body_key,
+    derived_key,
+    item,
+    read_object,
+    required_text,
+)
+from onceward.providers.inbound.provider import (
+    Provider,
+    ReceivedItem,
+    Rejected,
+    Reply,
+    Request,
+    SourceConfig,
+)
+from onceward.providers.inbound.samples import apply_fields, iso_now, token
+
+# Its source sends bare hexadecimal, its documentation shows a prefix: both are taken.
+SCHEME: Final = signature.Scheme(header="x-cal-signature-256", label="sha256=", label_required=False)
+_NO_SECRET: Final = "no-secret-provided"
+_BY_SCHEDULE: Final = ("MEETING_STARTED", "MEETING_ENDED")
+
+
+class CalCom(Provider):
+    """Sends once and forgets: the source must acknowledge, and bookings be read back now and then."""
+
+    name: ClassVar[str] = "calcom"
+    title: ClassVar[str] = "Cal.com"
+    retries: ClassVar[bool] = False
+    sample_types: ClassVar[tuple[str, ...]] = (
+        "BOOKING_CREATED",
+        "BOOKING_REQUESTED",
+        "BOOKING_CONFIRMED",
+        "BOOKING_RESCHEDULED",
+        "BOOKING_CANCELLED",
+        "BOOKING_REJECTED",
+        "BOOKING_PAID",
+        "BOOKING_NO_SHOW_UPDATED",
+        "MEETING_STARTED",
+        "MEETING_ENDED",
+    )
+
+    def verify(self, config: SourceConfig, request: Request, now: float) -> None:
+        if request.headers.get(SCHEME.header) == _NO_SECRET:
+            raise Rejected("unsigned", "Cal.com holds no secret for this webhook: set it there")
+        signature.verify(SCHEME, config, request, now)
+
+    def challenge(self, config: SourceConfig, request: Request) -> Reply | None:
+        # The search costs nothing and spares ordinary requests a second reading.
+        if request.method != "POST" or b'"PING"' not in request.body:
+            return None
+        return Reply() if read_object(request.body).value.get("triggerEvent") == "PING" else None
+
+    def parse(self, config: SourceConfig, request: Request) -> list[ReceivedItem]:
+        document = read_object(request.body)
+        trigger = required_text(document, "triggerEvent")
+        booking = as_object(self.data(document.value))
+        return [
+            item(
+                document,
+                event_id=_event_id(trigger, document.value, booking) or body_key(request.body),
+                type=trigger,
+                ordering=_booking_id(booking, "rescheduleUid", "uid", "bookingUid", "bookingId"),
+            )
+        ]
+
+    def data(self, payload: Any) -> Any:
+        # Meetings that start or end by schedule come flat: the booking row itself, without `payload`.
+        return as_object(payload).get("payload", payload)
+
+    def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
+        return {
+            "content-type": "application/json",
+            "x-cal-webhook-version": "2021-10-20",
+            # The prefix is only tolerated, so it is not what a simulated request carries.
+            SCHEME.header: signature.sign(SCHEME, config.keys[0], body, now)[SCHEME.header][len("sha256=") :],
+        }
+
+    def sample(self, type: str, fields: Mapping[str, Any] | None = None) -> Any:
+        if type in _BY_SCHEDULE:
+            return apply_fields({"triggerEvent": type, **_booking_row()}, fields)
+        payload = {"triggerEvent": type, "createdAt": iso_now(), "payload": _booking(type)}
+        return apply_fields(payload, fields)
+
+
+def _booking_id(booking: dict[str, Any], *names: str) -> str:
+    return next((text for name in names if (text := as_text(booking.get(name)))), "")
+
+
+def _event_id(trigger: str, envelope: dict[str, Any], booking: dict[str, Any]) -> str:
+    """What makes two requests the same: a booking may be moved twice, so the change is part of it."""
+    identity = _booking_id(booking, "uid", "bookingUid", "bookingId")
+    if not identity:
+        return ""
+    if trigger in _BY_SCHEDULE:
+        # In the flat form `createdAt` is the booking's, in the nested one the request's: neither is used.
+        return derived_key((trigger, identity, booking.get("endTime")))
+    return derived_key((trigger, identity, envelope.get("createdAt"), booking.get("startTime")))
+
+
+def _person(name: str, email: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "email": email,
+        "timeZone": "Europe/Berlin",
+        "language": {"locale": "en"},
+        "utcOffset": 60,
+    }
+
+
+def _booking(type: str) -> dict[str, Any]:
+    if type == "BOOKING_NO_SHOW_UPDATED":
+        return {
+            "message": "Attendee marked as no-show",
+            "bookingUid": token("", 22),
+            "bookingId": 4711,
+            "attendees": [{"email": "ada@example.com", "noShow": True}],
+        }
+    status = {
+        "BOOKING_CANCELLED": "CANCELLED",
+        "BOOKING_REJECTED": "REJECTED",
+        "BOOKING_REQUESTED": "PENDING",
+    }
+    booking: dict[str, Any] = {
+        "type": "mentoring",
+        "title": "Mentoring between Grace Host and Ada Example",
+        "description": "",
+        "additionalNotes": "",
+        "startTime": iso_now(minutes=1440),
+        "endTime": iso_now(minutes=1470),
+        "organizer": {"id": 7, **_person("Grace Host", "grace@example.com")},
+        "attendees": [_person("Ada Example", "ada@example.com")],
+        "uid": token("", 22),
+        "bookingId": 4711,
+        "eventTypeId": 12,
+        "location": "integrations:daily",
+        "status": status.get(type, "ACCEPTED"),
+        "responses": {
+            "name": {"label": "your_name", "value": "Ada Example"},
+            "email": {"label": "email_address", "value": "ada@example.com"},
+        },
+        "metadata": {},
+        "length": 30,
+    }
+    if type == "BOOKING_RESCHEDULED":
+        booking |= {
+            "rescheduleUid": token("", 22),
+            "rescheduleId": 4710,
+            "rescheduleStartTime": iso_now(minutes=720),
+            "rescheduleEndTime": iso_now(minutes=750),
+        }
+    elif type == "BOOKING_CANCELLED":
+        booking |= {"cancellationReason": "Cannot make it", "cancelledBy": "ada@example.com"}
+    elif type == "BOOKING_PAID":
+        booking |= {"paymentId": 88, "price": 4200, "currency": "eur"}
+    return booking
+
+
+def _booking_row() -> dict[str, Any]:
+    return {
+        "id": 4711,
+        "uid": token("", 22),
+        "userId": 7,
+        "eventTypeId": 12,
+        "title": "Mentoring between Grace Host and Ada Example",
+        "description": "",
+        "responses": {"email": {"label": "email_address", "value": "ada@example.com"}},
+        "startTime": iso_now(minutes=-30),
+        "endTime": iso_now(),
+        "location": "integrations:daily",
+        "createdAt": iso_now(minutes=-2880),
+        "updatedAt": None,
+        "status": "ACCEPTED",
+        "paid": False,
+        "metadata": {},
+        "attendees": [{"name": "Ada Example", "email": "ada@example.com"}],
+    }

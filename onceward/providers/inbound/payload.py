@@ -1,0 +1,190 @@
+"""Bodies to values: JSON and forms read strictly, with what the database cannot hold marked as such."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple, NoReturn, cast
+from urllib.parse import parse_qsl
+
+import orjson
+
+from onceward.providers.inbound.provider import ReceivedItem, Rejected
+
+MAX_EVENT_ID_CHARS: Final = 255
+MAX_TYPE_CHARS: Final = 200
+MAX_FORM_FIELDS: Final = 1000
+MAX_DEPTH: Final = 200
+
+Form = list[tuple[str, str]]
+
+_NUMBER: Final = (int, float)
+
+
+class Document(NamedTuple):
+    """A body read as JSON; `unstorable` if jsonb would refuse it. `text` is what it was read from, where it is that alone."""
+
+    value: Any
+    unstorable: bool
+    text: bytes | None = None
+
+
+def read_json(body: bytes) -> Document:
+    """The value of a JSON body. Rejected if no JSON parser would take it."""
+    unstorable = False
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        # orjson is stricter than the senders: lone surrogates and numbers beyond a double are legal JSON.
+        value, unstorable = _read_lenient(body), True
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
+        _check_depth(value)
+    return Document(value, unstorable or (b"\\u0000" in body and not is_storable(value)), body)
+
+
+def read_object(body: bytes) -> Document:
+    """Like `read_json`, and the value is an object."""
+    document = read_json(body)
+    if not isinstance(document.value, dict):
+        raise Rejected("bad_body", "the body is JSON, but not an object")
+    return document
+
+
+def read_form(body: bytes | str) -> Form:
+    """The fields of a form body or a query, in order, blanks kept."""
+    try:
+        text = body.decode("ascii") if isinstance(body, bytes) else body
+        return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FORM_FIELDS)
+    except ValueError:
+        raise Rejected("bad_body", "the form is not readable as UTF-8 fields") from None
+
+
+def form_object(fields: Form) -> dict[str, Any]:
+    """A form as an object; a field sent more than once becomes a list."""
+    values: dict[str, list[str]] = {}
+    for name, value in fields:
+        values.setdefault(name, []).append(value)
+    return {name: given[0] if len(given) == 1 else given for name, given in values.items()}
+
+
+def is_storable(value: Any) -> bool:
+    """Whether jsonb can hold a parsed value: no NUL and no lone surrogate in any string or name."""
+    pending: list[Any] = [value]
+    while pending:
+        current = pending.pop()
+        if isinstance(current, str):
+            if "\0" in current or any("\ud800" <= char <= "\udfff" for char in current):
+                return False
+        elif isinstance(current, dict):
+            pending.extend(cast("dict[Any, Any]", current).keys())
+            pending.extend(cast("dict[Any, Any]", current).values())
+        elif isinstance(current, list):
+            pending.extend(cast("list[Any]", current))
+        elif isinstance(current, float) and not math.isfinite(current):
+            return False
+    return True
+
+
+def item(
+    document: Document,
+    *,
+    event_id: str,
+    type: str,
+    ordering: str = "",
+) -> ReceivedItem:
+    """The single event of a document, with id and type made safe for text columns."""
+    return ReceivedItem(
+        event_key(event_id),
+        event_type(type),
+        None if document.unstorable else document.value,
+        ordering or None,
+        document.unstorable,
+        document.text,
+    )
+
+
+def event_key(text: str) -> str:
+    """The text itself where an index can hold it, else a hash of it."""
+    if 0 < len(text) <= MAX_EVENT_ID_CHARS and text.isprintable():
+        return text
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def event_type(text: str) -> str:
+    """The text where it can name a type, else `unknown`."""
+    return text if 0 < len(text) <= MAX_TYPE_CHARS and text.isprintable() else "unknown"
+
+
+def derived_key(parts: Iterable[Any]) -> str:
+    """An event id for senders that give none: equal parts, equal id."""
+    text = json.dumps(list(parts), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def body_key(body: bytes) -> str:
+    """An event id for a body that has nothing else to be known by."""
+    return "sha256:" + hashlib.sha256(body).hexdigest()
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """The value if it is an object, else an empty one: senders' shapes are read, never trusted."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """The value if it is a list, else an empty one."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def as_text(value: Any) -> str:
+    """A string or number as text, else empty."""
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, _NUMBER) and not isinstance(value, bool) else ""
+
+
+def required_text(document: Document, name: str) -> str:
+    """A field without which the body is not this provider's."""
+    text = as_text(as_object(document.value).get(name))
+    if not text:
+        raise Rejected("bad_body", f"the body has no {name}")
+    return text
+
+
+def from_iso(value: Any) -> datetime | None:
+    """A moment from ISO 8601 with a zone; None if it is none."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        return moment.astimezone(UTC) if moment is not None and moment.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _check_depth(value: Any) -> None:
+    # What is written again later (split batches, replays) must stay below the encoder's own limit.
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            child
+            for parent in level
+            for child in (cast("dict[str, Any]", parent).values() if isinstance(parent, dict) else parent)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return
+    raise Rejected("bad_body", f"the body is nested deeper than {MAX_DEPTH} levels")
+
+
+def _read_lenient(body: bytes) -> Any:
+    def refuse(name: str) -> NoReturn:
+        raise ValueError(name)
+
+    try:
+        return json.loads(body.decode(), parse_constant=refuse)
+    except UnicodeDecodeError:
+        raise Rejected("bad_body", "the body is not UTF-8") from None
+    except (ValueError, RecursionError):
+        raise Rejected("bad_body", "the body is not JSON") from None

@@ -1,0 +1,210 @@
+"""WhatsApp Cloud API (Meta): `X-Hub-Signature-256: sha256=..` over the bytes as sent, many events a body.
+
+Meta escapes non-ASCII text in its JSON and signs that: a body decoded and written again no longer verifies.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+from pydantic import BaseModel
+
+from onceward.providers.inbound import signature
+from onceward.providers.inbound.payload import (
+    Document,
+    as_list,
+    as_object,
+    as_text,
+    derived_key,
+    is_storable,
+    item,
+    read_form,
+    read_object,
+)
+from onceward.providers.inbound.provider import (
+    ConfigError,
+    NoOptions,
+    Provider,
+    ReceivedItem,
+    Rejected,
+    Reply,
+    Request,
+    SourceConfig,
+)
+from onceward.providers.inbound.samples import apply_fields, token, unix_now
+
+SCHEME: Final = signature.Scheme(header="x-hub-signature-256", label="sha256=")
+
+
+class WhatsAppOptions(NoOptions):
+    """`verify_token` is the text entered in the app's dashboard, which Meta repeats when it subscribes."""
+
+    verify_token: str | None = None
+
+
+class WhatsApp(Provider):
+    """Retries for days, unordered. One event per message, per status and per other change."""
+
+    name: ClassVar[str] = "whatsapp"
+    title: ClassVar[str] = "WhatsApp Cloud API"
+    options_model: ClassVar[type[BaseModel]] = WhatsAppOptions
+    sample_types: ClassVar[tuple[str, ...]] = (
+        "message.text",
+        "message.button",
+        "message.image",
+        "status.sent",
+        "status.delivered",
+        "status.read",
+        "status.failed",
+        "message_template_status_update",
+    )
+
+    def check(self, config: SourceConfig) -> None:
+        if config.settings.verify_token == "":
+            raise ConfigError("option verify_token of whatsapp source is empty: anyone could subscribe")
+
+    def verify(self, config: SourceConfig, request: Request, now: float) -> None:
+        signature.verify(SCHEME, config, request, now)
+
+    def challenge(self, config: SourceConfig, request: Request) -> Reply | None:
+        """Meta's subscription check: the challenge goes back if the token is the one we agreed on."""
+        if request.method != "GET":
+            return None
+        fields = dict(read_form(request.query))
+        expected = config.settings.verify_token
+        if fields.get("hub.mode") != "subscribe":
+            raise Rejected("bad_body", "not a subscription: hub.mode must be subscribe")
+        if not expected:
+            raise Rejected("no_secret", "the source has no verify_token: no subscription can be confirmed")
+        given = fields.get("hub.verify_token", "")
+        if not hmac.compare_digest(expected.encode(), given.encode("utf-8", "surrogatepass")):
+            raise Rejected("bad_token", "hub.verify_token is not the one of this source")
+        challenge = fields.get("hub.challenge", "")
+        if not (challenge.isascii() and 0 < len(challenge) <= 512):
+            raise Rejected("bad_body", "hub.challenge is missing or cannot be echoed")
+        return Reply(challenge.encode())
+
+    def parse(self, config: SourceConfig, request: Request) -> list[ReceivedItem]:
+        document = read_object(request.body)
+        items: list[ReceivedItem] = []
+        for entry in as_list(document.value.get("entry")):
+            for change in as_list(as_object(entry).get("changes")):
+                items.extend(_split(as_object(entry), as_object(change), suspect=document.unstorable))
+        return items
+
+    def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
+        return {"content-type": "application/json", **signature.sign(SCHEME, config.keys[0], body, now)}
+
+    def sample(self, type: str, fields: Mapping[str, Any] | None = None) -> Any:
+        kind, _, detail = type.partition(".")
+        entry: dict[str, Any] = {"id": "100000000000001", "time": unix_now()}
+        if kind == "message":
+            entry["changes"] = [_sample_change({"messages": [_sample_message(detail)]})]
+        elif kind == "status":
+            entry["changes"] = [_sample_change({"statuses": [_sample_status(detail)]})]
+        else:
+            value = {
+                "event": "APPROVED",
+                "message_template_id": 1001,
+                "message_template_name": "seat_reminder",
+                "message_template_language": "en",
+                "reason": "NONE",
+            }
+            entry["changes"] = [{"field": type, "value": value}]
+        return apply_fields({"object": "whatsapp_business_account", "entry": [entry]}, fields)
+
+
+def _split(entry: dict[str, Any], change: dict[str, Any], *, suspect: bool) -> Iterator[ReceivedItem]:
+    """One item per message, status and error of a change, each with what it shares with its neighbours."""
+    value = as_object(change.get("value"))
+    field = as_text(change.get("field"))
+    shared = {"waba_id": entry.get("id"), "field": field, "metadata": value.get("metadata")}
+    messages, statuses = as_list(value.get("messages")), as_list(value.get("statuses"))
+    errors = as_list(value.get("errors")) if field == "messages" else []
+    for raw in messages:
+        message = as_object(raw)
+        sender, wamid = as_text(message.get("from")), as_text(message.get("id"))
+        payload = shared | {"contact": _contact(value, sender), "message": raw}
+        yield item(
+            _document(payload, suspect),
+            event_id=wamid or derived_key((field, raw)),
+            type=f"message.{as_text(message.get('type')) or 'unknown'}",
+            ordering=sender,
+        )
+    for raw in statuses:
+        status = as_object(raw)
+        wamid, state = as_text(status.get("id")), as_text(status.get("status"))
+        stamp = as_text(status.get("timestamp"))
+        yield item(
+            _document(shared | {"status": raw}, suspect),
+            event_id=":".join(filter(None, (wamid, state, stamp))) if wamid else derived_key((field, raw)),
+            type=f"status.{state or 'unknown'}",
+            ordering=wamid,
+        )
+    for raw in errors:
+        yield item(
+            _document(shared | {"error": raw}, suspect),
+            event_id=derived_key((field, raw, entry.get("time"))),
+            type="error",
+        )
+    if not messages and not statuses and not errors:
+        yield item(
+            _document(shared | {"value": change.get("value")}, suspect),
+            event_id=derived_key((field, change.get("value"), entry.get("time"))),
+            type=field,
+        )
+
+
+def _document(payload: dict[str, Any], suspect: bool) -> Document:
+    """Only what holds the offending text is unstorable, not the other events of the same body."""
+    return Document(payload, suspect and not is_storable(payload))
+
+
+def _contact(value: dict[str, Any], sender: str) -> Any:
+    return next((one for one in as_list(value.get("contacts")) if as_object(one).get("wa_id") == sender), None)
+
+
+def _sample_change(content: dict[str, Any]) -> dict[str, Any]:
+    value: dict[str, Any] = {
+        "messaging_product": "whatsapp",
+        "metadata": {"display_phone_number": "15550100001", "phone_number_id": "200000000000002"},
+        "contacts": [{"profile": {"name": "Ada Example"}, "wa_id": "15550100002"}],
+    }
+    return {"field": "messages", "value": value | content}
+
+
+def _sample_message(kind: str) -> dict[str, Any]:
+    message: dict[str, Any] = {
+        "from": "15550100002",
+        "id": token("wamid.", 40),
+        "timestamp": str(unix_now()),
+        "type": kind,
+    }
+    match kind:
+        case "text":
+            message["text"] = {"body": "Is there a seat left for me?"}
+        case "button":
+            message["button"] = {"payload": "STOP", "text": "Stop"}
+        case "image":
+            message["image"] = {
+                "id": "300000000000003",
+                "mime_type": "image/jpeg",
+                "sha256": token("", 43) + "=",
+            }
+        case _:
+            message[kind] = {}
+    return message
+
+
+def _sample_status(state: str) -> dict[str, Any]:
+    status: dict[str, Any] = {
+        "id": token("wamid.", 40),
+        "status": state,
+        "timestamp": str(unix_now()),
+        "recipient_id": "15550100002",
+    }
+    if state == "failed":
+        return status | {"errors": [{"code": 131026, "title": "Message undeliverable"}]}
+    return status | {"conversation": {"id": token("", 32).lower(), "origin": {"type": "utility"}}}

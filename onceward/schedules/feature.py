@@ -1,0 +1,17 @@
+"""What schedules contribute: cron and intervals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onceward.feature import SCHEDULER, Feature, Part
+
+FEATURE = Feature(
+    name="schedules",
+    after=("work",),
+    migrations=Path(__file__).parent / "migrations",
+    parts=(Part("scheduler", "onceward.schedules.parts:scheduler", roles=SCHEDULER),),
+    commands=("onceward.schedules.commands:register",),
+    pages="onceward.schedules.pages:PAGES",
+    metrics="onceward.schedules.metrics",
+)

@@ -1,0 +1,126 @@
+"""Schedules: when each runs next, how the last runs went; pause, resume, run now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from onceward.db import Connection
+from onceward.schedules import operations
+from onceward.trust.identity import Identity
+from onceward.web.dashboard.action import Action, Done, Refused, back
+from onceward.web.dashboard.contribution import Figure, Reason, Status
+from onceward.web.dashboard.formats import many, number
+from onceward.web.dashboard.page import Missing, Page, View
+from onceward.web.dashboard.site import Site
+
+RECENT = """
+select r.schedule, r.status, r.id, r.due_at from onceward.schedules s
+ cross join lateral (select * from onceward.runs r where r.schedule = s.name order by r.id desc limit 20) r
+"""
+
+
+COUNTS = """
+select count(*) as all, count(*) filter (where s.paused_at is not null) as paused,
+       count(*) filter (where r.status = 'failed') as failing,
+       count(*) filter (where s.paused_at is null and s.next_at < onceward.now() - interval '2 minutes') as late
+  from onceward.schedules s
+  left join lateral (
+      select r.status from onceward.runs r where r.schedule = s.name and r.status in ('success', 'failed') order by r.id desc limit 1
+  ) r on true
+"""
+
+
+async def status(view: View) -> Status:
+    """Schedules on the overview; they belong to the instance, not to an organization."""
+    row = await view.conn.fetchrow(COUNTS) if view.everything else None
+    if row is None or not row["all"]:
+        return Status()
+    reasons: list[Reason] = []
+    if row["failing"]:
+        text = f"{many(row['failing'], 'schedule')} failed at the last run"
+        reasons.append(Reason("attention", text, "/dashboard/schedules"))
+    if row["late"]:
+        reasons.append(
+            Reason("attention", f"{many(row['late'], 'schedule')} did not run on time", "/dashboard/schedules")
+        )
+    note = f"{number(row['failing'])} failed last time" if row["failing"] else f"{number(row['paused'])} paused"
+    figure = Figure("Schedules", number(row["all"]), "/dashboard/schedules", note, "warn" if row["failing"] else "")
+    return Status((figure,), tuple(reasons))
+
+
+async def load(view: View) -> dict[str, Any]:
+    recent: dict[str, list[Any]] = {}
+    for row in await view.conn.fetch(RECENT):
+        recent.setdefault(row["schedule"], []).append(row)
+    schedules = await operations.overview(cast(Connection, view.conn))
+    return {"title": "Schedules", "schedules": schedules, "recent": recent, "known": view.site.app.schedules}
+
+
+async def load_one(view: View) -> dict[str, Any]:
+    name = view.text("name")
+    found = [each for each in await operations.overview(cast(Connection, view.conn)) if each["name"] == name]
+    if not found:
+        raise Missing(f"there is no schedule {name}")
+    return {
+        "title": f"Schedule {name}",
+        "crumbs": ("Schedules", "/dashboard/schedules"),
+        "schedule": found[0],
+        "runs": await operations.history(cast(Connection, view.conn), name, limit=30),
+        "known": name in view.site.app.schedules,
+    }
+
+
+async def _pause(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    async with site.database.transaction(role="engine") as tx:
+        done = await operations.pause(tx, _named(form), by=identity.actor)
+    return Done(back(form, "/dashboard/schedules"), _told(done, form, "is paused; no run is written until it goes on"))
+
+
+async def _resume(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    async with site.database.transaction(role="engine") as tx:
+        done = await operations.resume(tx, _named(form), by=identity.actor)
+    return Done(back(form, "/dashboard/schedules"), _told(done, form, "goes on from now"))
+
+
+async def _run(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    schedule = site.app.schedules.get(_named(form))
+    if schedule is None:
+        raise Refused(f"this node does not know the schedule {_named(form)}: run it where its app is loaded")
+    async with site.database.transaction(role="engine") as tx:
+        id = await operations.run_now(tx, schedule, by=identity.actor, waker=site.engine.waker)
+    return Done(f"/dashboard/schedules/{schedule.name}", f"Run {id} is queued.")
+
+
+def _named(form: Mapping[str, str]) -> str:
+    return form.get("schedule", "")[:200]
+
+
+def _told(done: bool, form: Mapping[str, str], words: str) -> str:
+    return f"Schedule {_named(form)} {words}." if done else f"Nothing to change about schedule {_named(form)}."
+
+
+PAGES = (
+    Page(
+        name="schedules",
+        path="/dashboard/schedules",
+        title="Schedules",
+        section="schedules",
+        load=load,
+        scope="admin",
+        instance=True,
+    ),
+    Page(
+        name="schedule",
+        path="/dashboard/schedules/{name}",
+        title="Schedule",
+        section="schedules",
+        load=load_one,
+        scope="admin",
+        instance=True,
+    ),
+)
+ACTIONS = tuple(
+    Action(path=f"/dashboard/schedules/{verb}", run=run, scope="admin", instance=True)
+    for verb, run in (("pause", _pause), ("resume", _resume), ("run", _run))
+)

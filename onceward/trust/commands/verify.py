@@ -1,0 +1,56 @@
+"""`verify`: check every invariant on a live database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from onceward.cli.exits import CommandFailed, Exit
+from onceward.cli.rendering import JsonOption, document, verdict
+from onceward.cli.session import features_here, opened_database, run
+
+if TYPE_CHECKING:
+    from onceward.trust import Check, Result
+
+
+def register(cli: typer.Typer) -> None:
+    cli.command("verify")(verify)
+
+
+def verify(
+    only: Annotated[list[str] | None, typer.Option("--only", help="Checks whose name begins so.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look for anything that must not be. Changes nothing; exits with 1 when a check finds a problem."""
+
+    async def work() -> list[Result]:
+        from onceward.trust import verify
+
+        async with opened_database() as db:
+            return await verify(db, _chosen(only))
+
+    results = run(work())
+    if as_json:
+        document(
+            [{"check": one.name, "ok": one.ok, "problems": one.problems, "seconds": one.seconds} for one in results]
+        )
+    else:
+        for one in results:
+            verdict("ok" if one.ok else "fail", one.name, "; ".join(one.problems) or f"holds ({one.seconds:.2f} s)")
+    if not all(one.ok for one in results):
+        raise typer.Exit(Exit.FAILED)
+
+
+def _chosen(only: list[str] | None) -> list[Check]:
+    from onceward.settings import load_settings
+    from onceward.trust.checks import check_secrets_can_be_opened
+    from onceward.trust.secrets import secret_box
+
+    features = features_here()
+    checks: list[Check] = [check for checks in features.load("checks") for check in checks]
+    checks.append(check_secrets_can_be_opened(secret_box(load_settings()), features.sealed))
+    chosen = [check for check in checks if not only or check.name.startswith(tuple(only))]
+    if not chosen:
+        raise CommandFailed(f"no check begins with {', '.join(only or [])}", Exit.USAGE)
+    return chosen

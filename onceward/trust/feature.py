@@ -1,0 +1,27 @@
+"""What trust contributes: organizations, identities, audit, secrets, causes, erasure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onceward.feature import Feature, Part, SealedColumn, Traced
+
+FEATURE = Feature(
+    name="trust",
+    migrations=Path(__file__).parent / "migrations",
+    parts=(
+        Part("audit sealer", "onceward.trust.parts:sealer"),
+        Part("expired logins", "onceward.trust.parts:expired_logins"),
+    ),
+    commands=("onceward.trust.commands:register",),
+    routes="onceward.trust.routes:routers",
+    pages="onceward.trust.pages:PAGES",
+    checks="onceward.trust.checks:CHECKS",
+    erasers="onceward.trust.erasers:ERASERS",
+    traced=(Traced("onceward.audit_log", "audit", label="r.action", at="r.at", state="'recorded'"),),
+    sealed=(
+        SealedColumn("onceward.secrets", "secret_id", "value"),
+        SealedColumn("onceward.signing_keys", "key_id", "private_key"),
+    ),
+    errors=("onceward.trust.errors:TrustError",),
+)

@@ -1,0 +1,19 @@
+"""What trust adds to the dashboard: consequences, the audit log, keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onceward.trust.pages import audit, consequences, keys
+from onceward.web.dashboard.contribution import Pages
+from onceward.web.dashboard.navigation import Section
+
+PAGES = Pages(
+    pages=(*consequences.PAGES, *audit.PAGES, *keys.PAGES),
+    actions=keys.ACTIONS,
+    sections=(
+        Section("audit", "Audit log", "/dashboard/audit", "a", "onceward.audit_log", group="Records", order=2),
+        Section("keys", "Keys", "/dashboard/keys", "k", "onceward.api_keys", "owner", group="Setup", order=4),
+    ),
+    templates=(Path(__file__).parent,),
+)

@@ -1,0 +1,48 @@
+"""The audit log: who did what to which thing, and why."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from onceward.db import Transaction
+from onceward.trust import list_entries
+from onceward.web.dashboard.page import Page, View
+from onceward.web.dashboard.pagination import PAGE
+
+HEAD = "select number, sealed_at from onceward.audit_seals order by number desc limit 1"
+PENDING = "select count(*) from (select from onceward.audit_pending limit 1001) pending"
+
+
+async def load(view: View) -> dict[str, Any]:
+    entries = await list_entries(
+        cast(Transaction, view.conn),
+        organization=view.organization,
+        action=view.text("action") or None,
+        entity_type=view.text("entity_type") or None,
+        entity_id=view.text("entity_id") or None,
+        before=view.number("before"),
+        limit=PAGE + 1,
+    )
+    return {
+        "title": "Audit log",
+        "entries": entries[:PAGE],
+        "next": entries[PAGE - 1].id if len(entries) > PAGE else None,
+        "head": await view.conn.fetchrow(HEAD) if view.everything else None,
+        "pending": await view.conn.fetchval(PENDING) if view.everything else 0,
+        "linked": {*view.site.contributed.paths, "work"},
+        "path_of": view.site.path_of,
+        "filtered": any(view.text(name) for name in ("action", "entity_type", "entity_id")),
+    }
+
+
+PAGES = (
+    Page(
+        name="audit",
+        path="/dashboard/audit",
+        title="Audit log",
+        section="audit",
+        load=load,
+        template="audit.html",
+        every_s=2.0,
+    ),
+)

@@ -1,0 +1,80 @@
+"""Everything that one thing caused: as a picture, along the time it took, and as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onceward.trust.pages.picture import CARD_H, CARD_W, PathOf, draw, state_of
+from onceward.web.dashboard.page import Missing, Page, View
+from onceward.web.dashboard.tracing import Branch, as_text, branches, extent, trace_for
+
+MOST = 2000
+BAR_W = 1000
+
+
+async def load(view: View) -> dict[str, Any]:
+    id = view.number("id")
+    found = None if id is None else await trace_for(view, id, most=MOST)
+    if found is None or id is None:
+        raise Missing(f"nothing with the id {view.text('id')} is known, or it belongs to another organization")
+    fold = view.text("each") != "yes"
+    root = branches(found, fold=fold)
+    states: dict[str, int] = {}
+    kinds: dict[str, int] = {}
+    for _, node in found.node.walk():
+        states[node.state or "recorded"] = states.get(node.state or "recorded", 0) + 1
+        kinds[node.kind] = kinds.get(node.kind, 0) + 1
+    return {
+        "title": f"Consequences of {found.node.kind} {id}",
+        "trace": found,
+        "node": found.node,
+        "path": view.site.path_of(found.node.kind, id),
+        "count": found.node.count() - 1,
+        "dead": [node.id for _, node in found.node.walk() if node.state == "dead_letter"][:500],
+        "folded": fold and any(each.times > 1 for _, each in root.walk()),
+        "fold": fold,
+        "states": states,
+        "kinds": kinds,
+        "picture": draw(root, view.site.path_of),
+        "card_size": (CARD_W, CARD_H),
+        "bars": _bars(root, view.site.path_of),
+        "bar_w": BAR_W,
+        "extent": extent(root),
+        "text": as_text(root),
+    }
+
+
+def _bars(root: Branch, path_of: PathOf) -> list[dict[str, Any]]:
+    """A line for each node on the axis of time; what has no end yet reaches to the last known moment."""
+    span = extent(root)
+    rows: list[dict[str, Any]] = []
+    for depth, each in root.walk():
+        start = width = None
+        if span is not None and each.node.at is not None:
+            whole = max(1e-6, (span[1] - span[0]).total_seconds())
+            end = each.node.finished_at or (each.node.at if each.node.state in ("recorded", "sent") else span[1])
+            start = (each.node.at - span[0]).total_seconds() / whole * BAR_W
+            width = max(4.0, (end - each.node.at).total_seconds() / whole * BAR_W)
+            start = min(start, BAR_W - 4.0)
+        rows.append(
+            {
+                "depth": min(depth, 12),
+                "branch": each,
+                "state": state_of(each),
+                "start": start,
+                "width": width,
+                "path": path_of(each.node.kind, each.node.id),
+            }
+        )
+    return rows
+
+
+PAGES = (
+    Page(
+        name="consequences",
+        path="/dashboard/consequences/{id}",
+        title="Consequences",
+        load=load,
+        template="consequences.html",
+    ),
+)

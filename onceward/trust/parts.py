@@ -1,0 +1,25 @@
+"""The parts of a process that trust runs."""
+
+from __future__ import annotations
+
+from onceward.context import Context
+from onceward.trust.failures import forget_old
+from onceward.trust.sealer import Sealer
+from onceward.trust.sessions import forget_expired
+from onceward.work import Loop
+
+
+def sealer(context: Context) -> Sealer:
+    """Chains audit entries after their commit."""
+    return Sealer(context.database)
+
+
+def expired_logins(context: Context) -> Loop:
+    """Deletes login links, sessions and failure counts that have expired."""
+
+    async def delete_expired() -> None:
+        async with context.database.acquire() as conn:
+            await forget_expired(conn)
+            await forget_old(conn)
+
+    return Loop("expired logins", delete_expired, every_s=3600)

@@ -1,0 +1,16 @@
+"""HTTP routes of trust: login, organizations, members, keys, audit, causes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter
+
+from onceward.context import Context
+from onceward.trust.routes.access import access_router
+from onceward.trust.routes.evidence import evidence_router
+from onceward.trust.routes.login import login_router
+
+
+def routers(context: Context) -> Sequence[APIRouter]:
+    return (login_router(), access_router(), evidence_router(context.features.traced))

@@ -1,0 +1,107 @@
+"""Routes over what happened: the audit log and its proof, the tree of consequences, events of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel
+
+from onceward.db import Database
+from onceward.feature import Traced
+from onceward.trust import Entry, Identity, list_entries, trace, transaction_for
+from onceward.trust.chain import Head, prove
+from onceward.web.api import database_of
+from onceward.web.auth import require
+from onceward.web.problems import Problem
+
+Db = Annotated[Database, Depends(database_of)]
+Viewer = Annotated[Identity, Depends(require("viewer"))]
+Admin = Annotated[Identity, Depends(require("admin"))]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+
+
+class Proof(BaseModel):
+    """`problems` is empty when the log is whole."""
+
+    ok: bool
+    head: str
+    entries: int
+    pending: int
+    problems: list[str]
+
+
+class SystemMetric(BaseModel):
+    id: UUID
+    event_type: str
+    severity: str
+    user_id: UUID | None
+    course_id: UUID | None
+    job_id: str | None
+    metadata: dict[str, Any]
+    timestamp: datetime
+
+
+def evidence_router(traced: Sequence[Traced]) -> APIRouter:
+    """`/api/v1/audit`, `/audit/verify`, `/trace/{id}`, `/system-metrics`."""
+    router = APIRouter(prefix="/api/v1", tags=["evidence"])
+
+    @router.get("/audit")
+    async def audit(  # pyright: ignore[reportUnusedFunction]
+        db: Db,
+        identity: Viewer,
+        action: str | None = None,
+        entity_type: str | None = None,
+        entity_id: str | None = None,
+        before: int | None = None,
+        limit: Limit = 100,
+    ) -> list[Entry]:
+        async with transaction_for(db, identity) as tx:
+            return await list_entries(
+                tx,
+                organization=identity.organization,
+                action=action,
+                entity_type=entity_type,
+                entity_id=entity_id,
+                before=before,
+                limit=limit,
+            )
+
+    @router.get("/audit/verify")
+    async def audit_verify(db: Db, _identity: Admin, head: str | None = None) -> Proof:  # pyright: ignore[reportUnusedFunction]
+        try:
+            known = [] if head is None else [Head.parse(head)]
+        except ValueError as error:
+            raise Problem(400, str(error)) from error
+        async with db.acquire() as conn:
+            report = await prove(conn, known=known)
+        return Proof(
+            ok=report.ok,
+            head=str(report.head),
+            entries=report.entries,
+            pending=report.pending,
+            problems=list(report.problems),
+        )
+
+    @router.get("/trace/{ref}")
+    async def trace_of(db: Db, identity: Viewer, ref: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        async with transaction_for(db, identity) as tx:
+            return (await trace(tx, ref, traced)).as_json()
+
+    @router.get("/system-metrics")
+    async def system_metrics(  # pyright: ignore[reportUnusedFunction]
+        db: Db, _identity: Admin, event_type: str | None = None, severity: str | None = None, limit: Limit = 100
+    ) -> list[SystemMetric]:
+        rows = await db.fetch(
+            "select * from onceward.system_metrics where ($1::text is null or event_type = $1)"
+            " and ($2::text is null or severity = $2) order by timestamp desc limit $3",
+            event_type,
+            severity,
+            limit,
+        )
+        return [SystemMetric(**dict(row)) for row in rows]
+
+    return router

@@ -1,0 +1,41 @@
+"""The navigation: what there is to look at, for whom, and the key that goes there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from onceward.trust.identity import Identity, Scope
+
+Group = Literal["", "Activity", "Records", "Setup", "Machine", "Apps"]
+GROUPS: tuple[Group, ...] = ("", "Activity", "Records", "Setup", "Machine", "Apps")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """An entry of the menu. Without its `table` it is not installed; `instance`: it belongs to no organization."""
+
+    name: str
+    title: str
+    path: str
+    key: str
+    table: str
+    scope: Scope = "viewer"
+    instance: bool = False
+    group: Group = "Apps"
+    order: int = 100
+    """Smaller numbers come first within the group."""
+
+
+def navigation(
+    sections: Iterable[Section], tables: frozenset[str], identity: Identity
+) -> list[tuple[str, list[Section]]]:
+    """The groups with those of their sections that are installed and that this person may see."""
+    visible = [
+        each
+        for each in sorted(sections, key=lambda each: each.order)
+        if each.table in tables and identity.may(each.scope) and (not each.instance or identity.organization is None)
+    ]
+    groups = [(group, [each for each in visible if each.group == group]) for group in GROUPS]
+    return [(group, found) for group, found in groups if found]

@@ -1,0 +1,8 @@
+"""The pages that belong to the dashboard itself: search."""
+
+from __future__ import annotations
+
+from onceward.web.dashboard import search
+from onceward.web.dashboard.contribution import Pages
+
+PAGES = Pages(pages=search.PAGES)

@@ -1,0 +1,61 @@
+"""Read a long table newest first without an index for every filter: walk back over windows of ids, for a limited time.
+
+A page costs the same however many rows there are. When the time is up before the page is full, the page says how far
+it looked, and goes on from there when asked to.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from onceward.web.dashboard.page import Reader
+
+PAGE = 50
+BUDGET_S = 0.03
+LONGER_S = 2.0
+FIRST_WINDOW = 4_000
+LARGEST_WINDOW = 4_000_000
+
+NEWEST = "select coalesce(pg_sequence_last_value('onceward.ids'), 0)"
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    """`next` is where the next page starts. `unfinished`: the time was up, there may be more below `next`."""
+
+    rows: list[Any]
+    next: int | None
+    unfinished: bool = False
+
+
+async def walk(
+    conn: Reader,
+    statement: str,
+    *args: Any,
+    before: int | None = None,
+    oldest: int = 0,
+    want: int = PAGE,
+    budget_s: float = BUDGET_S,
+) -> Walked:
+    """Rows of `statement`, which takes an upper id (not included), a lower one and a limit as $1, $2 and $3."""
+    upper = before if before is not None else await conn.fetchval(NEWEST) + 1
+    rows: list[Any] = []
+    width = FIRST_WINDOW
+    began = time.monotonic()
+    while len(rows) <= want and upper > oldest:
+        lower = max(oldest, upper - width)
+        started = time.monotonic()
+        rows += await conn.fetch(statement, upper, lower, want + 1 - len(rows), *args)
+        upper = lower
+        now = time.monotonic()
+        left = budget_s - (now - began)
+        if len(rows) <= want and left <= 0:
+            return Walked(rows, upper if upper > oldest else None, unfinished=upper > oldest)
+        # As wide as fits into the time that is left, going by what the last window cost.
+        width = min(LARGEST_WINDOW, int(width * min(8.0, max(0.5, left / max(now - started, 1e-4)))))
+    if len(rows) > want:
+        rows = rows[:want]
+        return Walked(rows, rows[-1]["id"])
+    return Walked(rows, None)

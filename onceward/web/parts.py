@@ -1,0 +1,47 @@
+"""The parts of a process that answer HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter
+
+from onceward import __version__
+from onceward.context import Context
+from onceward.live import QueryDefinition
+from onceward.web.api import create_api
+from onceward.web.asgi import Dispatcher
+from onceward.web.dashboard import Site, dashboard_router
+from onceward.web.dashboard.live import part_query
+from onceward.web.server import WebServer
+
+
+def dashboard(context: Context) -> Site:
+    return Site(context)
+
+
+def routers(context: Context) -> Sequence[APIRouter]:
+    return (dashboard_router(context.part(Site)),)
+
+
+def queries(context: Context) -> Sequence[QueryDefinition]:
+    return (part_query(context.part(Site)),)
+
+
+def server(context: Context) -> WebServer:
+    """The routes of every feature, then those of the app; bare ASGI applications are mounted by their prefix."""
+    routers = [router for make in context.features.load("routes") for router in make(context)]
+    api = create_api(
+        settings=context.settings,
+        database=context.database,
+        engine=context.engine,
+        health=context.health,
+        version=__version__,
+        routers=(*routers, *context.app.routers),
+        error_handlers=context.features.load("error_handlers"),
+    )
+    dispatcher = Dispatcher(api)
+    for make in context.features.load("mounts"):
+        for mount in make(context):
+            dispatcher.mount(mount)
+    return WebServer(dispatcher, context.settings)

@@ -1,0 +1,36 @@
+"""What work contributes: jobs, queues, workers, dead letters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onceward.feature import NOBODY, OWNERS, WORKER, AlsoKnownAs, Feature, Part, Traced
+
+FEATURE = Feature(
+    name="work",
+    after=("trust",),
+    migrations=Path(__file__).parent / "migrations",
+    parts=(
+        Part("queue gauges", "onceward.work.parts:queue_gauges"),
+        Part("worker", "onceward.work.parts:worker", roles=WORKER, stage="worker"),
+    ),
+    commands=("onceward.work.commands:register",),
+    pages="onceward.work.pages:PAGES",
+    checks="onceward.work.checks:CHECKS",
+    erasers="onceward.work.erasers:ERASERS",
+    traced=(
+        Traced(
+            "onceward.jobs",
+            "job",
+            label="r.task",
+            at="r.created_at",
+            names=(
+                AlsoKnownAs(
+                    "r.id = any(array(select w.id from onceward.work w where w.unique_key = $1 and w.dead_reason is null"
+                    f" and coalesce(w.organization_id, {NOBODY}) = any({OWNERS})))"
+                ),
+            ),
+        ),
+    ),
+    metrics="onceward.work.metrics",
+)

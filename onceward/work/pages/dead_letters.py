@@ -1,0 +1,235 @@
+"""Dead letters by error; replay or discard one, a group or all: first a dry run, then a reason, then its progress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Literal, cast
+from uuid import UUID
+
+from onceward.db import Transaction
+from onceward.trust.identity import Identity
+from onceward.web.dashboard.action import Action, Done, Refused, reason_of
+from onceward.web.dashboard.page import Page, View
+from onceward.web.dashboard.site import Site, url
+from onceward.work import dead_letters
+from onceward.work.dead_letters import Filter
+
+COUNTED = 5_000
+"""Dead letters that are sorted into groups; of more, the newest."""
+AT_ONCE = 1_000
+"""How many one press replays. More are replayed in further steps, each after a look at how the last one went."""
+SHOWN = 25
+
+GROUPS = f"""
+with dead as materialized (
+    select w.id, w.kind, w.task, w.dead_reason, w.dead_at from onceward.work w
+     where w.dead_reason is not null order by w.dead_at desc limit {COUNTED}
+)
+select d.kind, d.task, d.dead_reason as reason, last.error ->> 'type' as error, count(*) as count,
+       min(d.dead_at) as first_at, max(d.dead_at) as last_at, max(d.id) as newest,
+       (array_agg(last.error ->> 'message' order by d.dead_at desc))[1] as message
+  from dead d
+  left join lateral (
+      select a.error from onceward.attempts a where a.work_id = d.id order by a.finished_at desc limit 1
+  ) last on true
+ group by 1, 2, 3, 4 order by count desc, last_at desc
+"""
+
+BATCH = """
+select e.entity_type as kind, e.entity_id::bigint as id, e.metadata ->> 'task' as task, e.reason,
+       case when w.id is null then coalesce(last.outcome, 'unknown')
+            when w.dead_reason is not null then 'dead_letter'
+            when w.lease is not null then 'processing'
+            when w.attempts > 0 then 'retrying' else 'pending' end as state, w.queue
+  from onceward.audit_log e
+  left join onceward.work w on w.id = e.entity_id::bigint
+  left join lateral (
+      select a.outcome from onceward.attempts a where a.work_id = e.entity_id::bigint order by a.finished_at desc limit 1
+  ) last on w.id is null
+ where e.id > $1 and e.id <= $2 and e.action = 'dead_letter.replay' and e.entity_id ~ '^[0-9]{1,18}$'
+ order by e.id limit 2000
+"""
+MARK = "select coalesce(pg_sequence_last_value('onceward.ids'), 0)"
+PAUSED = "select name from onceward.queues where paused_at is not null"
+
+
+async def load(view: View) -> dict[str, Any]:
+    groups = await view.conn.fetch(GROUPS)
+    counted = sum(group["count"] for group in groups)
+    return {
+        "title": "Dead letters",
+        "groups": groups,
+        "counted": counted,
+        "more": counted >= COUNTED,
+        "paths": view.site.contributed.paths,
+    }
+
+
+def wanted(params: Mapping[str, str], organization: UUID | None) -> Filter:
+    """The filter that an address or a form names, within the organization."""
+    ids = [int(part) for part in params.get("ids", "").split(",") if part.strip().isdigit() and len(part) < 19]
+
+    def named(name: str) -> str | None:
+        return params.get(name, "").strip() or None
+
+    return Filter(
+        ids=ids or None,
+        kind=named("kind"),
+        task=named("task"),
+        reason=named("reason_is"),
+        error=named("error"),
+        organization=organization,
+    )
+
+
+def _described(found: Filter) -> str:
+    parts = [
+        f"{len(found.ids)} chosen by id"
+        if found.ids and len(found.ids) > 1
+        else f"#{found.ids[0]}"
+        if found.ids
+        else "",
+        found.kind or "",
+        found.task or "",
+        f"ended with {found.error}" if found.error else "",
+        f"because of {found.reason}" if found.reason else "",
+    ]
+    return ", ".join(part for part in parts if part) or "all dead letters"
+
+
+async def _dry_run(view: View, verb: Literal["replay", "discard"]) -> dict[str, Any]:
+    chosen = wanted(view.params, view.organization)
+    found = await dead_letters.find(cast(Transaction, view.conn), chosen, limit=AT_ONCE + 1)
+    tasks: dict[str, int] = {}
+    for letter in found[:AT_ONCE]:
+        tasks[letter.task] = tasks.get(letter.task, 0) + 1
+    return {
+        "title": f"{verb.capitalize()} dead letters",
+        "verb": verb,
+        "described": _described(chosen),
+        "found": found[:SHOWN],
+        "count": min(len(found), AT_ONCE),
+        "more": len(found) > AT_ONCE,
+        "tasks": tasks,
+        "queues": sorted({letter.queue for letter in found}),
+        "paths": view.site.contributed.paths,
+        "chosen_filter": {name: view.text(name, 4000) for name in ("ids", "kind", "task", "reason_is", "error")},
+    }
+
+
+async def load_replay(view: View) -> dict[str, Any]:
+    return await _dry_run(view, "replay")
+
+
+async def load_discard(view: View) -> dict[str, Any]:
+    return await _dry_run(view, "discard")
+
+
+async def load_progress(view: View) -> dict[str, Any]:
+    """What became of a batch: its entries in the audit log lie between two ids."""
+    after, until = view.number("after") or 0, view.number("until") or 0
+    rows = await view.conn.fetch(BATCH, after, until)
+    states: dict[str, int] = {}
+    for row in rows:
+        states[row["state"]] = states.get(row["state"], 0) + 1
+    queues = sorted({row["queue"] for row in rows if row["queue"] and row["state"] != "dead_letter"})
+    paused: set[str] = set()
+    if view.everything:
+        paused = {row["name"] for row in await view.conn.fetch(PAUSED)}
+    waiting = sum(states.get(state, 0) for state in ("pending", "retrying", "processing"))
+    return {
+        "title": "Replay in progress" if waiting else "Replay finished",
+        "rows": rows[:200],
+        "all": len(rows),
+        "states": states,
+        "waiting": waiting,
+        "queues": queues,
+        "paused": paused,
+        "paths": view.site.contributed.paths,
+        "reason": rows[0]["reason"] if rows else "",
+    }
+
+
+async def _replay(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    chosen, reason = _chosen(form, identity), reason_of(form)
+    after = await site.database.fetchval(MARK)
+    queues = {letter.queue for letter in await dead_letters.find(site.database, chosen, limit=AT_ONCE)}
+    acted = await dead_letters.replay(site.database, chosen, actor=identity, reason=reason, limit=AT_ONCE)
+    until = await site.database.fetchval(MARK)
+    for queue in queues:
+        site.engine.waker.wake(queue)
+    return Done(url("/dashboard/dead-letters/progress", after=after, until=until), _told("replayed", acted))
+
+
+async def _discard(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    acted = await dead_letters.discard(
+        site.database, _chosen(form, identity), actor=identity, reason=reason_of(form), limit=AT_ONCE
+    )
+    return Done("/dashboard/dead-letters", _told("discarded", acted))
+
+
+def _chosen(form: Mapping[str, str], identity: Identity) -> Filter:
+    chosen = wanted(form, identity.organization)
+    if not replace(chosen, organization=None).empty:
+        return chosen
+    if form.get("all") != "yes":
+        raise Refused("say which dead letters, or that you mean all of them")
+    # The engine wants a filter named; every dead letter has a time. The organization stays as it is.
+    return replace(chosen, until=datetime.max.replace(tzinfo=UTC))
+
+
+def _told(verb: str, acted: dead_letters.Acted) -> str:
+    said = f"{len(acted.done):,} {verb}."
+    if acted.skipped:
+        why = sorted(set(acted.skipped.values()))
+        said += f" {len(acted.skipped):,} left alone: {', '.join(why)}."
+    return said
+
+
+PAGES = (
+    Page(
+        name="dead-letters",
+        path="/dashboard/dead-letters",
+        title="Dead letters",
+        section="dead-letters",
+        load=load,
+        template="dead_letters.html",
+        every_s=2.0,
+    ),
+    Page(
+        name="replay",
+        path="/dashboard/dead-letters/replay",
+        title="Replay",
+        section="dead-letters",
+        load=load_replay,
+        part="dry_run",
+        template="dry_run.html",
+        scope="operator",
+        every_s=None,
+    ),
+    Page(
+        name="discard",
+        path="/dashboard/dead-letters/discard",
+        title="Discard",
+        section="dead-letters",
+        load=load_discard,
+        part="dry_run",
+        template="dry_run.html",
+        scope="operator",
+        every_s=None,
+    ),
+    Page(
+        name="progress",
+        path="/dashboard/dead-letters/progress",
+        title="Replay",
+        section="dead-letters",
+        load=load_progress,
+        template="progress.html",
+    ),
+)
+ACTIONS = (
+    Action(path="/dashboard/dead-letters/replay", run=_replay),
+    Action(path="/dashboard/dead-letters/discard", run=_discard),
+)

@@ -1,0 +1,111 @@
+"""One piece of work: what it is, every attempt, how long it waited and ran, what caused it and what it caused."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from onceward.trust.identity import Identity
+from onceward.web.dashboard.action import Action, Done, reason_of
+from onceward.web.dashboard.page import Loader, Missing, View
+from onceward.web.dashboard.site import Site
+from onceward.web.dashboard.tracing import trace_for
+from onceward.work import controls
+from onceward.work.pages.listing import Listing
+
+ATTEMPTS = """
+select number, outcome, worker, started_at, finished_at, result, error
+  from onceward.attempts where work_id = $1 order by finished_at desc limit 200
+"""
+KNOWN = frozenset(
+    [
+        "id",
+        "label",
+        "about",
+        "key",
+        "at",
+        "organization_id",
+        "caused_by",
+        "state",
+        "attempts",
+        "queue",
+        "lane",
+        "unique_key",
+        "crashes",
+        "claimed_at",
+        "dead_reason",
+        "dead_at",
+        "cancel",
+        "due_at",
+        "payload",
+        "headers",
+        "result",
+        "text",
+        "error",
+        "said",
+    ]
+)
+
+
+def detail_loader(kind: Listing) -> Loader:
+    async def load(view: View) -> dict[str, Any]:
+        id = view.number("id")
+        row = None if id is None else await view.conn.fetchrow(kind.one(), id)
+        if row is None or id is None:
+            raise Missing(f"there is no {kind.noun} {view.text('id')}, or it belongs to another organization")
+        found = dict(row)
+        attempts = await view.conn.fetch(ATTEMPTS, id)
+        tree = await trace_for(view, id, most=60)
+        return {
+            "title": f"{kind.noun.capitalize()} {id}",
+            "kind": kind,
+            "row": found,
+            "payload": _payload(found),
+            "facts": {name: value for name, value in found.items() if name not in KNOWN and value is not None},
+            "tries": attempts,
+            "steps": await view.conn.fetch(kind.steps, id) if kind.steps else [],
+            "buttons": [button for button in kind.buttons if found["state"] in button.states],
+            "tree": tree,
+            "caused": 0 if tree is None else tree.node.count() - 1,
+            "first": attempts[-1] if attempts else None,
+            "last": attempts[0] if attempts else None,
+        }
+
+    return load
+
+
+def _payload(found: dict[str, Any]) -> Any:
+    text = found.get("text")
+    if text is not None:
+        with contextlib.suppress(ValueError):
+            return orjson.loads(text)
+    return found.get("payload")
+
+
+def cancel_action(kind: Listing) -> Action:
+    """The cancel button: waiting work ends now, running work is asked to stop. Only visible work can be cancelled."""
+
+    async def cancel(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+        text = form["id"]
+        if not text.isdigit() or len(text) > 18:
+            raise Missing(f"there is no {kind.noun} {text}")
+        id, reason = int(text), reason_of(form)
+        if kind.cancel is not None:
+            return await kind.cancel(site, identity, id, reason)
+        async with site.database.transaction(
+            role="engine" if identity.organization is None else "app", organization=identity.organization
+        ) as tx:
+            if await tx.fetchrow(kind.one(), id) is None:
+                raise Missing(f"there is no {kind.noun} {id}, or it belongs to another organization")
+        outcome = await controls.cancel(site.database, id, actor=identity, reason=reason)
+        messages = {
+            "cancelled": f"{kind.noun.capitalize()} {id} is cancelled.",
+            "asked": f"{kind.noun.capitalize()} {id} is running and has been asked to stop.",
+            "gone": f"{kind.noun.capitalize()} {id} had ended before.",
+        }
+        return Done(f"/dashboard/{kind.slug}/{id}", messages[outcome])
+
+    return Action(path=f"/dashboard/{kind.slug}/{{id}}/cancel", run=cancel)

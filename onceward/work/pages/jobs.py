@@ -1,0 +1,25 @@
+"""The pages of jobs."""
+
+from __future__ import annotations
+
+from onceward.work.pages.kinds import find_by_unique_key, work_pages
+from onceward.work.pages.listing import UNFINISHED, Listing
+
+JOBS = Listing(
+    slug="jobs",
+    noun="job",
+    table="onceward.jobs",
+    label="r.task",
+    about="array_to_string(r.tags, ', ')",
+    key="w.unique_key",
+    ended="coalesce(last.outcome, 'unknown')",
+    attempts="last.number",
+    said="last.said",
+    states=(*UNFINISHED, "success", "failed", "cancelled", "discarded"),
+    facets={"label": "r.task = {0}", "queue": "w.queue = {0}"},
+    body="r.args as payload",
+    empty="Enqueue one: await tx.enqueue(my_job, ...) in a handler, or select onceward.enqueue('my_job', '{}') in SQL.",
+    columns=("Task", "Unique key", "Created"),
+)
+
+PAGES = work_pages(JOBS, key="j", order=20, finders=(find_by_unique_key,))

@@ -1,0 +1,99 @@
+"""Events, jobs, messages, deliveries and workflows, newest first: one page for all, with its filters in the address."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from onceward.web.dashboard.page import Loader, View
+from onceward.web.dashboard.pagination import BUDGET_S, LONGER_S, walk
+from onceward.work.pages.listing import Listing
+
+SPANS = {"15m": timedelta(minutes=15), "1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7)}
+OPEN_FOR = timedelta(minutes=10)
+"""How long a transaction may have been open: what it wrote carries its beginning, and ids handed out later."""
+
+ESTIMATE = "select reltuples::float8 from pg_class where oid = $1::regclass"
+
+
+def list_loader(kind: Listing) -> Loader:
+    async def load(view: View) -> dict[str, Any]:
+        state = view.text("state") if view.text("state") in kind.states else ""
+        where, args = _conditions(kind, view)
+        since, until = _range(view)
+        oldest, before = 0, view.number("before")
+        if since is not None:
+            oldest = await view.conn.fetchval("select onceward.id_at($1)", since - OPEN_FOR)
+            args.append(since)
+            where += f" and {kind.at} >= ${len(args) + 3}::timestamptz"
+        if until is not None:
+            latest = await view.conn.fetchval("select onceward.id_at($1)", until + OPEN_FOR)
+            before = latest if before is None else min(before, latest)
+            args.append(until)
+            where += f" and {kind.at} < ${len(args) + 3}::timestamptz"
+        walked = await walk(
+            view.conn,
+            kind.listing(state=state, where=where),
+            *args,
+            before=before,
+            oldest=oldest,
+            budget_s=LONGER_S if view.text("longer") else BUDGET_S,
+        )
+        filtered = any(view.text(name) for name in ("state", "q", "since", "until", "span", *kind.facets))
+        estimate = await view.conn.fetchval(ESTIMATE, kind.table) if view.everything else None
+        return {
+            "title": kind.slug.capitalize(),
+            "kind": kind,
+            "rows": walked.rows,
+            "next": walked.next,
+            "unfinished": walked.unfinished,
+            "filtered": filtered,
+            "estimate": estimate if estimate is not None and estimate > 10_000 else None,
+            "tail": view.number("before") is None,
+        }
+
+    return load
+
+
+def _conditions(kind: Listing, view: View) -> tuple[str, list[Any]]:
+    """Filters as SQL. $1 to $3 belong to the walk."""
+    parts: list[str] = []
+    args: list[Any] = []
+    for name, sql in kind.facets.items():
+        value = view.text(name)
+        if not value or ("::uuid" in sql and not _is_uuid(value)):
+            continue
+        args.append(value)
+        parts.append(sql.format(f"${len(args) + 3}::text"))
+    q = view.text("q")
+    if q:
+        args.append(q)
+        place = f"${len(args) + 3}::text"
+        named = f"({kind.label}) like {place} || '%' or ({kind.key})::text = {place} or ({kind.about})::text = {place}"
+        parts.append(f"({named} or r.{kind.id}::text = {place})")
+    return "".join(f" and {part}" for part in parts), args
+
+
+def _range(view: View) -> tuple[datetime | None, datetime | None]:
+    span = SPANS.get(view.text("span"))
+    if span is not None:
+        return datetime.now(UTC) - span, None
+    return _moment(view.text("since")), _moment(view.text("until"))
+
+
+def _moment(text: str) -> datetime | None:
+    """As `<input type=datetime-local>` writes it, in UTC; anything else is no filter."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,127 @@
+"""How the rows of a kind of work are listed, found and shown. Each package with a kind of work declares one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from onceward.trust.identity import Identity
+from onceward.web.dashboard.action import Done
+
+if TYPE_CHECKING:
+    from onceward.web.dashboard.site import Site
+
+Cancel = Callable[["Site", Identity, int, str], Awaitable[Done]]
+"""Cancels the row with this id, for this reason."""
+
+UNFINISHED = ("pending", "scheduled", "retrying", "processing", "dead_letter")
+
+WAITING = """
+case when w.dead_reason is not null then 'dead_letter'
+     when w.lease is not null then 'processing'
+     when w.attempts > 0 then 'retrying'
+     when w.sort_at > onceward.now() + interval '1 second' then 'scheduled'
+     else 'pending' end"""
+
+LAST = """
+left join lateral (
+    select a.outcome, a.number, a.finished_at, a.error ->> 'message' as said from onceward.attempts a
+     where a.work_id = r.{id} and w.id is null order by a.finished_at desc limit 1
+) last on true"""
+
+CONDITIONS = {
+    "pending": "w.dead_reason is null and w.lease is null and w.attempts = 0 and w.sort_at <= onceward.now() + interval '1 second'",
+    "scheduled": "w.dead_reason is null and w.lease is null and w.attempts = 0 and w.sort_at > onceward.now() + interval '1 second'",
+    "retrying": "w.dead_reason is null and w.lease is null and w.attempts > 0",
+    "processing": "w.lease is not null",
+    "dead_letter": "w.dead_reason is not null",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """A button on the page of one row: POST to `path` (`{id}` is the row's), shown in these states."""
+
+    text: str
+    path: str
+    states: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """All but the first three are SQL over the row `r` and its work `w`."""
+
+    slug: str
+    noun: str
+    table: str
+    id: str = "id"
+    label: str
+    about: str
+    key: str
+    at: str = "r.created_at"
+    ended: str
+    """The state once no work is left."""
+    attempts: str
+    said: str = "null::text"
+    joins: str = ""
+    states: tuple[str, ...]
+    facets: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Filters of this kind alone, by their name in the address."""
+    body: str
+    """Columns of the detail page, and the tables that only it needs."""
+    body_joins: str = ""
+    empty: str
+    """What to do when there are none yet."""
+    columns: tuple[str, str, str] = ("Task", "Key", "Created")
+    """Titles over the label, the key and the time."""
+    about_title: str = "Tags"
+    payload_title: str = "Arguments"
+    buttons: tuple[Button, ...] = ()
+    steps: str = ""
+    """A statement for the steps of one row ($1), where a kind has steps."""
+    cancel: Cancel | None = None
+    """How the page's cancel button works, where cancelling the work is not enough."""
+
+    def listing(self, *, state: str = "", where: str = "") -> str:
+        """Takes upper id, lower id and limit as $1, $2, $3; what `where` needs follows."""
+        unfinished = state in UNFINISHED
+        join = "join" if unfinished else "left join"
+        condition = f" and {CONDITIONS[state]}" if unfinished else ""
+        last = "" if unfinished or "last." not in self.ended + self.attempts + self.said else LAST.format(id=self.id)
+        outer = f" where state = '{state}'" if state and not unfinished and state in self.states else ""
+        ended, attempts, said = self.ended, self.attempts, self.said
+        if not last:
+            ended, attempts, said = _without_last(ended), _without_last(attempts), _without_last(said)
+        return f"""
+select * from (
+    select r.{self.id} as id, ({self.label})::text as label, ({self.about})::text as about, ({self.key})::text as key,
+           {self.at} as at, r.organization_id, case when w.id is null then ({ended})::text else {WAITING} end as state,
+           coalesce({attempts}, w.attempts + (w.dead_reason is not null)::int, 0)::int as attempts, ({said})::text as said, w.queue,
+           case when w.lease is null and w.dead_reason is null then w.sort_at end as due_at
+      from {self.table} r
+      {join} onceward.work w on w.id = r.{self.id}
+      {last}
+      {self.joins}
+     where r.{self.id} < $1 and r.{self.id} >= $2{condition}{where}
+     order by r.{self.id} desc
+) found{outer} order by id desc limit $3"""
+
+    def one(self) -> str:
+        """One row by its id ($1), with its body."""
+        return f"""
+select r.{self.id} as id, ({self.label})::text as label, ({self.about})::text as about, ({self.key})::text as key, {self.at} as at,
+       r.organization_id, r.caused_by, case when w.id is null then ({self.ended})::text else {WAITING} end as state,
+       coalesce({self.attempts}, w.attempts + (w.dead_reason is not null)::int, 0)::int as attempts, w.queue, w.lane, w.unique_key, w.crashes, w.claimed_at,
+       w.dead_reason, w.dead_at, w.cancel, case when w.lease is null and w.dead_reason is null then w.sort_at end as due_at,
+       {self.body}
+  from {self.table} r
+  left join onceward.work w on w.id = r.{self.id}
+  {LAST.format(id=self.id)}
+  {self.joins}
+  {self.body_joins}
+ where r.{self.id} = $1"""
+
+
+def _without_last(sql: str) -> str:
+    return "null" if "last." in sql else sql

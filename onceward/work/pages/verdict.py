@@ -1,0 +1,94 @@
+"""One verdict over all numbers: healthy, attention or trouble, with the reasons and where to look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from onceward.web.dashboard.contribution import Level, Reason
+from onceward.web.dashboard.formats import number, seconds
+from onceward.work.pages.figures import Series
+
+LATE_S, VERY_LATE_S = 30.0, 300.0
+STORM = 50
+"""Dead letters within a quarter of an hour from which on it is trouble and not an accident."""
+FEW = 20
+"""Fewer attempts than this in the last minute say nothing about a share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    level: Level
+    title: str
+    reasons: tuple[Reason, ...]
+
+
+TITLES: dict[Level, str] = {
+    "healthy": "Everything is in order",
+    "attention": "Worth a look",
+    "trouble": "Something is wrong",
+}
+
+
+def judge(found: Mapping[str, Any], series: Series, contributed: Iterable[Reason] = ()) -> Verdict:
+    """The worst reason decides; all are shown, the worst first. `contributed` are those of other features."""
+    reasons = [*_work(found, series), *_machine(found), *contributed]
+    level: Level = "healthy"
+    for reason in reasons:
+        if reason.level == "trouble":
+            level = "trouble"
+        elif level == "healthy":
+            level = "attention"
+    reasons.sort(key=lambda reason: reason.level != "trouble")
+    return Verdict(level, TITLES[level], tuple(reasons))
+
+
+def _work(found: Mapping[str, Any], series: Series) -> Iterator[Reason]:
+    depth, lately = found["depth"], found["dead_lately"]
+    late_s = depth["oldest_s"] or 0.0
+    if late_s > VERY_LATE_S:
+        yield Reason(
+            "trouble", f"Work has been due for {seconds(late_s)} and has not started", "/dashboard/jobs?state=pending"
+        )
+    elif late_s > LATE_S:
+        yield Reason(
+            "attention", f"The oldest due work has waited for {seconds(late_s)}", "/dashboard/jobs?state=pending"
+        )
+    if lately >= STORM:
+        yield Reason("trouble", f"{number(lately)} dead letters in the last 15 minutes", "/dashboard/dead-letters")
+    elif depth["dead"]:
+        many = "dead letter waits" if depth["dead"] == 1 else "dead letters wait"
+        yield Reason("attention", f"{number(depth['dead'])} {many} for a decision", "/dashboard/dead-letters")
+    processed, failed = sum(series.processed[-60:]), sum(series.failed[-60:])
+    if processed + failed >= FEW and failed * 4 >= processed + failed:
+        share = round(100 * failed / (processed + failed))
+        yield Reason("trouble", f"{share} % of recent attempts failed", "/dashboard/jobs?state=retrying")
+
+
+def _machine(found: Mapping[str, Any]) -> Iterator[Reason]:
+    workers, database = found["workers"], found["database"]
+    if workers is not None and workers["all"] == 0:
+        yield Reason("trouble", "No worker is running: start one with `onceward worker`", "/dashboard/workers")
+    elif workers is not None and workers["silent"]:
+        yield Reason("attention", f"{number(workers['silent'])} of the workers are silent", "/dashboard/workers")
+    for row in found["unclaimed"]:
+        yield Reason(
+            "attention",
+            f"No worker knows the task {row['task']} ({number(row['count'])} waiting)",
+            "/dashboard/workers",
+        )
+    for name in found["paused"]:
+        yield Reason("attention", f"Queue {name} is paused", "/dashboard/queues")
+    for row in found["parked"]:
+        yield Reason("attention", f"Queue {row['name']} is parked: {row['parked_for']}", "/dashboard/queues")
+    if database is None:
+        return
+    if database["connections"] > 0.9 * database["most_connections"]:
+        yield Reason(
+            "trouble",
+            f"{database['connections']} of {database['most_connections']} database connections are taken",
+            "/#database",
+        )
+    if (database["longest_s"] or 0) > VERY_LATE_S:
+        yield Reason("attention", f"A transaction has been open for {seconds(database['longest_s'])}", "/#database")

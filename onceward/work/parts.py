@@ -1,0 +1,34 @@
+"""The parts of a process that work runs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+
+from onceward import __version__
+from onceward.context import Context
+from onceward.work import Loop, Worker, WorkerOptions
+from onceward.work.metrics import count, observe_queues
+
+
+def queue_gauges(context: Context) -> Loop:
+    """Reads depth and age of the queues for /metrics."""
+    return Loop("queue gauges", partial(observe_queues, context.database), every_s=15)
+
+
+def worker(context: Context) -> Worker:
+    """Claims and runs work of every kind that this process has registered."""
+    settings = context.settings
+    options = WorkerOptions(
+        concurrency=settings.worker_concurrency,
+        queue_concurrency=context.queue_concurrency,
+        only_queues=settings.queues or None,
+        poll_s=settings.poll_interval_ms / 1000,
+        grace_s=settings.shutdown_grace_s,
+        keep_finished=timedelta(days=settings.retention_days),
+        version=__version__,
+    )
+    engine = context.engine
+    return Worker(
+        context.database, context.registry, engine.waker, options=options, open_tx=engine.open_tx, count=count
+    )

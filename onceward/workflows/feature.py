@@ -1,0 +1,19 @@
+"""What workflows contribute: steps that never repeat, compensation, signals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onceward.feature import WORKER, Feature, Part, Traced
+
+FEATURE = Feature(
+    name="workflows",
+    after=("work",),
+    migrations=Path(__file__).parent / "migrations",
+    parts=(Part("workflow upkeep", "onceward.workflows.parts:upkeep", roles=WORKER),),
+    commands=("onceward.workflows.commands:register",),
+    routes="onceward.workflows.routes:routers",
+    pages="onceward.workflows.pages:PAGES",
+    checks="onceward.workflows.checks:CHECKS",
+    traced=(Traced("onceward.workflows", "workflow", label="r.name", at="r.created_at", state="r.state"),),
+)

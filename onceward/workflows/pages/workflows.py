@@ -1,0 +1,73 @@
+"""The pages of workflows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onceward.trust.identity import Identity
+from onceward.web.dashboard.action import Action, Done, Refused
+from onceward.web.dashboard.contribution import Pages
+from onceward.web.dashboard.page import Missing
+from onceward.web.dashboard.site import Site
+from onceward.work.pages.kinds import work_pages
+from onceward.work.pages.listing import UNFINISHED, Button, Listing
+from onceward.workflows import operate
+from onceward.workflows.errors import WorkflowState
+
+STEPS = """
+select position, kind, key, name, state, attempts, result, error, due_at, ref, started_at, finished_at
+  from onceward.workflow_steps where workflow_id = $1 order by position limit 500
+"""
+
+
+async def _cancel(site: Site, identity: Identity, id: int, reason: str) -> Done:
+    """A workflow also undoes what it has done."""
+    try:
+        outcome = await operate.cancel(
+            site.database, id, actor=identity, reason=reason, organization=identity.organization
+        )
+    except WorkflowState as error:
+        raise Refused(str(error)) from None
+    site.engine.waker.wake("workflows")
+    texts = {"cancelled": "is cancelled", "asked": "has been asked to stop", "compensating": "undoes what it has done"}
+    return Done(f"/dashboard/workflows/{id}", f"Workflow {id} {texts.get(outcome, outcome)}.")
+
+
+async def _retry(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    id = form["id"]
+    if not id.isdigit() or len(id) > 18:
+        raise Missing(f"there is no workflow {id}")
+    try:
+        await operate.retry(
+            site.database, int(id), actor=identity, reason="retried from its page", organization=identity.organization
+        )
+    except WorkflowState as error:
+        raise Refused(str(error)) from None
+    site.engine.waker.wake("workflows")
+    return Done(f"/dashboard/workflows/{id}", f"Workflow {id} goes on with the steps that failed.")
+
+
+WORKFLOWS = Listing(
+    slug="workflows",
+    noun="workflow",
+    table="onceward.workflows",
+    label="r.name",
+    about="r.version",
+    key="r.key",
+    ended="r.state",
+    attempts="null::int",
+    said="r.error ->> 'message'",
+    states=(*UNFINISHED, "success", "failed", "cancelled", "continued"),
+    facets={"label": "r.name = {0}"},
+    body="r.args as payload, r.result, r.error, r.finished_at, r.parent_id, r.attributes",
+    empty="Start one from a handler: await tx.start_workflow(my_workflow, ...).",
+    columns=("Workflow", "Key", "Created"),
+    about_title="Version",
+    buttons=(Button("Retry what failed", "/dashboard/workflows/{id}/retry", frozenset({"failed"})),),
+    steps=STEPS,
+    cancel=_cancel,
+)
+
+PAGES = work_pages(WORKFLOWS, key="w", order=50) + Pages(
+    actions=(Action(path="/dashboard/workflows/{id}/retry", run=_retry),)
+)

@@ -1,0 +1,20 @@
+"""The part of a process that prunes workflows and sets aside steps whose outcome is unknown."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from onceward.context import Context
+from onceward.work import Loop
+from onceward.workflows.operate import prune, set_aside_unknown
+
+
+def upkeep(context: Context) -> Loop:
+    keep = timedelta(days=context.settings.retention_days)
+
+    async def step() -> None:
+        async with context.database.acquire() as conn:
+            await set_aside_unknown(conn)
+            await prune(conn, keep=keep)
+
+    return Loop("workflow upkeep", step, every_s=60)

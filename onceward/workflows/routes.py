@@ -1,0 +1,146 @@
+"""Routes over workflows: find them, read their steps and attributes, signal, cancel, retry, fork."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, Field
+
+from onceward.context import Context
+from onceward.db import Database
+from onceward.engine import Engine
+from onceward.trust import Identity
+from onceward.web.api import database_of, engine_of
+from onceward.web.auth import require
+from onceward.web.problems import Problem
+from onceward.workflows import QUEUE, WorkflowState, operate
+
+Db = Annotated[Database, Depends(database_of)]
+TheEngine = Annotated[Engine, Depends(engine_of)]
+Viewer = Annotated[Identity, Depends(require("viewer"))]
+Operator = Annotated[Identity, Depends(require("operator"))]
+
+
+class Why(BaseModel):
+    reason: str = Field("", max_length=1000)
+
+
+class Fork(Why):
+    """`from_step`: position or key of the first step to run again."""
+
+    from_step: int | str
+
+
+class Signal(BaseModel):
+    name: str = Field(min_length=1, max_length=200)
+    payload: Any = None
+
+
+class Said(BaseModel):
+    """`cancelled`, `asked`, `compensating`; `delivered`, `kept`, `gone`; `retried`."""
+
+    said: str
+
+
+class Forked(BaseModel):
+    id: int
+
+
+def workflows_router() -> APIRouter:
+    """`/api/v1/workflows`, `/workflows/{id}` and what can be done to one."""
+    router = APIRouter(prefix="/api/v1/workflows", tags=["workflows"])
+    _reading(router)
+    _steering(router)
+    return router
+
+
+def _reading(router: APIRouter) -> None:
+    @router.get("")
+    async def find(  # pyright: ignore[reportUnusedFunction]
+        db: Db,
+        identity: Viewer,
+        name: str | None = None,
+        state: str | None = None,
+        key: str | None = None,
+        attributes: Annotated[str | None, Query(description='JSON that theirs must contain: {"order": 7}')] = None,
+        before: int | None = None,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    ) -> list[dict[str, Any]]:
+        # As the engine with the organization named: an index on jsonb is not used under row-level security.
+        wanted = operate.Filter(
+            name=name, state=state, key=key, attributes=_object(attributes), organization=identity.organization
+        )
+        return await operate.find(db, wanted, before=before, limit=limit)
+
+    @router.get("/{id}")
+    async def show(db: Db, identity: Viewer, id: int) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        return await operate.show(db, id, organization=identity.organization)
+
+
+def _steering(router: APIRouter) -> None:
+    @router.post("/{id}/cancel")
+    async def cancel(engine: TheEngine, identity: Operator, id: int, why: Why) -> Said:  # pyright: ignore[reportUnusedFunction]
+        with _refusals():
+            said = await operate.cancel(
+                engine.db, id, actor=identity, reason=why.reason, organization=identity.organization
+            )
+        engine.waker.wake(QUEUE)
+        return Said(said=said)
+
+    @router.post("/{id}/retry")
+    async def retry(engine: TheEngine, identity: Operator, id: int, why: Why) -> Said:  # pyright: ignore[reportUnusedFunction]
+        with _refusals():
+            await operate.retry(engine.db, id, actor=identity, reason=why.reason, organization=identity.organization)
+        engine.waker.wake(QUEUE)
+        return Said(said="retried")
+
+    @router.post("/{id}/fork", status_code=201)
+    async def fork(engine: TheEngine, identity: Operator, id: int, how: Fork) -> Forked:  # pyright: ignore[reportUnusedFunction]
+        with _refusals():
+            new = await operate.fork(
+                engine.db,
+                id,
+                from_step=how.from_step,
+                actor=identity,
+                reason=how.reason,
+                organization=identity.organization,
+            )
+        engine.waker.wake(QUEUE)
+        return Forked(id=new)
+
+    @router.post("/{id}/signals")
+    async def signal(engine: TheEngine, identity: Operator, id: int, sent: Signal) -> Said:  # pyright: ignore[reportUnusedFunction]
+        said = await operate.signal(
+            engine.db, id, sent.name, sent.payload, actor=identity, organization=identity.organization
+        )
+        engine.waker.wake(QUEUE)
+        return Said(said=said)
+
+
+@contextmanager
+def _refusals() -> Generator[None]:
+    """What the state of a workflow does not allow is a conflict."""
+    try:
+        yield
+    except WorkflowState as error:
+        raise Problem(409, str(error)) from error
+
+
+def _object(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise Problem(400, f"attributes is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise Problem(400, 'attributes must be a JSON object such as {"order": 7}')
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def routers(_context: Context) -> Sequence[APIRouter]:
+    return (workflows_router(),)
