@@ -11,6 +11,7 @@ from __future__ import annotations
 import typer
 
 from onceward.cli import bench, settings, version
+from onceward.cli.session import FEATURES_HERE
 from onceward.feature import Features
 
 OWN = (settings, version, bench)
@@ -25,8 +26,13 @@ def build(features: Features) -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode="markdown",
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"], "obj": features},
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
+
+    @cli.callback()
+    def root() -> None:  # pyright: ignore[reportUnusedFunction]
+        FEATURES_HERE.set(features)
+
     for register in features.load("commands"):
         register(cli)
     for module in OWN:

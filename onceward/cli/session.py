@@ -6,9 +6,8 @@ import asyncio
 import gc
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-import click
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from onceward.feature import Features, Migrations
 
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
     from onceward.settings import Settings
 
 T = TypeVar("T")
+
+FEATURES_HERE: ContextVar[Features] = ContextVar("features")
+"""Set for the run of one command by the root of the command line."""
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -33,7 +35,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 def features_here() -> Features:
     """The features of this command line: the engine's, and those of the app that ONCEWARD_APP names."""
-    return cast(Features, click.get_current_context().find_root().obj)
+    return FEATURES_HERE.get()
 
 
 def features_with(app: Onceward) -> Features:

@@ -30,6 +30,7 @@ def queries(context: Context) -> Sequence[QueryDefinition]:
 
 def server(context: Context) -> WebServer:
     """The routes of every feature, then those of the app; bare ASGI applications are mounted by their prefix."""
+    context.features.load("metrics")  # what has not happened yet is shown as zero
     routers = [router for make in context.features.load("routes") for router in make(context)]
     api = create_api(
         settings=context.settings,

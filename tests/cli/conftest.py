@@ -53,7 +53,14 @@ class CommandLine:
     @staticmethod
     def _environment(env: dict[str, str]) -> dict[str, str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("ONCEWARD_")}
-        return {**clean, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "200", **env}
+        return {
+            **clean,
+            "PYTHONPATH": str(ROOT),
+            "NO_COLOR": "1",
+            "COLUMNS": "200",
+            "ONCEWARD_APP": "onceward_apps.all:app",
+            **env,
+        }
 
 
 @pytest.fixture

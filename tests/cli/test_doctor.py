@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import asyncpg
 import pytest
 
-from onceward.doctor import Finding, examine_database
 from onceward.doctor import examination as checkup
+from onceward.doctor.examination import Finding, examine_database
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from tests.cli.conftest import CommandLine

@@ -7,10 +7,14 @@ import re
 
 import pytest
 
-from onceward.web.dashboard.pages import ACTIONS, PAGES
+from onceward.runtime import FEATURES
+from onceward.web.dashboard.contribution import Pages
 from tests.dashboard.conftest import LogIn
 from tests.dashboard.season import busy
 from tests.dashboard.shop import World, settled
+
+CONTRIBUTED = sum(FEATURES.load("pages"), Pages())
+PAGES, ACTIONS = CONTRIBUTED.pages, CONTRIBUTED.actions
 
 
 async def test_every_page_answers_and_carries_nothing_that_the_policy_forbids(world: World, log_in: LogIn) -> None:

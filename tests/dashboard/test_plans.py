@@ -10,11 +10,15 @@ from uuid import UUID, uuid4
 import pytest
 
 from onceward.db import Database
-from onceward.web.dashboard import figures
-from onceward.web.dashboard import list_page as lists
-from onceward.web.dashboard import overview_page as overview
-from onceward.web.dashboard.pagination import PAGE, walk
-from onceward.work.pages.listing import KINDS
+from onceward.inbox.pages.events import EVENTS
+from onceward.messages.pages.messages import MESSAGES
+from onceward.outbox.pages.deliveries import DELIVERIES
+from onceward.web.dashboard.pagination import BUDGET_S, PAGE, walk
+from onceward.work.pages import figures, overview
+from onceward.work.pages.jobs import JOBS
+from onceward.workflows.pages.workflows import WORKFLOWS
+
+KINDS = {kind.slug: kind for kind in (EVENTS, JOBS, MESSAGES, DELIVERIES, WORKFLOWS)}
 
 HISTORY = """
 with made as (
@@ -135,4 +139,4 @@ async def test_a_list_page_takes_less_than_50_ms_with_ten_million_rows(db: Datab
             await walk(db, kind.listing(state=state, where=where), *args)
             times.append(time.perf_counter() - began)
         assert sorted(times)[2] < 0.05, (state, where, times)
-    assert lists.BUDGET_S < 0.05
+    assert BUDGET_S < 0.05

@@ -10,6 +10,7 @@ import pytest
 from onceward.trust.cause import Node, Trace
 from onceward.trust.pages.picture import draw
 from onceward.web.dashboard import formats
+from onceward.web.dashboard.contribution import Reason
 from onceward.web.dashboard.site import url
 from onceward.web.dashboard.tracing import as_text, branches
 from onceward.work.pages.charts import chart
@@ -25,14 +26,22 @@ def found(**changed: Any) -> dict[str, Any]:
         "depth": {"due": 0, "dead": 0, "oldest_s": None, "more": False},
         "dead_lately": 0,
         "workers": {"all": 2, "silent": 0, "stopping": 0},
-        "schedules": {"failing": 0, "late": 0},
-        "endpoints": {"disabled": 0, "warned": 0},
         "database": {"connections": 5, "most_connections": 100, "longest_s": 0.1},
         "paused": [],
         "parked": [],
         "unclaimed": [],
     }
     return {**standing, **changed}
+
+
+def path_of(kind: str, id: int) -> str:
+    return f"/dashboard/{kind}s/{id}"
+
+
+def test_what_a_feature_contributes_counts_like_the_rest() -> None:
+    contributed = [Reason("attention", "2 endpoints disabled after failures", "/dashboard/endpoints")]
+    verdict = judge(found(), QUIET, contributed)
+    assert (verdict.level, verdict.reasons) == ("attention", tuple(contributed))
 
 
 def test_nothing_wrong_is_healthy() -> None:
@@ -49,8 +58,6 @@ def test_nothing_wrong_is_healthy() -> None:
         ({"workers": {"all": 0, "silent": 0, "stopping": 0}}, "trouble", "No worker"),
         ({"paused": ["mail"]}, "attention", "mail is paused"),
         ({"unclaimed": [{"task": "old", "count": 4}]}, "attention", "task old"),
-        ({"schedules": {"failing": 1, "late": 0}}, "attention", "1 schedule failed"),
-        ({"endpoints": {"disabled": 2, "warned": 0}}, "attention", "2 endpoints"),
         ({"database": {"connections": 96, "most_connections": 100, "longest_s": 0}}, "trouble", "96 of 100"),
     ],
 )
@@ -90,7 +97,7 @@ def test_no_two_cards_overlap_and_every_consequence_is_linked_to_its_cause() -> 
             for n in range(2, 6)
         ),
     )
-    picture = draw(branches(Trace((node(0, "event"),), root), fold=False))
+    picture = draw(branches(Trace((node(0, "event"),), root), fold=False), path_of)
     assert len({(card.x, card.y) for card in picture.cards}) == len(picture.cards) == 18
     assert len(picture.links) == 17
     assert all(card.x < picture.width and card.y < picture.height for card in picture.cards)
@@ -101,7 +108,7 @@ def test_a_very_deep_chain_is_drawn_as_far_as_it_helps() -> None:
     chain = node(500)
     for id in range(499, 0, -1):
         chain = node(id, children=(chain,))
-    assert len(draw(branches(Trace((), chain))).cards) == 61
+    assert len(draw(branches(Trace((), chain)), path_of).cards) == 61
 
 
 def test_the_text_of_a_tree_names_kind_id_and_state() -> None:

@@ -16,6 +16,7 @@ from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.web import Dispatcher, Problem, database_of, engine_of
+from onceward.web.asgi import Mount
 
 
 class Order(BaseModel):
@@ -165,10 +166,10 @@ async def test_dispatcher_takes_whole_path_segments_and_the_longest_prefix() -> 
         return app
 
     dispatcher = Dispatcher(part("api"))
-    dispatcher.mount("/live", part("live"))
-    dispatcher.mount("/live/sse", part("sse"))
+    dispatcher.mount(Mount("/live", part("live")))
+    dispatcher.mount(Mount("/live/sse", part("sse")))
     for path in ("/live", "/live/x", "/live/sse", "/lively", "/"):
         await dispatcher({"type": "http", "path": path}, None, None)  # type: ignore[arg-type]
     assert seen == ["live", "live", "sse", "api", "api"]
     with pytest.raises(ValueError, match="already taken"):
-        dispatcher.mount("/live", part("again"))
+        dispatcher.mount(Mount("/live", part("again")))

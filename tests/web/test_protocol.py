@@ -12,6 +12,7 @@ from onceward import Onceward
 from onceward.db import Database
 from onceward.settings import load_settings
 from onceward.web import Dispatcher, WebServer
+from onceward.web.asgi import Mount
 from tests.inbox.conftest import Office, office
 
 __all__ = ["office"]
@@ -34,7 +35,7 @@ class Front:
         self.here = here
         self.taken = 0
         dispatcher = Dispatcher(other)
-        dispatcher.mount("/webhooks", here.inbox.receiver, direct=self._direct)
+        dispatcher.mount(Mount("/webhooks", here.inbox.receiver, direct=self._direct))
         self.web = WebServer(dispatcher, load_settings(port=0))
 
     def _direct(self, *request: Any) -> bool:
