@@ -43,7 +43,7 @@ select onceward.protect('onceward.recipients');
 
 create table onceward.opt_outs (
     organization_id uuid,
-    recipient text not null,                -- a ref, or an address in lower case
+    recipient text not null,                -- a ref, an address in lower case, or `erased:` and its onceward.person_hash
     channel text not null default '*',
     category text not null default '*',
     source text not null,

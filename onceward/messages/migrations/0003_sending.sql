@@ -63,7 +63,10 @@ begin
         if exists (
             select from onceward.opt_outs o
              where o.organization_id is not distinct from v.organization_id
-               and o.recipient in (v.recipient, lower(v.address), lower(v_address))
+               -- Of somebody who was erased only hashes are left; they still want nothing.
+               and o.recipient in (v.recipient, lower(v.address), lower(v_address),
+                   'erased:' || onceward.person_hash(v.recipient), 'erased:' || onceward.person_hash(v.address),
+                   'erased:' || onceward.person_hash(v_address))
                and o.channel in ('*', v.channel) and o.category in ('*', v.category)) then
             return 'opted_out';
         end if;

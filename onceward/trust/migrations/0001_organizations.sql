@@ -47,6 +47,12 @@ create function onceward.cause() returns bigint
     as $$select nullif(split_part(current_setting('onceward.cause', true), ':', 2), '')::bigint$$;
 comment on function onceward.cause() is 'The id of what caused this transaction; null when a person or an unnumbered request did.';
 
+create function onceward.person_hash(reference text) returns text
+    language sql immutable parallel safe
+    as $$select encode(sha256(convert_to(lower(btrim(reference)), 'UTF8')), 'hex')$$;
+comment on function onceward.person_hash(text) is
+    'What stays of an address or id after an erasure: enough to recognise it again, not enough to read it.';
+
 create function onceward.protect(target regclass) returns void
     language plpgsql as $$
 begin
