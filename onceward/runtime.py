@@ -76,7 +76,7 @@ class Runtime:
         self.web: WebServer | None = None
         self.engine: Engine | None = None
         self.first_login: str | None = None
-        """Where the administrator logs in, as long as nobody has."""
+        """Where the administrator logs in after `up`, until somebody has logged in."""
         self._undo: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._opening = Opening(settings, app.lines)
 
@@ -97,7 +97,8 @@ class Runtime:
             for name, component in self._components(chosen):
                 await component.start()
                 self._undo.append((name, component.stop))
-            if self.web is not None and (token := await first_admin_link(self.database)):
+            # Only where one process is everything: the output of a `serve` is kept in logs that many people read.
+            if self.web is not None and chosen == EVERYTHING and (token := await first_admin_link(self.database)):
                 self.first_login = f"{self.settings.public_url or self.web.url}/login?token={token}"
         except BaseException:
             await self.stop()

@@ -27,8 +27,8 @@ RECEIVED = counter(
 )
 REJECTED = counter(
     "webhook_rejected_total",
-    "Requests that were turned away, by reason; source is empty when it is unknown.",
-    ("source", "provider", "reason"),
+    "Requests that were turned away, by reason; webhook_id is empty when the source is unknown.",
+    ("webhook_id", "provider", "reason"),
 )
 UNAVAILABLE = counter(
     "webhook_unavailable_total",

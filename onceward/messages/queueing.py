@@ -18,6 +18,11 @@ MAX_KEY_CHARACTERS = 500
 MAX_DATA_BYTES = 256 << 10
 AT_ONCE = 5000
 
+KEEP_TEMPLATE = """
+-- Each organization keeps the versions that it used, so that none can put a text of its own in the place of another's.
+insert into onceward.templates (organization_id, name, version, content) values ($1, $2, $3, $4) on conflict do nothing
+"""
+
 INSERT = """
 with input as materialized (
     select nextval('onceward.ids') as id, i.*
@@ -98,7 +103,7 @@ async def queue(
     if used not in CHANNELS:
         raise ValueError(f"channel {used!r} is none of {', '.join(CHANNELS)}")
     patience = POLICIES[policy or template.policy]
-    await tx.execute("select onceward.keep_template($1, $2, $3)", template.name, template.version, template.content)
+    await tx.execute(KEEP_TEMPLATE, tx.organization, template.name, template.version, template.content)
     done: list[Queued] = []
     for start in range(0, len(sendings), AT_ONCE):
         part = sendings[start : start + AT_ONCE]

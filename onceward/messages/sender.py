@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, assert_never
+from uuid import UUID
 
 import structlog
 
@@ -38,6 +39,7 @@ UNBEGIN = "update onceward.messages set sending = null, status = 'pending' where
 FORGET_PUSH = "update onceward.recipients set push = null where organization_id is not distinct from $1 and ref = $2"
 """The browser has gone; asking it again would only be refused."""
 
+NO_ORGANIZATION = UUID(int=0)
 LOOK_AFTER_S = 30.0
 """A service may need a moment until a message that it took can be found."""
 
@@ -72,7 +74,7 @@ class Sender:
         self._limits = Limits(db, limits or {})
         self._manners = manners or Manners()
         self._parking = {name: Parking(db, name) for name in CHANNELS}
-        self._versions: dict[tuple[str, str], Template] = {}
+        self._versions: dict[tuple[UUID | None, str, str], Template] = {}
 
     def install(self, registry: Registry) -> None:
         """A kind, and a task and queue per channel: one slow channel does not hold up the others."""
@@ -118,9 +120,12 @@ class Sender:
 
     async def _template(self, message: Message) -> Template:
         """The version it was queued with, from memory or from the database."""
-        key = (message.template, message.version)
-        if key in self._versions:
-            return self._versions[key]
+        # What this process has in its files is the same for all; other versions are the organization's own.
+        key = (None, message.template, message.version)
+        kept = (message.organization_id or NO_ORGANIZATION, message.template, message.version)
+        for known in (key, kept):
+            if known in self._versions:
+                return self._versions[known]
         try:
             current = self._templates.get(message.template)
         except UnknownTemplate:
@@ -129,12 +134,14 @@ class Sender:
             self._versions[key] = current
             return current
         content = await self._db.fetchval(
-            "select content from onceward.templates where name = $1 and version = $2", *key
+            "select content from onceward.templates where name = $2 and version = $3"
+            " and coalesce(organization_id, '00000000-0000-0000-0000-000000000000') = $1",
+            *kept,
         )
         if content is None:
             raise UnknownTemplate(f"template {message.template!r} has no version {message.version} in the database")
-        self._versions[key] = from_content(message.template, content)
-        return self._versions[key]
+        self._versions[kept] = from_content(message.template, content)
+        return self._versions[kept]
 
     def _mind_the_hours(self, message: Message, template: Template) -> None:
         manners = self._manners

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, time
 from pathlib import Path
+from uuid import uuid4
 from zoneinfo import ZoneInfo
 
+import asyncpg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import onceward_apps
-from onceward.messages import BadTemplate, MissingVariable, Quiet, Template, Templates, Window, render
+from onceward.db import Database
+from onceward.messages import BadTemplate, MissingVariable, Quiet, Recipient, Template, Templates, Window, render
 from onceward.messages.hours import next_allowed, zone_or_default
+from onceward.messages.kind import MessageKind
+from onceward.messages.queueing import KEEP_TEMPLATE, Sending, queue
 from onceward.messages.rendering import check
+from onceward.messages.sender import Sender
 from onceward.messages.templates import fallbacks, read_folder
 from onceward.work import PayloadInvalid
 
@@ -140,3 +146,25 @@ def test_the_time_found_is_allowed_and_not_in_the_past(now, zone, start, end, wi
     assert not quiet.covers(local.time())
     assert window is None or window.allows(local)
     assert found is None or found > moment
+
+
+async def test_no_organization_puts_a_text_in_the_place_of_anothers(db: Database) -> None:
+    """The version of a text is known before it is first used: whoever is first must not decide what others send."""
+    template = Template("hello", {"en": {"subject": "Hello", "text": "Hello {{ name }}"}})
+    forged = {"locales": {"en": {"subject": "Hello", "text": "Send your money elsewhere"}}, "options": {}}
+    mine, theirs = uuid4(), uuid4()
+    async with db.transaction(organization=mine) as tx:
+        await tx.execute(KEEP_TEMPLATE, mine, "hello", template.version, forged)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        async with db.transaction(organization=mine) as tx:
+            await tx.execute(KEEP_TEMPLATE, theirs, "hello", template.version, forged)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        async with db.transaction(organization=mine) as tx:
+            await tx.execute("update onceward.templates set content = '{}'")
+    async with db.transaction(organization=theirs) as tx:
+        sending = Sending(to=Recipient(email="ada@example.org"), key="k", data={"name": "Ada"})
+        [queued] = await queue(tx, template, [sending])
+    sender = Sender(db, [], Templates())
+    async with db.acquire() as conn:
+        message = (await MessageKind().load(conn, [queued.id]))[queued.id]
+    assert (await sender._template(message)).locales == template.locales  # pyright: ignore[reportPrivateUsage]

@@ -154,6 +154,14 @@ async def test_a_customer_sees_and_resends_on_the_consumer_page_what_the_token_a
     mine_id, other_id = mine["endpoint"]["endpoint_id"], other["endpoint"]["endpoint_id"]
     async with session.get("/portal") as response:
         assert response.status == 401
+    foreign = "6f1c0c4e-5a43-4c0e-9d0b-2b7a1f6f7a01"
+    await db.execute(
+        "insert into onceward.endpoints (endpoint_id, url, events) values ($1, 'https://x', '{*}')", foreign
+    )
+    for wrong in (foreign, "00000000-0000-4000-8000-000000000001"):
+        status, problem = await ours("POST", "/endpoints/portal", endpoint_ids=[mine_id, wrong])
+        assert (status, problem["errors"][0]["field"]) == (422, "endpoint_ids")
+        assert wrong in problem["errors"][0]["reason"]
     _, access = await ours("POST", "/endpoints/portal", endpoint_ids=[mine_id])
     token = access["url"].partition("token=")[2]
     async with session.get(f"/portal?token={token}") as response:
