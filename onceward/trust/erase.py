@@ -169,7 +169,9 @@ async def _search_and_remove(
     searched: list[Searched] = []
     names: set[str] = set()
     for eraser in erasers:
-        found = [each async for each in find(tx, eraser, person, organization, lock=eraser.kept is None)]
+        # What is reported only needs no lock: rows of unfinished work must stay free for their workers.
+        changes = eraser.kept is None and eraser.waits != "true"
+        found = [each async for each in find(tx, eraser, person, organization, lock=changes)]
         names.update(name for each in found for name in each.names if not person.is_named(name))
         ready = [each for each in found if not each.waits]
         if ready and eraser.kept is None:
