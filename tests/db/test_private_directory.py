@@ -20,6 +20,8 @@ from onceward.db.embedded.account import Account
 from onceward.db.embedded.namespace import Namespace
 from onceward.db.embedded.postmaster import find
 
+PUBLIC = "/var/tmp"  # the temporary directory of a test run may be private itself
+
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has to change its user")
 
 needs_namespaces = pytest.mark.skipif(
@@ -51,7 +53,7 @@ def private_programs(private: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def no_namespaces(private: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """As in a container whose seccomp profile forbids user namespaces; yields where things are placed instead."""
-    room = Path(tempfile.mkdtemp(prefix="onceward-room-"))
+    room = Path(tempfile.mkdtemp(prefix="onceward-room-", dir=PUBLIC))
     room.chmod(0o755)
     monkeypatch.setattr(namespace, "_works", lambda *_: False)
     monkeypatch.setattr(placement, "ROOMS", (room,))
@@ -133,7 +135,7 @@ def test_existing_data_that_no_account_can_reach_are_refused_with_a_way_out(priv
 @needs_namespaces
 def test_a_directory_whose_owner_has_no_account_here_is_used_as_its_owner() -> None:
     """A project directory that is mounted into a container belongs to a user id that only the host knows."""
-    directory = Path(tempfile.mkdtemp(prefix="onceward-"))
+    directory = Path(tempfile.mkdtemp(prefix="onceward-", dir=PUBLIC))
     try:
         os.chown(directory, 54321, 54321)
         server = EmbeddedPostgres(directory / "data", fsync=False)

@@ -62,16 +62,15 @@ class Account:
             return cls(bin_dir)
         cluster = data_dir / "pg"
         uid, gid = _owner(cluster)
-        if uid != 0:
+        if uid != 0 and _may_reach(cluster, uid, gid):
             entry = _entry(uid)
             if entry is None:
                 return _unnamed(cluster, bin_dir, uid, gid)
-            if _may_reach(cluster, entry):
-                return cls(_programs(bin_dir, entry), entry.pw_uid, entry.pw_gid, entry.pw_name)
+            return cls(_programs(bin_dir, entry), entry.pw_uid, entry.pw_gid, entry.pw_name)
         standby = _standby()
-        may_enter = _may_reach(cluster, standby)
+        may_enter = _may_reach(cluster, standby.pw_uid, standby.pw_gid)
         is_roots = cluster.exists() and cluster.stat().st_uid == 0
-        if is_roots or not may_enter or not _may_reach(bin_dir / "postgres", standby):
+        if is_roots or not may_enter or not _may_reach(bin_dir / "postgres", standby.pw_uid, standby.pw_gid):
             namespace = Namespace(0, 0, standby.pw_uid, standby.pw_gid)
             if namespace.works(Path(sys.executable)):
                 return cls(bin_dir, 0, 0, "root", namespace)
@@ -197,22 +196,22 @@ def _unnamed(cluster: Path, bin_dir: Path, uid: int, gid: int) -> Account:
 
 
 def _programs(bin_dir: Path, entry: pwd.struct_passwd) -> Path:
-    return bin_dir if _may_reach(bin_dir / "postgres", entry) else reachable_programs(bin_dir)
+    return bin_dir if _may_reach(bin_dir / "postgres", entry.pw_uid, entry.pw_gid) else reachable_programs(bin_dir)
 
 
 def _all_may_enter(directory: Path) -> bool:
     return all(path.stat().st_mode & stat.S_IXOTH for path in (directory, *directory.resolve().parents))
 
 
-def _may_reach(path: Path, entry: pwd.struct_passwd) -> bool:
+def _may_reach(path: Path, uid: int, gid: int) -> bool:
     """Whether an account can reach a path, going by the permission bits of the directories above it."""
     for directory in path.resolve().parents:
         if not directory.exists():
             continue
         found = directory.stat()
-        if found.st_uid == entry.pw_uid:
+        if found.st_uid == uid:
             needed = stat.S_IXUSR
-        elif found.st_gid == entry.pw_gid:
+        elif found.st_gid == gid:
             needed = stat.S_IXGRP
         else:
             needed = stat.S_IXOTH
