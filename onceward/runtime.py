@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 from onceward import __version__
 from onceward.app import Onceward
 from onceward.capacity import reap
-from onceward.db import Database, MigrationError
+from onceward.db import Database, MigrationError, Unavailable
 from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
@@ -154,6 +154,8 @@ class Runtime:
 
     async def _ask_database(self) -> None:
         await self.database.fetchval("select 1")
+        if self.database.is_away:
+            raise Unavailable("PostgreSQL refuses new connections")
 
     async def _prepare_schema(self) -> None:
         pending = await self._opening.pending_migrations()

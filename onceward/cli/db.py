@@ -15,21 +15,7 @@ import typer
 from onceward.cli.exits import CommandFailed
 from onceward.cli.rendering import say
 from onceward.cli.session import opened_database, run
-
-CREATE_ROLES = """
-do $$
-declare
-    name text;
-begin
-    foreach name in array array['onceward_engine', 'onceward_app', 'onceward_sql_worker'] loop
-        if not exists (select from pg_roles where rolname = name) then
-            execute format('create role %I nologin noinherit', name);
-        end if;
-    end loop;
-end
-$$
-"""
-"""Roles belong to the server, not to a database, so a dump names them without containing them."""
+from onceward.schema import ROLES
 
 group = typer.Typer(no_args_is_help=True, help="Move the data and look at it: `dump`, `restore`, `psql`.")
 
@@ -90,7 +76,7 @@ async def _with_program(program: str, *options: str) -> None:
         environment = connection_environment(database.url)
         command = [str(_program(program)), *options]
         if program == "pg_restore":
-            await database.execute(CREATE_ROLES)
+            await database.execute(ROLES.read_text(encoding="utf-8"))
             command.append(f"--dbname={environment['PGDATABASE']}")
         process = await asyncio.create_subprocess_exec(
             *command, env={**os.environ, **environment}, stderr=asyncio.subprocess.PIPE, start_new_session=True

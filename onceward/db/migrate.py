@@ -41,6 +41,8 @@ class Line:
 
     owner: str
     directory: Path
+    before: Path | None = None
+    """A repeatable script that runs whenever something is pending, before the first file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +106,24 @@ async def migrate(conn: asyncpg.Connection[Any], lines: Sequence[Line]) -> list[
     try:
         await conn.execute(BOOTSTRAP)
         pending = await plan(conn, lines)
+        if pending:
+            await _prepare(conn, lines)
         for migration in pending:
             await _apply(conn, migration)
         return pending
     finally:
         await conn.execute("select pg_advisory_unlock($1)", LOCK)
+
+
+async def _prepare(conn: asyncpg.Connection[Any], lines: Sequence[Line]) -> None:
+    for line in lines:
+        if line.before is None:
+            continue
+        try:
+            await conn.execute(line.before.read_text(encoding="utf-8"))
+        except asyncpg.PostgresError as error:
+            hint = f"; {error.hint}" if error.hint else ""
+            raise MigrationError(f"{line.owner}/{line.before.name} failed: {error.args[0]}{hint}") from error
 
 
 async def _apply(conn: asyncpg.Connection[Any], migration: Migration) -> None:
