@@ -44,8 +44,15 @@ def run_server(programs: Path) -> Generator[str]:
     """A server of another version, thrown away at the end."""
     directory = Path(tempfile.mkdtemp(prefix="onceward-other-"))
     directory.chmod(0o755)
-    cluster = directory / "pg"
-    account = Account.choose(directory, programs)
+    with started_server(programs, directory / "pg") as url:
+        yield url
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def started_server(programs: Path, cluster: Path) -> Generator[str]:
+    """A new cluster and its server; the data stay."""
+    account = Account.choose(cluster.parent, programs)
     programs = account.bin_dir
     cluster.mkdir(mode=0o700)
     account.own(cluster)
@@ -66,9 +73,10 @@ def run_server(programs: Path) -> Generator[str]:
     control = [programs / "pg_ctl", "-w", "-s", "-D", cluster]
     started = account.run([*control, "-l", cluster / "log", "-o", options, "start"], timeout_s=60)
     assert started.code == 0, started.output
-    yield f"postgresql://postgres@/postgres?host={cluster}&port=5432"
-    account.run([*control, "-m", "immediate", "stop"], timeout_s=60)
-    shutil.rmtree(directory, ignore_errors=True)
+    try:
+        yield f"postgresql://postgres@/postgres?host={cluster}&port=5432"
+    finally:
+        account.run([*control, "-m", "immediate", "stop"], timeout_s=60)
 
 
 @pytest.fixture

