@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 from onceward import __version__
 from onceward.app import Onceward
 from onceward.capacity import reap
-from onceward.db import Database, MigrationError
+from onceward.db import Database, MigrationError, Unavailable, wait_for_server
 from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
 from onceward.ledger import checkpoint
@@ -59,7 +59,10 @@ EVERYTHING: frozenset[RoleName] = frozenset({"web", "worker", "scheduler"})
 
 
 class Component(Protocol):
-    """Something with a beginning and an end."""
+    """Something with a beginning and an end.
+
+    `start()` asks the database first and begins to run after that: if the connection is lost, it is called again.
+    """
 
     async def start(self) -> None: ...
 
@@ -91,11 +94,12 @@ class Runtime:
         self._undo.append(("services", self.app.services.aclose))
         try:
             self._undo.append(("database", self._opening.close))
-            await self._opening.open()
+            wait_s = self.settings.database_wait_s
+            await self._opening.open(wait_s=wait_s)
             self.health.add("database", self._ask_database)
-            await self._prepare_schema()
+            await wait_for_server(self._prepare_schema, limit_s=wait_s)
             for name, component in self._components(chosen):
-                await component.start()
+                await wait_for_server(component.start, limit_s=wait_s)
                 self._undo.append((name, component.stop))
             # Only where one process is everything: the output of a `serve` is kept in logs that many people read.
             if self.web is not None and chosen == EVERYTHING and (token := await first_admin_link(self.database)):
@@ -155,6 +159,8 @@ class Runtime:
 
     async def _ask_database(self) -> None:
         await self.database.fetchval("select 1")
+        if self.database.is_away:
+            raise Unavailable("PostgreSQL refuses new connections")
 
     async def _prepare_schema(self) -> None:
         pending = await self._opening.pending_migrations()

@@ -66,6 +66,12 @@ class Settings(BaseSettings):
     data_dir: Path = Field(Path(".onceward"), description="Where the embedded database and stored files live.")
     pool_min: int = Field(2, ge=0, description="Database connections kept open per process.")
     pool_max: int = Field(20, ge=2, description="Database connections opened at most per process.")
+    database_wait_s: float = Field(
+        60.0,
+        ge=0,
+        description="Seconds that `up`, `serve`, `worker` and `scheduler` wait at start for PostgreSQL to be reachable; "
+        "0: fail at once.",
+    )
     pgbouncer: bool = Field(
         False,
         description="The URL leads through PgBouncer in transaction mode (docs/pgbouncer.md).",

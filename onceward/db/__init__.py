@@ -6,6 +6,7 @@ from onceward.db.migrate import Line, Migration, migrate, plan
 from onceward.db.outage import loudness
 from onceward.db.pool import Database, RawJson, dump_json
 from onceward.db.transaction import BROKEN, Cause, CauseKind, Connection, Role, Transaction, quote
+from onceward.db.waiting import wait_for_server
 
 __all__ = [
     "BROKEN",
@@ -28,4 +29,5 @@ __all__ = [
     "migrate",
     "plan",
     "quote",
+    "wait_for_server",
 ]

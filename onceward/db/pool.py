@@ -126,7 +126,7 @@ class Database:
             )
         except AWAY as error:
             self._outage.note(error)
-            raise
+            raise Unavailable(f"no database connection: {error or type(error).__name__}") from error
         await prepare_session(conn)
         return conn
 
@@ -144,7 +144,7 @@ class Database:
         self._waiting += 1
         try:
             conn = cast(Connection, await self.pool.acquire())
-        except (*BROKEN, asyncpg.CannotConnectNowError, TimeoutError) as error:
+        except (*AWAY, TimeoutError) as error:
             self._outage.note(error)
             raise Unavailable(f"no database connection: {error or type(error).__name__}") from error
         finally:
@@ -152,6 +152,11 @@ class Database:
         if self._outage.lasts:
             self._outage.over()
         return conn
+
+    @property
+    def is_away(self) -> bool:
+        """Whether connections are being refused, even if some that are open still work."""
+        return self._outage.lasts
 
     async def give_back(self, conn: Connection) -> None:
         """Return what was borrowed."""

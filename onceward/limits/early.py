@@ -116,7 +116,12 @@ class EarlyRefusal:
             await self._ask(self._hold, [PREFIX + key], [MEMBER_LIFE_S, "*"])
         for key, owners in held.items():
             await self._ask(self._hold, [PREFIX + key], [MEMBER_LIFE_S, "*", *owners])
+        if not held and not self._known:  # an operator learns that Redis is down before the first limit is needed
+            await self._ask(self._ping, [], [])
         self._known = set(held)
+
+    async def _ping(self, *, keys: list[str], args: list[Any]) -> Any:
+        return await self._redis.ping()
 
     async def _ask(self, script: Callable[..., Awaitable[Any]], keys: list[str], args: list[Any]) -> Any:
         """None when it does not answer; then it is left alone for a few seconds."""

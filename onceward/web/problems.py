@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from onceward.db import DatabaseError, OutcomeUnknown, Unavailable
+from onceward.db import DatabaseError, OutcomeUnknown, Unavailable, loudness
 from onceward.limits import LimitReached
 from onceward.telemetry import get_logger
 
@@ -90,7 +90,7 @@ def install(api: FastAPI) -> None:
 
     async def on_database(request: Request, error: Exception) -> Response:
         # Only "nothing happened" may be sent again without thought; an unknown outcome needs its key looked up first.
-        log.warning("web.database_unavailable", error=type(error).__name__)
+        log.log(loudness(error), "web.database_unavailable", error=type(error).__name__)  # the pool logs an outage once
         match error:
             case Unavailable():
                 problem = Problem(503, "the database cannot be reached; try again", headers={"Retry-After": "2"})

@@ -22,7 +22,7 @@ SERVER = shutil.which("valkey-server") or shutil.which("redis-server")
 
 pytestmark = [
     pytest.mark.peer,
-    pytest.mark.skipif(SERVER is None, reason="needs redis-server or valkey-server (Debian package of that name)"),
+    pytest.mark.skipif(SERVER is None, reason="Redis is not installed: apt install redis-server"),
 ]
 
 app = Onceward("early")

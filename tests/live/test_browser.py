@@ -16,7 +16,7 @@ from tests.live.test_queries import add_seat, shop_app
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed: apt-get install chromium"),
+    pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed: apt install chromium"),
 ]
 
 ARGUMENTS = [
