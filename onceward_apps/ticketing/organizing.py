@@ -14,6 +14,7 @@ import asyncpg
 from onceward import Tx
 from onceward.capacity import Refused, Want, claim, held_by, open_pool, release
 from onceward.ledger import open_account
+from onceward.services import SERVICES, is_taken_by, step
 from onceward_apps.ticketing.errors import NotFound, NotOnSale, SeatTaken, TicketingError
 from onceward_apps.ticketing.model import ACCOUNTS, Policy, revenue_account
 from onceward_apps.ticketing.store import setup
@@ -92,6 +93,7 @@ async def add_event(tx: Tx, new: NewEvent, *, actor: str) -> Any:
     """The event, its seats and pools, and every ledger account that a sale of it can need."""
     if new.ends_at <= new.starts_at:
         raise Invalid(f"ends_at {new.ends_at} must be after starts_at {new.starts_at}")
+    _check_prices(new)
     await setup.signing_key(tx)
     policy = new.policy
     try:
@@ -126,6 +128,19 @@ async def add_event(tx: Tx, new: NewEvent, *, actor: str) -> Any:
         actor=actor,
     )
     return await setup.event(tx, event["id"])
+
+
+def _check_prices(new: NewEvent) -> None:
+    """Refuse a currency that nobody can pay in, and prices that no payment service takes in that currency."""
+    if not any(is_taken_by(service, new.currency) for service in SERVICES):
+        raise Invalid(f"currency {new.currency!r}: neither Stripe nor PayPal takes it; choose another one")
+    multiple = step(new.currency)
+    for section in new.sections:
+        if section.price_cents % multiple:
+            raise Invalid(
+                f"section {section.name!r}: price_cents is {section.price_cents}; in {new.currency} it must be a multiple"
+                f" of {multiple}, because payment services take no smaller amounts"
+            )
 
 
 async def open_books(tx: Tx, event_id: UUID, currency: str) -> None:

@@ -8,6 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field, StringConstraints
 
+from onceward.services import exponent
 from onceward_apps.ticketing import buying, paying
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.codes import new_basket, order_token
@@ -30,7 +31,7 @@ Email = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^@\s
 
 
 class HoldIn(BaseModel):
-    """Seats by id, and numbers of places by section."""
+    """Seats by id, and by section how many places the basket is to hold in all: the same request again adds nothing."""
 
     seats: list[UUID] = Field(default_factory=list[UUID], max_length=100)
     places: dict[UUID, Annotated[int, Field(ge=1, le=100)]] = Field(default_factory=dict[UUID, int], max_length=20)
@@ -78,6 +79,7 @@ def shown(event: Any, sections: list[Any], rows: list[Any]) -> dict[str, Any]:
         by_section.setdefault(row["section_id"], []).append({"name": row["row_name"], "seats": seats})
     return {
         **{name: event[name] for name in names + terms},
+        "currency_digits": exponent(event["currency"]),
         "organizer": event["organizer"],
         "venue": {"name": event["venue_name"], "address": event["venue_address"], "timezone": event["timezone"]},
         "sections": [

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import FileResponse, Response
 
+from onceward.services import exponent
 from onceward_apps.ticketing.app import HERE
 from onceward_apps.ticketing.documents import money
 from onceward_apps.ticketing.errors import NotFound, TicketingError
@@ -32,6 +33,7 @@ POLICY = (
 def _templates() -> Environment:
     environment = Environment(loader=FileSystemLoader(HERE / "pages"), autoescape=True, undefined=StrictUndefined)
     environment.filters["money"] = money
+    environment.filters["digits"] = exponent
     return environment
 
 
