@@ -18,6 +18,7 @@ create table ticketing.venues (
     address text not null default '',
     timezone text not null default 'UTC',
     created_at timestamptz not null default onceward.now(),
+    unique (organization_id, name),
     unique (id, organization_id)
 );
 select onceward.protect('ticketing.venues');
@@ -46,6 +47,7 @@ create table ticketing.events (
     alerted_at timestamptz,
     created_at timestamptz not null default onceward.now(),
     check (ends_at > starts_at),
+    unique (venue_id, name, starts_at),
     unique (id, organization_id),
     foreign key (venue_id, organization_id) references ticketing.venues (id, organization_id)
 );
