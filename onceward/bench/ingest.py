@@ -128,7 +128,7 @@ async def run(size: Size, url: str, only: str | None = None) -> list[Measurement
     found: list[Measurement] = []
     try:
         async with AsyncExitStack() as stack:
-            sides = Sides(stack, url, size.pick(8.0, 2.0, 0.2))
+            sides = Sides(stack, url, size.pick(8.0, 2.0, 2.0))
             for case in CASES:
                 if only in (None, case):
                     found += await MEASURES[case](db, sides, size)
