@@ -17,13 +17,25 @@ from pydantic import SecretStr
 
 from onceward.http import ServiceClient
 from onceward.private_files import PrivateFolder
-from onceward.providers.outgoing.money import to_decimal, to_minor
+from onceward.providers.outgoing.money import (
+    SERVICES,
+    exponent,
+    format_amount,
+    format_number,
+    from_stripe,
+    is_taken_by,
+    step,
+    to_decimal,
+    to_minor,
+    to_stripe,
+)
 from onceward.providers.outgoing.outcome import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
 from onceward.providers.outgoing.paypal import PayPal
 from onceward.providers.outgoing.stripe import Stripe
 from onceward.settings import Settings, load_settings
 
 __all__ = [
+    "SERVICES",
     "Accepted",
     "Files",
     "NotSet",
@@ -35,8 +47,15 @@ __all__ = [
     "Throttled",
     "Unknown",
     "Unreachable",
+    "exponent",
+    "format_amount",
+    "format_number",
+    "from_stripe",
+    "is_taken_by",
+    "step",
     "to_decimal",
     "to_minor",
+    "to_stripe",
 ]
 
 Store = PrivateFolder | S3Store | MemoryStore

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from onceward.bench.measure import Measurement
+from onceward.bench.measure import Measurement, Size
 
 CASES = ("sale", "webhook-p95", "contended")
 
 
-async def run(quick: bool, url: str, only: str | None = None) -> list[Measurement]:
+async def run(size: Size, url: str, only: str | None = None) -> list[Measurement]:
     """Cases `sale`, `webhook-p95` and `contended`; see `onceward_apps/ticketing/bench.py`."""
-    return await import_module("onceward_apps.ticketing.bench").run(quick, url, only=only)
+    return await import_module("onceward_apps.ticketing.bench").run(size, url, only=only)

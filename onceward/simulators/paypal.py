@@ -15,6 +15,7 @@ import orjson
 from aiohttp import web
 
 from onceward.providers.inbound import SourceConfig
+from onceward.providers.outgoing.money import is_taken_by, to_decimal, to_minor
 
 from .authority import Signer
 from .pages import Choice, Line, payment_page
@@ -151,6 +152,7 @@ class PayPalSimulator(Simulator):
         units = parts(body, "purchase_units")
         if not units or "amount" not in units[0]:
             raise PayPalError("INVALID_REQUEST", status=400, issue="MISSING_REQUIRED_PARAMETER")
+        _check_amount(units[0]["amount"])
         order_id = secrets.token_hex(8).upper()
         page = f"{self._browser_url or self.url}/checkoutnow/{order_id}"
         context = part(part(part(body, "payment_source"), "paypal"), "experience_context")
@@ -294,3 +296,16 @@ class PayPalSimulator(Simulator):
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _check_amount(amount: Mapping[str, Any]) -> None:
+    """Refuse what PayPal does not take: other currencies, and decimals of a currency that has none there."""
+    currency, value = str(amount.get("currency_code")), str(amount.get("value"))
+    if not is_taken_by("paypal", currency):
+        raise PayPalError("UNPROCESSABLE_ENTITY", status=422, issue="CURRENCY_NOT_SUPPORTED")
+    try:
+        is_written_right = to_decimal(to_minor(value, currency), currency) == value
+    except ValueError:
+        is_written_right = False
+    if not is_written_right:
+        raise PayPalError("UNPROCESSABLE_ENTITY", status=422, issue="DECIMALS_NOT_SUPPORTED")

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from onceward.providers.outgoing.money import is_taken_by, stripe_multiple
+
 from .server import part
 
 Json = dict[str, Any]
 SESSION_LIFETIME_S = 24 * 3600
+SESSION_SHORTEST_S = 30 * 60
 
 
 class StripeError(Exception):
@@ -67,7 +70,7 @@ class Books:
             "created": now(),
             "currency": currencies.pop(),
             "customer_email": fields.get("customer_email"),
-            "expires_at": int(fields.get("expires_at") or now() + SESSION_LIFETIME_S),
+            "expires_at": _expiry(fields),
             "livemode": False,
             "metadata": part(fields, "metadata"),
             "mode": required(fields, "mode"),
@@ -101,7 +104,7 @@ class Books:
         intent: Json = {
             "id": intent_id,
             "object": "payment_intent",
-            "amount": positive_integer(fields, "amount"),
+            "amount": amount(fields, "amount", required(fields, "currency")),
             "amount_received": 0,
             "currency": required(fields, "currency").lower(),
             "client_secret": f"{intent_id}_secret_{secrets.token_hex(8)}",
@@ -151,16 +154,16 @@ class Books:
         left = charge["amount_captured"] - charge["amount_refunded"]
         if left <= 0:
             raise StripeError(f"Charge {charge['id']} has already been refunded.", code="charge_already_refunded")
-        amount = positive_integer(fields, "amount") if fields.get("amount") else left
-        if amount > left:
+        wanted = amount(fields, "amount", charge["currency"]) if fields.get("amount") else left
+        if wanted > left:
             raise StripeError(
-                f"Refund amount ({amount}) is greater than unrefunded amount on charge ({left})",
+                f"Refund amount ({wanted}) is greater than unrefunded amount on charge ({left})",
                 param="amount",
             )
         refund: Json = {
             "id": make_id("re"),
             "object": "refund",
-            "amount": amount,
+            "amount": wanted,
             "charge": charge["id"],
             "created": now(),
             "currency": charge["currency"],
@@ -170,7 +173,7 @@ class Books:
             "status": "succeeded",
         }
         self.refunds[refund["id"]] = refund
-        charge["amount_refunded"] += amount
+        charge["amount_refunded"] += wanted
         charge["refunded"] = charge["amount_refunded"] == charge["amount_captured"]
         return refund, charge
 
@@ -209,6 +212,32 @@ def positive_integer(fields: Mapping[str, Any], name: str) -> int:
     return int(text)
 
 
+def amount(fields: Mapping[str, Any], name: str, currency: str) -> int:
+    """An amount that Stripe takes in this currency."""
+    if not is_taken_by("stripe", currency):
+        raise StripeError(f"Invalid currency: {currency}", param="currency")
+    found = positive_integer(fields, name)
+    multiple = stripe_multiple(currency)
+    if found % multiple:
+        raise StripeError(f"Invalid {name}: in {currency} it must be a multiple of {multiple}", param=name)
+    return found
+
+
+def _expiry(fields: Mapping[str, Any]) -> int:
+    """When a session expires: 24 hours from now, or as asked, between 30 minutes and 24 hours from now."""
+    latest = now() + SESSION_LIFETIME_S
+    asked = int(fields.get("expires_at") or latest)
+    if asked < now() + SESSION_SHORTEST_S:
+        raise StripeError(
+            "The `expires_at` timestamp must be at least 30 minutes from Checkout Session creation.", param="expires_at"
+        )
+    if asked > latest:
+        raise StripeError(
+            "The `expires_at` timestamp must be less than 24 hours from Checkout Session creation.", param="expires_at"
+        )
+    return asked
+
+
 def _item(item: Mapping[str, Any]) -> Json:
     price = part(item, "price_data")
     quantity = positive_integer(item, "quantity") if item.get("quantity") else 1
@@ -216,7 +245,7 @@ def _item(item: Mapping[str, Any]) -> Json:
         "name": part(price, "product_data").get("name") or "Item",
         "quantity": quantity,
         "currency": required(price, "currency").lower(),
-        "amount_total": positive_integer(price, "unit_amount") * quantity,
+        "amount_total": amount(price, "unit_amount", required(price, "currency")) * quantity,
     }
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from onceward import Event, Job, Retry, Tx
-from onceward.services import to_minor
+from onceward.services import from_stripe, to_minor
 from onceward_apps.ticketing import paying, taking_back
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.jobs import again
@@ -145,7 +145,7 @@ async def _paid(
             provider="stripe",
             id=payment,
             reference=event.event_id,
-            amount_cents=amount,
+            amount_cents=from_stripe(amount, currency),
             currency=currency.upper(),
             organization=metadata.organization_id,
             event=metadata.event_id,
@@ -172,7 +172,8 @@ async def charge_refunded(event: Event[RefundedCharge], tx: Tx) -> dict[str, Any
     payment = charge.payment_intent or charge.id
     if not await _is_ours(tx, "stripe", payment, charge.metadata.checkout_id):
         return OTHER
-    booked = await taking_back.refunded_in_all(tx, "stripe", payment, charge.amount_refunded)
+    refunded = from_stripe(charge.amount_refunded, charge.currency)
+    booked = await taking_back.refunded_in_all(tx, "stripe", payment, refunded)
     return {"message": "Refund is booked" if booked else "Refund is known", "booked_cents": booked}
 
 

@@ -6,7 +6,7 @@ from typing import Any, assert_never
 from uuid import UUID
 
 from onceward import Job, Permanent, Retry, Tx
-from onceward.services import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
+from onceward.services import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable, to_stripe
 from onceward_apps.ticketing import documents
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.store import reading, refunds, sales
@@ -64,7 +64,7 @@ async def _give_back(refund: Any) -> Outcome:
             named = {"payment_intent": payment} if payment.startswith("pi_") else {"charge": payment}
             return await app.services.stripe.create_refund(
                 key=key,
-                amount_minor=refund["amount_cents"],
+                amount_minor=to_stripe(refund["amount_cents"], refund["currency"]),
                 metadata={"refund_id": str(refund["id"]), "checkout_id": str(refund["checkout_id"])},
                 key_age_s=refund["age"].total_seconds(),
                 **named,

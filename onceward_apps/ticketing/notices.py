@@ -19,9 +19,10 @@ TITLES: dict[Reason, str] = {
     "event_mismatch": "A payment names another event than its checkout",
     "currency_mismatch": "A payment came in another currency than asked for",
     "amount_mismatch": "A payment differs from the amount asked for",
-    "checkout_abandoned": "A checkout was paid after the buyer gave it up",
+    "checkout_abandoned": "A checkout was paid after the buyer gave it up or started another one",
     "second_payment": "A checkout was paid twice",
     "seats_gone": "A payment came too late: the seats are taken",
+    "coupon_used_up": "A payment came too late: the coupon of the order is used up",
     "event_cancelled": "A payment came for an event that is cancelled",
 }
 

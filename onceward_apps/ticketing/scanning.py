@@ -38,6 +38,11 @@ async def scan(tx: Tx, event_id: UUID, presented: str, *, scan_id: UUID, gate: s
     ticket = await reading.ticket_to_scan(tx, read.code)
     if ticket is None:
         return await _keep(tx, Scan("unknown", read.code), None, event_id, scan_id, gate, by)
+    before = await reading.scan(
+        tx, scan_id
+    )  # again, now that the ticket is locked: the same scan may have been under way
+    if before is not None:
+        return await _again(tx, before)
     seen = {"code": read.code, "place": ticket["place"], "holder": ticket["holder_name"]}
     if ticket["event_id"] != event_id:
         return await _keep(tx, Scan("wrong_event", **seen), ticket["id"], event_id, scan_id, gate, by)

@@ -16,7 +16,7 @@ select distinct organization_id, organization_id as id
 """
 DUE_CHECKOUTS = """
 select id, organization_id from ticketing.checkouts
- where status = 'started' and expires_at <= onceward.now() order by expires_at limit 5000
+ where status in ('started', 'failed') and expires_at <= onceward.now() order by expires_at limit 5000
 """
 UNSETTLED = """
 select c.id, c.organization_id from ticketing.checkouts c
@@ -46,7 +46,7 @@ async def expire_checkouts(run: Run) -> None:
 
 
 async def expire_checkout(row: Any, tx: Tx) -> None:
-    await buying.end(tx, row["id"], "expired", of=("started",))
+    await buying.end(tx, row["id"], "expired", of=("started", "failed"))
 
 
 @app.every(300, name="ticketing.reconcile_payments")

@@ -9,8 +9,9 @@ from decimal import Decimal
 from typing import Any, cast
 
 import orjson
-from babel.numbers import get_currency_precision
 from markupsafe import Markup
+
+from onceward.providers.outgoing.money import format_number
 
 SECRET = re.compile(
     r"(^|[_\-.])(secret|secrets|password|passwd|authorization|cookie|api[_-]?key|private[_-]?key|token|cvc|cvv)s?$",
@@ -79,8 +80,7 @@ def size(value: float | None) -> str:
 
 def money(minor: int | Decimal, currency: str) -> str:
     """Minor units as people write the amount, always with all its digits."""
-    digits = get_currency_precision(currency)
-    return f"{Decimal(int(minor)).scaleb(-digits):,.{digits}f}"
+    return format_number(int(minor), currency)
 
 
 def ago(moment: datetime | None) -> Markup:

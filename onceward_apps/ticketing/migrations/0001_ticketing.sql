@@ -18,6 +18,7 @@ create table ticketing.venues (
     address text not null default '',
     timezone text not null default 'UTC',
     created_at timestamptz not null default onceward.now(),
+    unique (organization_id, name),
     unique (id, organization_id)
 );
 select onceward.protect('ticketing.venues');
@@ -46,6 +47,7 @@ create table ticketing.events (
     alerted_at timestamptz,
     created_at timestamptz not null default onceward.now(),
     check (ends_at > starts_at),
+    unique (venue_id, name, starts_at),
     unique (id, organization_id),
     foreign key (venue_id, organization_id) references ticketing.venues (id, organization_id)
 );
@@ -147,6 +149,9 @@ create table ticketing.checkouts (
     provider text,
     provider_session text,
     payment_url text,
+    payment_opening int not null default 0,     -- how many payment pages were opened: part of each one's key
+    payment_opened_at timestamptz,
+    payment_expires_at timestamptz,             -- by the clock of the payment service, not the business clock
     payment_reference text,
     provider_payment_id text,
     journal_id bigint,
@@ -161,7 +166,7 @@ create table ticketing.checkouts (
     foreign key (event_id, organization_id) references ticketing.events (id, organization_id),
     foreign key (coupon_id, organization_id) references ticketing.coupons (id, organization_id)
 );
-create index checkouts_open on ticketing.checkouts (expires_at) where status = 'started';
+create index checkouts_open on ticketing.checkouts (expires_at) where status in ('started', 'failed');
 create index checkouts_unsettled on ticketing.checkouts (started_at)
     where status in ('started', 'expired', 'abandoned', 'failed') and provider_session is not null;
 create index checkouts_by_event on ticketing.checkouts (event_id, status);
@@ -177,11 +182,13 @@ create table ticketing.seat_holds (
     seat_id uuid,
     claim_id bigint not null unique,
     basket text not null,
+    checkout_id uuid,                           -- the one checkout that may be paid for it; changed under that one's lock
     status text not null default 'active' check (status in ('active', 'converted', 'expired', 'cancelled')),
     held_until timestamptz not null,
     converted_at timestamptz,
     created_at timestamptz not null default onceward.now(),
-    foreign key (seat_id, organization_id) references ticketing.seats (id, organization_id)
+    foreign key (seat_id, organization_id) references ticketing.seats (id, organization_id),
+    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id)
 );
 create index seat_holds_by_basket on ticketing.seat_holds (basket) where status = 'active';
 create index seat_holds_due on ticketing.seat_holds (held_until) where status = 'active';

@@ -9,6 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from onceward import Tx
 from onceward_apps.ticketing import cancelling, organizing, refunding
 from onceward_apps.ticketing.errors import NotFound
 from onceward_apps.ticketing.model import Policy
@@ -86,6 +87,12 @@ class ReasonIn(BaseModel):
     reason: str = Field(min_length=1, max_length=500)
 
 
+async def _known(tx: Tx, event_id: UUID) -> None:
+    """404 for an event that this organization does not have: an empty list would look like an event without orders."""
+    if await setup.event(tx, event_id) is None:
+        raise NotFound(f"there is no event {event_id}")
+
+
 @router.post("/venues", status_code=201)
 async def add_venue(engine: EngineHere, who: Operator, new: VenueIn) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
@@ -157,8 +164,7 @@ async def unblock(engine: EngineHere, who: Operator, event_id: UUID, seats: Seat
 @router.get("/events/{event_id}/occupancy")
 async def occupancy(engine: EngineHere, who: Viewer, event_id: UUID) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
-        if await setup.event(tx, event_id) is None:
-            raise NotFound(f"there is no event {event_id}")
+        await _known(tx, event_id)
         return (await sales.occupancy(tx, event_id)).shown()
 
 
@@ -166,6 +172,7 @@ async def occupancy(engine: EngineHere, who: Viewer, event_id: UUID) -> dict[str
 async def funnel(engine: EngineHere, who: Viewer, event_id: UUID) -> list[dict[str, Any]]:
     """From reserved seats over checkouts to purchases, by day."""
     async with acting(engine, who.organization) as tx:
+        await _known(tx, event_id)
         return [dict(row) for row in await sales.funnel(tx, event_id)]
 
 
@@ -174,6 +181,7 @@ async def orders(
     engine: EngineHere, who: Viewer, event_id: UUID, status: str | None = None, limit: int = Query(100, ge=1, le=1000)
 ) -> list[dict[str, Any]]:
     async with acting(engine, who.organization) as tx:
+        await _known(tx, event_id)
         return [dict(row) for row in await reading.checkouts(tx, event_id, status, limit)]
 
 
