@@ -92,6 +92,20 @@ select format('payment %s bought nothing, and no refund of it is owed or done', 
  where p.purpose = 'refused' and not exists (select from ticketing.refunds r where r.payment_id = p.id)
 limit $1
 """
+REFUNDS_ARRIVE = """
+select format('refund %s is booked, but the payment service said only %s', r.id, coalesce(r.provider_status, 'nothing'))
+  from ticketing.refunds r
+ where r.status = 'done' and r.method = 'service' and coalesce(r.provider_status, '') not in ('succeeded', 'COMPLETED')
+union all
+select format('refund %s failed at %s (%s): repeat it, or pay it another way', r.id, r.failed_at, r.failure)
+  from ticketing.refunds r
+ where r.status = 'failed' and r.failed_at <= onceward.now() - interval '1 day'
+union all
+select format('refund %s has been pending since %s: ask the payment service', r.id, r.attempted_at)
+  from ticketing.refunds r
+ where r.status = 'pending' and r.attempted_at <= onceward.now() - interval '14 days'
+limit $1
+"""
 
 
 def _finds_nothing(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
@@ -110,4 +124,5 @@ CHECKS: tuple[Check, ...] = (
     Check("ticketing.totals_add_up", _finds_nothing(TOTALS)),
     Check("ticketing.cash_is_what_was_captured_less_refunds", _finds_nothing(CASH)),
     Check("ticketing.refused_payments_are_refunded", _finds_nothing(REFUNDS)),
+    Check("ticketing.refunds_arrive", _finds_nothing(REFUNDS_ARRIVE)),
 )

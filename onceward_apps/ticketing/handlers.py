@@ -7,15 +7,14 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from onceward import Event, Job, Retry, Tx
+from onceward import Event, Job, Tx
 from onceward.services import to_minor
-from onceward_apps.ticketing import paying, taking_back
+from onceward_apps.ticketing import paying
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.jobs import again
 from onceward_apps.ticketing.model import Payment
 from onceward_apps.ticketing.selling import fulfil
 from onceward_apps.ticketing.store import buying as rows
-from onceward_apps.ticketing.store import refunds
 
 OTHER = {"message": "Not a checkout of ours"}
 
@@ -62,13 +61,25 @@ class Session(BaseModel):
 
 
 class RefundedCharge(BaseModel):
-    """`charge.refunded`: `amount_refunded` is the sum of all refunds so far."""
+    """`charge.refunded`: `amount_refunded` is the sum of all refunds so far, pending ones included."""
 
     id: str
     amount_refunded: int
     currency: str
     payment_intent: str | None = None
     metadata: Metadata = Metadata()
+
+
+class StripeRefund(BaseModel):
+    """`refund.*` and `charge.refund.updated`: one refund in its present state."""
+
+    id: str
+    amount: int = Field(gt=0)
+    status: str | None = None
+    charge: str | None = None
+    payment_intent: str | None = None
+    failure_reason: str | None = None
+    metadata: dict[str, str] = Field(default_factory=dict[str, str])
 
 
 class Money(BaseModel):
@@ -91,7 +102,7 @@ class Link(BaseModel):
 
 
 class CaptureRefund(BaseModel):
-    """`PAYMENT.CAPTURE.REFUNDED`: one refund; the link `up` leads to the capture it is of."""
+    """`PAYMENT.CAPTURE.REFUNDED` and `PAYMENT.REFUND.*`: one refund; the link `up` leads to the capture it is of."""
 
     id: str
     status: str
@@ -157,53 +168,10 @@ async def _paid(
 async def payment_failed(event: Event[PaymentIntent], tx: Tx) -> dict[str, Any]:
     """A card was declined: the checkout stays open for another try, and says what happened."""
     checkout_id = event.data.metadata.checkout_id
-    organization = event.data.metadata.organization_id
-    if checkout_id is None or organization is None:
-        return OTHER
-    await tx.act_for(organization)
+    if checkout_id is None or await rows.find(tx, checkout_id) is None:
+        return OTHER  # of nobody here, or of an organization that this source may not speak for
     await rows.end_checkout(tx, checkout_id, "failed", of=("started",))
     return {"message": "Payment failed", "checkout_id": str(checkout_id)}
-
-
-@app.on("payments-stripe", "charge.refunded")
-async def charge_refunded(event: Event[RefundedCharge], tx: Tx) -> dict[str, Any]:
-    """Refunds of ours are known by the time they are requested; what is above them was made at Stripe: book it."""
-    charge = event.data
-    payment = charge.payment_intent or charge.id
-    if not await _is_ours(tx, "stripe", payment, charge.metadata.checkout_id):
-        return OTHER
-    booked = await taking_back.refunded_in_all(tx, "stripe", payment, charge.amount_refunded)
-    return {"message": "Refund is booked" if booked else "Refund is known", "booked_cents": booked}
-
-
-@app.on("payments-paypal", "PAYMENT.CAPTURE.REFUNDED")
-async def capture_refunded(event: Event[CaptureRefund], tx: Tx) -> dict[str, Any]:
-    """A refund of ours names itself; its webhook confirms it like the answer to the call. Any other is booked."""
-    made = event.data
-    if made.capture is None or not await _is_ours(tx, "paypal", made.capture, None):
-        return OTHER
-    ours = _uuid(made.custom_id.removeprefix("refund:")) if made.custom_id else None
-    if made.status != "COMPLETED":
-        return {"message": "Not refunded yet"}
-    if ours is not None and await refunds.refund(tx, ours) is not None:
-        await taking_back.book_refund(tx, ours, made.id)
-        return {"message": "Refund is known", "booked_cents": 0}
-    amount = to_minor(made.amount.value, made.amount.currency_code.upper())
-    booked = await taking_back.refunded_once(tx, "paypal", made.capture, amount, reference=made.id)
-    return {"message": "Refund is booked" if booked else "Refund is known", "booked_cents": booked}
-
-
-async def _is_ours(tx: Tx, provider: str, payment: str, checkout_id: UUID | None) -> bool:
-    """Act for whoever took the payment. One that is meant for a checkout of ours and not known yet is waited for."""
-    organization = await refunds.organization_of_payment(tx, provider, payment)
-    if organization is None:
-        if checkout_id is not None and await rows.find(tx, checkout_id) is not None:
-            raise Retry(f"payment {payment} of checkout {checkout_id} is not known (yet)")
-        return False
-    if tx.organization is not None and tx.organization != organization:
-        return False
-    await tx.act_for(organization)
-    return True
 
 
 @app.on("payments-paypal", "PAYMENT.CAPTURE.COMPLETED")
@@ -244,7 +212,7 @@ async def reconcile(job: Job, *, checkout_id: UUID) -> dict[str, Any]:
     try:
         payment = await paying.look_up(found)
     except paying.Unanswered as error:
-        raise again(error.outcome) from error
+        raise await again(job, found["provider"], error.outcome) from error
     except paying.Closed:
         async with job.transaction() as tx:
             await rows.find(tx, checkout_id)

@@ -1,10 +1,5 @@
 -- Refunds that somebody made at the payment service itself: booked once, beside those that we made.
 
-alter table ticketing.payments
-    add column refunded_seen_cents bigint not null default 0 check (refunded_seen_cents >= 0);
-comment on column ticketing.payments.refunded_seen_cents is
-    'The most that the service has told us it gave back of this payment; what our own refunds do not explain was made there.';
-
 create unique index refunds_by_service_id on ticketing.refunds (payment_id, provider_refund_id)
     where provider_refund_id is not null;
 comment on index ticketing.refunds_by_service_id is 'A refund of the payment service is booked once, whoever tells of it.';
@@ -16,3 +11,44 @@ create function ticketing.organization_of_payment(p_provider text, p_payment tex
 $$;
 revoke all on function ticketing.organization_of_payment(text, text) from public;
 grant execute on function ticketing.organization_of_payment(text, text) to onceward_app, onceward_engine;
+
+-- Refunds of payments that are not known here (yet): webhooks come in any order. Whose they are is not known either, so
+-- nobody reads this table but the functions below. `organization_id` is that of the webhook's source; null: the platform's.
+create table ticketing.early_refunds (
+    provider text not null,
+    provider_payment_id text not null,
+    provider_refund_id text not null,
+    organization_id uuid,
+    amount_cents bigint not null check (amount_cents > 0),
+    provider_status text not null,
+    received_at timestamptz not null default onceward.now(),
+    unique nulls not distinct (provider, provider_payment_id, provider_refund_id, organization_id)
+);
+alter table ticketing.early_refunds enable row level security;
+create policy engine on ticketing.early_refunds for all to onceward_engine using (true) with check (true);
+grant select, insert, update, delete on ticketing.early_refunds to onceward_engine;
+create index early_refunds_by_age on ticketing.early_refunds (received_at);
+
+create function ticketing.keep_early_refund(
+    p_provider text, p_payment text, p_refund text, p_amount bigint, p_status text) returns void
+    language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
+    insert into ticketing.early_refunds as e
+        (provider, provider_payment_id, provider_refund_id, organization_id, amount_cents, provider_status)
+    values (p_provider, p_payment, p_refund, onceward.organization(), p_amount, p_status)
+    on conflict (provider, provider_payment_id, provider_refund_id, organization_id)
+    do update set provider_status = excluded.provider_status
+$$;
+revoke all on function ticketing.keep_early_refund(text, text, text, bigint, text) from public;
+grant execute on function ticketing.keep_early_refund(text, text, text, bigint, text) to onceward_app, onceward_engine;
+
+-- Of a source of another organization nothing is believed about this organization's payments.
+create function ticketing.take_early_refunds(p_provider text, p_payment text)
+    returns table (provider_refund_id text, amount_cents bigint, provider_status text)
+    language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
+    delete from ticketing.early_refunds e
+     where e.provider = p_provider and e.provider_payment_id = p_payment
+       and (e.organization_id is null or e.organization_id = onceward.organization())
+    returning e.provider_refund_id, e.amount_cents, e.provider_status
+$$;
+revoke all on function ticketing.take_early_refunds(text, text) from public;
+grant execute on function ticketing.take_early_refunds(text, text) to onceward_app, onceward_engine;

@@ -14,7 +14,7 @@ from onceward_apps.ticketing.errors import NotFound
 from onceward_apps.ticketing.model import Policy
 from onceward_apps.ticketing.organizing import NewEvent, Section
 from onceward_apps.ticketing.routes.requests import EngineHere, Operator, Viewer, acting
-from onceward_apps.ticketing.store import reading, sales, setup
+from onceward_apps.ticketing.store import reading, refunds, sales, setup
 
 router = APIRouter(prefix="/api/v1/ticketing", tags=["ticketing"])
 
@@ -80,6 +80,12 @@ class RefundIn(BaseModel):
     tickets: list[UUID] | None = None
     reason: str = Field(min_length=1, max_length=500)
     used_too: bool = False
+
+
+class SettledIn(BaseModel):
+    """How the buyer got the money, such as the reference of a bank transfer."""
+
+    note: str = Field(min_length=1, max_length=500)
 
 
 class ReasonIn(BaseModel):
@@ -202,6 +208,32 @@ async def refund(engine: EngineHere, who: Operator, checkout_id: UUID, wanted: R
             used_too=wanted.used_too,
         )
     return {"refund_id": refund_id}
+
+
+@router.get("/refunds")
+async def list_refunds(
+    engine: EngineHere,
+    who: Viewer,
+    status: Literal["pending", "done", "failed"] | None = None,
+    limit: int = Query(100, ge=1, le=1000),
+) -> list[dict[str, Any]]:
+    """Newest first. One that `failed` waits for an operator: repeat it, or settle it."""
+    async with acting(engine, who.organization) as tx:
+        return [dict(row) for row in await refunds.listed(tx, status, limit)]
+
+
+@router.post("/refunds/{refund_id}/repeat", status_code=202)
+async def repeat_refund(engine: EngineHere, who: Operator, refund_id: UUID) -> dict[str, Any]:
+    """Ask the payment service once more for a refund that failed."""
+    async with acting(engine, who.organization) as tx:
+        return {"refund_id": refund_id, "attempt": await refunding.repeat(tx, refund_id, actor=who.actor)}
+
+
+@router.post("/refunds/{refund_id}/settle", status_code=204)
+async def settle_refund(engine: EngineHere, who: Operator, refund_id: UUID, paid: SettledIn) -> None:
+    """Book a refund that failed as paid another way, such as by bank transfer."""
+    async with acting(engine, who.organization) as tx:
+        await refunding.settle(tx, refund_id, note=paid.note, actor=who.actor)
 
 
 @router.post("/tickets/{ticket_id}/void", status_code=204)
