@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -9,12 +10,13 @@ from pydantic import BaseModel, Field
 
 from onceward import Event, Job, Tx
 from onceward.services import to_minor
-from onceward_apps.ticketing import paying
+from onceward_apps.ticketing import paying, service_refunds
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.jobs import again
 from onceward_apps.ticketing.model import Payment
 from onceward_apps.ticketing.selling import fulfil
 from onceward_apps.ticketing.store import buying as rows
+from onceward_apps.ticketing.store import refunds
 
 OTHER = {"message": "Not a checkout of ours"}
 
@@ -167,11 +169,7 @@ async def _paid(
 @app.on("payments-stripe", "payment_intent.payment_failed")
 async def payment_failed(event: Event[PaymentIntent], tx: Tx) -> dict[str, Any]:
     """A card was declined: the checkout stays open for another try, and says what happened."""
-    checkout_id = event.data.metadata.checkout_id
-    if checkout_id is None or await rows.find(tx, checkout_id) is None:
-        return OTHER  # of nobody here, or of an organization that this source may not speak for
-    await rows.end_checkout(tx, checkout_id, "failed", of=("started",))
-    return {"message": "Payment failed", "checkout_id": str(checkout_id)}
+    return await _declined(tx, event.data.metadata.checkout_id)
 
 
 @app.on("payments-paypal", "PAYMENT.CAPTURE.COMPLETED")
@@ -198,30 +196,78 @@ async def order_approved(event: Event[PayPalOrder], tx: Tx) -> dict[str, Any]:
     checkout_id = _uuid(units[0].get("custom_id"))
     if checkout_id is None:
         return OTHER
-    await tx.enqueue(reconcile.once(f"reconcile:{checkout_id}"), checkout_id=checkout_id)
+    # By the order that was approved: since then the buyer may have opened another page.
+    order_id = event.data.id
+    order = reconcile.once(f"reconcile:{checkout_id}:{order_id}")
+    await tx.enqueue(order, checkout_id=checkout_id, provider="paypal", session=order_id)
     return {"message": "Order will be captured", "checkout_id": str(checkout_id)}
 
 
+@app.on("payments-paypal", "PAYMENT.CAPTURE.DECLINED")
+async def capture_declined(event: Event[Capture], tx: Tx) -> dict[str, Any]:
+    """PayPal refused the payer's card or account: the checkout stays open for another try."""
+    return await _declined(tx, _uuid(event.data.custom_id))
+
+
+@app.on("payments-paypal", "PAYMENT.CAPTURE.DENIED")
+async def capture_denied(event: Event[Capture], tx: Tx) -> dict[str, Any]:
+    return await _declined(tx, _uuid(event.data.custom_id))
+
+
+async def _declined(tx: Tx, checkout_id: UUID | None) -> dict[str, Any]:
+    if checkout_id is None or await rows.find(tx, checkout_id) is None:
+        return OTHER  # of nobody here, or of an organization that this source may not speak for
+    await rows.end_checkout(tx, checkout_id, "failed", of=("started",))
+    return {"message": "Payment failed", "checkout_id": str(checkout_id)}
+
+
 @app.job(name="ticketing.reconcile", outside=True, attempts=8, timeout=60)
-async def reconcile(job: Job, *, checkout_id: UUID) -> dict[str, Any]:
-    """Ask the payment service what became of a checkout, and do what its webhook would have done."""
+async def reconcile(
+    job: Job, *, checkout_id: UUID, provider: str | None = None, session: str | None = None
+) -> dict[str, Any]:
+    """Ask the payment service what became of a checkout, and do what its webhook would have done.
+
+    Without `session` about its payment page of now; with one about that page, which may have been replaced.
+    """
     async with job.transaction() as tx:
         found = await rows.find(tx, checkout_id)
-    if found is None or found["provider_session"] is None:
+    if found is None:
+        return {"message": "Nothing to ask about"}
+    asked = {**found} if session is None else {**found, "provider": provider, "provider_session": session}
+    if asked["provider_session"] is None:
         return {"message": "Nothing to ask about"}
     try:
-        payment = await paying.look_up(found)
+        payment = await paying.look_up(asked)
     except paying.Unanswered as error:
-        raise await again(job, found["provider"], error.outcome) from error
-    except paying.Closed:
-        async with job.transaction() as tx:
-            await rows.find(tx, checkout_id)
-            await rows.payment_closed(tx, checkout_id)
-        return {"message": "Never paid"}
+        raise await again(job, asked["provider"], error.outcome) from error
+    except (paying.Closed, paying.Declined) as end:
+        return await _page_ended(job, asked, declined=isinstance(end, paying.Declined))
     if payment is None:
         return {"message": "Not paid"}
+    seen = await service_refunds.list_all(payment.provider, payment.id)
+    if not isinstance(seen, list):
+        raise await again(job, payment.provider, seen)
     async with job.transaction() as tx:
-        return await fulfil(tx, checkout_id, payment)
+        for refund in seen:
+            if refund.attempt is None:  # ours are followed by their own ids
+                values = (refund.id, refund.amount_cents, refund.status)
+                await refunds.keep_early(tx, payment.provider, payment.id, *values)
+        result = await fulfil(tx, checkout_id, payment)
+        await rows.older_page_ended(tx, checkout_id, asked["provider_session"])
+    return result
+
+
+async def _page_ended(job: Job, asked: Mapping[str, Any], *, declined: bool) -> dict[str, Any]:
+    """Nobody has paid on this page: it need not be asked about again, and the buyer may open another."""
+    async with job.transaction() as tx:
+        now = await rows.find(tx, asked["id"])
+        if now["provider_session"] == asked["provider_session"]:
+            if declined:
+                await rows.end_checkout(tx, asked["id"], "failed", of=("started",))
+            else:
+                await rows.payment_closed(tx, asked["id"])
+        await rows.older_page_ended(tx, asked["id"], asked["provider_session"])
+    return {"message": "Declined" if declined else "Never paid"}
 
 
 def _uuid(text: str | None) -> UUID | None:

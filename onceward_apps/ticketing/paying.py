@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward import Engine
-from onceward.services import Accepted, NotSet, Outcome, to_minor
+from onceward.services import Accepted, NotSet, Outcome, Refused, to_minor
 from onceward_apps.ticketing import buying
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.errors import CheckoutClosed, NotFound, NotOnSale, NotPayable
@@ -20,6 +20,8 @@ from onceward_apps.ticketing.store import reading
 STRIPE_SHORTEST_S = 31 * 60
 """Stripe keeps a payment page open for half an hour at least; ours closes earlier, by `close_payment`."""
 FREE = "none"
+TAKEN = ("COMPLETED", "PARTIALLY_REFUNDED", "REFUNDED")
+"""States of a PayPal capture whose money was taken, whatever went back since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,8 @@ def _free(order: Any) -> Payment:
 async def look_up(checkout: Any) -> Payment | None:
     """What the payment service says: the payment, taken now if it was only approved. None: not paid.
 
-    Raises `Closed` when it can no longer be paid, `Unanswered` when the service does not say.
+    Raises `Closed` when it can no longer be paid, `Declined` when the buyer's means of payment was refused, `Unanswered`
+    when the service does not say.
     """
     session = checkout["provider_session"]
     match checkout["provider"]:
@@ -122,6 +125,10 @@ class Unanswered(Exception):
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(type(outcome).__name__)
         self.outcome = outcome
+
+
+class Declined(Exception):
+    """The payment service refused the buyer's means of payment: nothing was taken, and the buyer may try another."""
 
 
 class Closed(Exception):
@@ -155,13 +162,17 @@ async def _paypal(checkout: Any, order_id: str) -> Payment | None:
     """An approved order is taken while the checkout is open; afterwards it is left alone, and nobody has paid."""
     order = _answer(await app.services.paypal.get_order(order_id))
     if order.get("status") == "APPROVED" and checkout["status"] in ("started", "failed"):
-        order = _answer(
-            await app.services.paypal.capture_order(order_id, key=f"checkout:{checkout['id']}:capture:{order_id}")
-        )
+        key = f"checkout:{checkout['id']}:capture:{order_id}"
+        outcome = await app.services.paypal.capture_order(order_id, key=key)
+        if isinstance(outcome, Refused) and outcome.permanent:
+            raise Declined(outcome.reason)
+        order = _answer(outcome)
     for unit in order.get("purchase_units") or ():
         for capture in (unit.get("payments") or {}).get("captures") or ():
-            if capture.get("status") == "COMPLETED":
+            if capture.get("status") in TAKEN:
                 return paypal_payment(capture, reference=order_id)
+            if capture.get("status") in ("DECLINED", "FAILED"):
+                raise Declined(f"capture {capture['status']}")
     return None
 
 

@@ -88,6 +88,8 @@ async def _paypal(tx: Tx, refund: CaptureRefund) -> dict[str, Any]:
 async def heard(tx: Tx, seen: ServiceRefund) -> dict[str, Any]:
     """The service tells of a refund. One of a payment that is not known yet is kept until the payment is."""
     organization = await refunds.organization_of_payment(tx, seen.provider, seen.payment)
+    if organization is None and seen.attempt is not None:
+        return OTHER  # ours, of a payment that this database does not have
     if organization is None:
         await refunds.keep_early(tx, seen.provider, seen.payment, seen.id, seen.amount_cents, seen.status)
         return OTHER

@@ -26,6 +26,12 @@ select c.id, c.organization_id from ticketing.checkouts c
    and not exists (select from ticketing.payments p where p.checkout_id = c.id)
  order by c.started_at limit 5000
 """
+# Pages at PayPal cannot be closed; an order there can be approved for some hours, and is not asked about for longer.
+OLDER_PAGES = """
+select p.checkout_id as id, p.organization_id, p.provider, p.provider_session as session from ticketing.older_pages p
+ where p.ended_at is null and p.replaced_at > onceward.now() - interval '26 hours'
+ order by p.replaced_at limit 5000
+"""
 # Those that are not final every hour; those that arrived every day for a month, in which a bank may return the money.
 REFUNDS_TO_FOLLOW = """
 select r.id, r.organization_id, p.provider, p.provider_payment_id as payment, r.provider_refund_id as reference
@@ -75,6 +81,26 @@ async def reconcile_payments(run: Run) -> None:
 
 async def ask(row: Any, tx: Tx) -> None:
     await tx.enqueue(reconcile.once(f"reconcile:{row['id']}"), checkout_id=row["id"])
+
+
+@app.every(300, name="ticketing.end_older_pages")
+async def end_older_pages(run: Run) -> None:
+    """Close payment pages that were replaced by another, and take what was paid on them."""
+    await run.each(await run.fetch(OLDER_PAGES), end_older_page)
+
+
+async def end_older_page(row: Any, tx: Tx) -> None:
+    await tx.enqueue(
+        jobs.close_payment.once(f"close:{row['session']}", for_ever=True),
+        provider=row["provider"],
+        session=row["session"],
+    )
+    await tx.enqueue(
+        reconcile.once(f"reconcile:{row['id']}:{row['session']}"),
+        checkout_id=row["id"],
+        provider=row["provider"],
+        session=row["session"],
+    )
 
 
 @app.every(300, name="ticketing.follow_refunds")

@@ -52,3 +52,31 @@ create function ticketing.take_early_refunds(p_provider text, p_payment text)
 $$;
 revoke all on function ticketing.take_early_refunds(text, text) from public;
 grant execute on function ticketing.take_early_refunds(text, text) to onceward_app, onceward_engine;
+
+-- Payment pages that were replaced by another, such as when the buyer turned to another payment service. They may have
+-- been paid all the same: they are asked about until they have ended. A trigger, so that no way of replacing forgets one.
+create table ticketing.older_pages (
+    organization_id uuid not null,
+    checkout_id uuid not null,
+    provider text not null,
+    provider_session text not null,
+    replaced_at timestamptz not null default onceward.now(),
+    ended_at timestamptz,
+    primary key (checkout_id, provider_session),
+    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id)
+);
+create index older_pages_open on ticketing.older_pages (replaced_at) where ended_at is null;
+select onceward.protect('ticketing.older_pages');
+
+create function ticketing.keep_older_page() returns trigger
+    language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+    insert into ticketing.older_pages (organization_id, checkout_id, provider, provider_session)
+    values (old.organization_id, old.id, old.provider, old.provider_session)
+    on conflict (checkout_id, provider_session) do nothing;
+    return null;
+end
+$$;
+create trigger keep_older_page after update of provider_session on ticketing.checkouts
+    for each row when (old.provider_session is not null and old.provider_session is distinct from new.provider_session)
+    execute function ticketing.keep_older_page();
