@@ -106,6 +106,19 @@ select format('refund %s has been pending since %s: ask the payment service', r.
  where r.status = 'pending' and r.attempted_at <= onceward.now() - interval '14 days'
 limit $1
 """
+DISPUTES = """
+select format('dispute %s is %s, and the books do not say so', d.id, d.status)
+  from ticketing.disputes d
+ where (d.status = 'lost' and (d.journal_id is null or d.closing_journal_id is null))
+    or (d.status = 'won' and d.journal_id is not null and d.closing_journal_id is null)
+    or (d.status = 'open' and d.closing_journal_id is not null)
+union all
+select format('ticket %s is frozen, and no dispute of its order is open', t.id)
+  from ticketing.tickets t
+ where t.frozen_at is not null and t.status <> 'void'
+   and not exists (select from ticketing.disputes d where d.checkout_id = t.checkout_id and d.status = 'open')
+limit $1
+"""
 
 
 def _finds_nothing(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
@@ -125,4 +138,5 @@ CHECKS: tuple[Check, ...] = (
     Check("ticketing.cash_is_what_was_captured_less_refunds", _finds_nothing(CASH)),
     Check("ticketing.refused_payments_are_refunded", _finds_nothing(REFUNDS)),
     Check("ticketing.refunds_arrive", _finds_nothing(REFUNDS_ARRIVE)),
+    Check("ticketing.disputes_are_booked", _finds_nothing(DISPUTES)),
 )

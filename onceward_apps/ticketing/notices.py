@@ -154,6 +154,32 @@ async def refund_failed(tx: Tx, refund: Any, failure: str, *, was_booked: bool) 
     )
 
 
+DISPUTE_TITLES = {
+    "open": "A payment is disputed: answer at the payment service before its deadline",
+    "won": "A dispute was won: the money is ours again",
+    "lost": "A dispute was lost: the money is gone",
+}
+
+
+async def disputed(tx: Tx, payment: Any, dispute: Any, status: str, *, tickets: int) -> None:
+    """Accounting: what a dispute came to, and how many tickets that froze, released or voided."""
+    await tx.notify_admins(
+        f"PAYMENT_DISPUTE_{status.upper()}",
+        "info" if status == "won" else "error",
+        DISPUTE_TITLES[status],
+        {
+            "dispute": dispute["provider_dispute_id"],
+            "payment": payment["provider_payment_id"],
+            "checkout": None if payment["checkout_id"] is None else str(payment["checkout_id"]),
+            "amount_cents": dispute["amount_cents"],
+            "currency": dispute["currency"],
+            "reason": dispute["reason"],
+            "tickets": tickets,
+        },
+        audience="accounting",
+    )
+
+
 async def account_refused(tx: Tx, provider: str, reason: str) -> None:
     """The payment service refuses our credentials: no payment can be taken or given back until they are right."""
     await tx.notify_admins(

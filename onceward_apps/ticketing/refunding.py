@@ -13,7 +13,7 @@ from onceward_apps.ticketing.codes import new_ticket_code
 from onceward_apps.ticketing.errors import NotFound, NotRefundable
 from onceward_apps.ticketing.model import Share, draw, refundable, sale_entries, total_share
 from onceward_apps.ticketing.service_refunds import Attempt
-from onceward_apps.ticketing.store import reading, refunds, sales
+from onceward_apps.ticketing.store import disputes, reading, refunds, sales
 from onceward_apps.ticketing.taking_back import book_refund, end_tickets, left_of, lock_refund
 
 
@@ -37,6 +37,8 @@ async def refund(
         raise NotFound(f"there is no order {checkout_id}")
     if checkout["status"] != "completed":
         raise NotRefundable(f"the order is {checkout['status']}: there is nothing to refund")
+    if await disputes.is_open(tx, checkout_id):
+        raise NotRefundable("the payment of this order is disputed: the payment service decides who gets the money")
     live = await refunds.live_tickets(tx, checkout_id)
     chosen = _chosen(live, tickets, used_too=used_too)
     await end_tickets(tx, checkout, chosen, "refunded")
@@ -77,6 +79,8 @@ async def transfer(tx: Tx, ticket_id: UUID, *, email: str, name: str, actor: str
     ticket = await refunds.ticket(tx, ticket_id)
     if ticket["status"] != "active":
         raise NotRefundable(f"the ticket is {ticket['status']} and cannot be handed on")
+    if ticket["frozen_at"] is not None:
+        raise NotRefundable("the payment of this ticket is disputed: it cannot be handed on until that is decided")
     new_id = uuid4()
     await refunds.transfer(tx, ticket_id, new_id, email, name, new_ticket_code())
     made = await reading.ticket(tx, new_id)

@@ -100,7 +100,10 @@ async def _follow_foreign(tx: Tx, payment_id: UUID, seen: ServiceRefund) -> Foll
     if seen.state != "succeeded":
         return "failed" if seen.state == "failed" else "pending"
     payment = await refunds.payment(tx, payment_id)
-    if seen.amount_cents > payment["amount_cents"] - payment["explained_cents"]:
+    left = payment["amount_cents"] - payment["explained_cents"]
+    if payment["disputed_cents"] and seen.amount_cents > left - payment["disputed_cents"]:
+        return "known"  # a dispute that was lost is paid by a refund: it is booked as the dispute
+    if seen.amount_cents > left:
         if payment["pending_cents"] > 0:
             return "waits"
         await notices.refunded_too_much(tx, payment, seen.id, seen.amount_cents)

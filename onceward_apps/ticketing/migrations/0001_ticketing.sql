@@ -297,7 +297,7 @@ create table ticketing.scans (
     organization_id uuid not null default onceward.organization(),
     ticket_id uuid,
     event_id uuid,
-    outcome text not null check (outcome in ('admitted', 'already_used', 'void', 'unknown', 'wrong_event', 'forged')),
+    outcome text not null check (outcome in ('admitted', 'already_used', 'void', 'unknown', 'wrong_event', 'forged', 'frozen')),
     gate text not null default '',
     scanned_by text not null,
     scanned_at timestamptz not null default onceward.now()

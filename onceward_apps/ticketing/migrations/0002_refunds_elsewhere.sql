@@ -80,3 +80,30 @@ $$;
 create trigger keep_older_page after update of provider_session on ticketing.checkouts
     for each row when (old.provider_session is not null and old.provider_session is distinct from new.provider_session)
     execute function ticketing.keep_older_page();
+
+-- Disputes and reversals: the buyer's bank or PayPal takes money back, without asking us, until it is decided.
+create table ticketing.disputes (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid not null default onceward.organization(),
+    payment_id uuid not null references ticketing.payments (id),
+    checkout_id uuid,
+    provider_dispute_id text not null,
+    amount_cents bigint not null check (amount_cents > 0),
+    currency text not null,
+    reason text not null default '',
+    status text not null default 'open' check (status in ('open', 'won', 'lost')),
+    provider_status text not null,              -- in the words of the payment service
+    opened_at timestamptz not null default onceward.now(),
+    closed_at timestamptz,
+    journal_id bigint,                          -- the money was taken out of our account
+    closing_journal_id bigint,                  -- it came back, or is lost
+    unique (payment_id, provider_dispute_id)
+);
+create index disputes_by_checkout on ticketing.disputes (checkout_id);
+select onceward.protect('ticketing.disputes');
+
+alter table ticketing.events add column dispute_policy text not null default 'freeze'
+    check (dispute_policy in ('freeze', 'keep'));
+comment on column ticketing.events.dispute_policy is
+    'freeze: tickets of a disputed payment admit nobody until it is won, and are void when it is lost; keep: they stay valid.';
+alter table ticketing.tickets add column frozen_at timestamptz;

@@ -14,7 +14,7 @@ from onceward_apps.ticketing.errors import NotFound
 from onceward_apps.ticketing.model import Policy
 from onceward_apps.ticketing.organizing import NewEvent, Section
 from onceward_apps.ticketing.routes.requests import EngineHere, Operator, Viewer, acting
-from onceward_apps.ticketing.store import reading, refunds, sales, setup
+from onceward_apps.ticketing.store import disputes, reading, refunds, sales, setup
 
 router = APIRouter(prefix="/api/v1/ticketing", tags=["ticketing"])
 
@@ -86,6 +86,12 @@ class SettledIn(BaseModel):
     """How the buyer got the money, such as the reference of a bank transfer."""
 
     note: str = Field(min_length=1, max_length=500)
+
+
+class DisputePolicyIn(BaseModel):
+    """`freeze`: the tickets admit nobody until the dispute is won, and are void when it is lost. `keep`: they stay valid."""
+
+    policy: Literal["freeze", "keep"]
 
 
 class ReasonIn(BaseModel):
@@ -234,6 +240,25 @@ async def settle_refund(engine: EngineHere, who: Operator, refund_id: UUID, paid
     """Book a refund that failed as paid another way, such as by bank transfer."""
     async with acting(engine, who.organization) as tx:
         await refunding.settle(tx, refund_id, note=paid.note, actor=who.actor)
+
+
+@router.get("/disputes")
+async def list_disputes(
+    engine: EngineHere, who: Viewer, limit: int = Query(100, ge=1, le=1000)
+) -> list[dict[str, Any]]:
+    """Newest first."""
+    async with acting(engine, who.organization) as tx:
+        return [dict(row) for row in await disputes.listed(tx, limit)]
+
+
+@router.post("/events/{event_id}/dispute-policy", status_code=204)
+async def set_dispute_policy(engine: EngineHere, who: Operator, event_id: UUID, wanted: DisputePolicyIn) -> None:
+    """What happens to the tickets of a payment that is disputed from now on."""
+    async with acting(engine, who.organization) as tx:
+        if not await disputes.set_policy(tx, event_id, wanted.policy):
+            raise NotFound(f"there is no event {event_id}")
+        changes = {"dispute_policy": wanted.policy}
+        await tx.audit("dispute_policy_set", entity_type="Event", entity_id=event_id, changes=changes, actor=who.actor)
 
 
 @router.post("/tickets/{ticket_id}/void", status_code=204)

@@ -68,7 +68,9 @@ PAYMENT = """
 select p.*, (select coalesce(sum(r.amount_cents), 0)::int8 from ticketing.refunds r
               where r.payment_id = p.id and r.status <> 'failed') as explained_cents,
        (select coalesce(sum(r.amount_cents), 0)::int8 from ticketing.refunds r
-         where r.payment_id = p.id and r.status = 'pending') as pending_cents
+         where r.payment_id = p.id and r.status = 'pending') as pending_cents,
+       (select coalesce(sum(d.amount_cents), 0)::int8 from ticketing.disputes d
+         where d.payment_id = p.id and d.status <> 'won' and d.journal_id is not null) as disputed_cents
   from ticketing.payments p where p.id = $1
 """
 BY_REFERENCE = """
@@ -279,7 +281,7 @@ async def lock_payment(tx: Tx, payment_id: UUID) -> None:
 
 
 async def payment(tx: Tx, payment_id: UUID) -> Any:
-    """With `explained_cents`: what refunds that are known give back of it, or are about to."""
+    """With what is known to leave it: refunds (`explained_cents`, of which `pending_cents`) and disputes."""
     return await tx.fetchrow(PAYMENT, payment_id)
 
 
