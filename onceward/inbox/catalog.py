@@ -88,6 +88,11 @@ class Catalog:
         shared = task_name(source.provider.name, type)
         return shared if shared in self._tasks else None
 
+    @property
+    def handled_names(self) -> frozenset[str]:
+        """The names of sources, or of providers, that handlers of this process or of a live worker are for."""
+        return frozenset(task.partition("/")[0] for task in self._tasks if "/" in task)
+
     def followers(self, task: str) -> tuple[str, ...]:
         """Jobs that also want the events of this task."""
         return self._followers.get(task, ())

@@ -145,6 +145,8 @@ class Receiver:
             provider = name[len(PAYMENTS) :]
             own = f"payments-{provider}"
             shared = self._catalog.get(provider)
+            if shared is not None and shared.organization is not None:
+                shared = None  # one organization's own source must not receive everybody's payments
             # Under the name of the endpoint, so that a handler for it comes before the provider's general one.
             return self._catalog.get(own) or (None if shared is None else replace(shared, name=own))
         return self._catalog.get(name)

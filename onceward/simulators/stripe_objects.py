@@ -13,6 +13,14 @@ from .server import part
 Json = dict[str, Any]
 SESSION_LIFETIME_S = 24 * 3600
 SESSION_SHORTEST_S = 30 * 60
+REFUND_MOVES = {
+    "requires_action": {"pending", "succeeded", "failed", "canceled"},
+    "pending": {"succeeded", "failed", "canceled"},
+    "succeeded": {"failed"},
+    "failed": set[str](),
+    "canceled": set[str](),
+}
+"""Which status may follow which."""
 
 
 class StripeError(Exception):
@@ -49,6 +57,9 @@ class Books:
     intents: dict[str, Json] = field(default_factory=dict[str, Json])
     charges: dict[str, Json] = field(default_factory=dict[str, Json])
     refunds: dict[str, Json] = field(default_factory=dict[str, Json])
+    disputes: dict[str, Json] = field(default_factory=dict[str, Json])
+    # The status that the next refunds begin with; `succeeded` when it is empty.
+    next_refund_statuses: list[str] = field(default_factory=list[str])
     events: dict[str, Json] = field(default_factory=dict[str, Json])
     # Beside the sessions, for neither is part of a session's JSON.
     session_items: dict[str, list[Json]] = field(default_factory=dict[str, list[Json]])
@@ -132,6 +143,7 @@ class Books:
             "created": now(),
             "currency": intent["currency"],
             "description": intent["description"],
+            "disputed": False,
             "failure_code": "card_declined" if declined else None,
             "failure_message": "Your card was declined." if declined else None,
             "livemode": False,
@@ -151,6 +163,8 @@ class Books:
     def refund(self, fields: Mapping[str, Any]) -> tuple[Json, Json]:
         """Give back all or part of a charge, never more than is left of it."""
         charge = self._refundable(fields)
+        if charge["disputed"]:
+            raise StripeError(f"Charge {charge['id']} has been charged back.", code="charge_disputed")
         left = charge["amount_captured"] - charge["amount_refunded"]
         if left <= 0:
             raise StripeError(f"Charge {charge['id']} has already been refunded.", code="charge_already_refunded")
@@ -170,12 +184,50 @@ class Books:
             "metadata": part(fields, "metadata"),
             "payment_intent": charge["payment_intent"],
             "reason": fields.get("reason"),
-            "status": "succeeded",
+            "failure_reason": None,
+            "status": self.next_refund_statuses.pop(0) if self.next_refund_statuses else "succeeded",
         }
         self.refunds[refund["id"]] = refund
         charge["amount_refunded"] += wanted
         charge["refunded"] = charge["amount_refunded"] == charge["amount_captured"]
         return refund, charge
+
+    def move_refund(self, refund: Json, status: str, *, failure_reason: str = "unknown") -> None:
+        """Change a refund's status. Money of one that failed or was canceled can be refunded again.
+
+        A refund to a card may fail after it succeeded: the bank returns the money days later.
+        """
+        allowed = REFUND_MOVES[refund["status"]]
+        if status not in allowed:
+            raise StripeError(f"A refund that is {refund['status']} becomes one of {sorted(allowed)}, not {status}.")
+        refund["status"] = status
+        if status in ("failed", "canceled"):
+            refund["failure_reason"] = failure_reason if status == "failed" else None
+            charge = self.charges[refund["charge"]]
+            charge["amount_refunded"] -= refund["amount"]
+            charge["refunded"] = False
+
+    def dispute(self, charge: Json, *, amount: int | None = None, reason: str = "fraudulent") -> Json:
+        """Open a dispute: the bank takes the money back until it is decided."""
+        if charge["disputed"]:
+            raise StripeError(f"Charge {charge['id']} is disputed already.", code="charge_disputed")
+        dispute: Json = {
+            "id": make_id("du"),
+            "object": "dispute",
+            "amount": charge["amount_captured"] - charge["amount_refunded"] if amount is None else amount,
+            "charge": charge["id"],
+            "created": now(),
+            "currency": charge["currency"],
+            "is_charge_refundable": False,
+            "livemode": False,
+            "metadata": {},
+            "payment_intent": charge["payment_intent"],
+            "reason": reason,
+            "status": "needs_response",
+        }
+        self.disputes[dispute["id"]] = dispute
+        charge["disputed"] = True
+        return dispute
 
     def _refundable(self, fields: Mapping[str, Any]) -> Json:
         if fields.get("charge"):

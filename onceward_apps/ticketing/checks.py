@@ -92,6 +92,33 @@ select format('payment %s bought nothing, and no refund of it is owed or done', 
  where p.purpose = 'refused' and not exists (select from ticketing.refunds r where r.payment_id = p.id)
 limit $1
 """
+REFUNDS_ARRIVE = """
+select format('refund %s is booked, but the payment service said only %s', r.id, coalesce(r.provider_status, 'nothing'))
+  from ticketing.refunds r
+ where r.status = 'done' and r.method = 'service' and coalesce(r.provider_status, '') not in ('succeeded', 'COMPLETED')
+union all
+select format('refund %s failed at %s (%s): repeat it, or pay it another way', r.id, r.failed_at, r.failure)
+  from ticketing.refunds r
+ where r.status = 'failed' and r.failed_at <= onceward.now() - interval '1 day'
+union all
+select format('refund %s has been pending since %s: ask the payment service', r.id, r.attempted_at)
+  from ticketing.refunds r
+ where r.status = 'pending' and r.attempted_at <= onceward.now() - interval '14 days'
+limit $1
+"""
+DISPUTES = """
+select format('dispute %s is %s, and the books do not say so', d.id, d.status)
+  from ticketing.disputes d
+ where (d.status = 'lost' and (d.journal_id is null or d.closing_journal_id is null))
+    or (d.status = 'won' and d.journal_id is not null and d.closing_journal_id is null)
+    or (d.status = 'open' and d.closing_journal_id is not null)
+union all
+select format('ticket %s is frozen, and no dispute of its order is open', t.id)
+  from ticketing.tickets t
+ where t.frozen_at is not null and t.status <> 'void'
+   and not exists (select from ticketing.disputes d where d.checkout_id = t.checkout_id and d.status = 'open')
+limit $1
+"""
 
 PLACES = """
 select format('place %s has %s tickets that admit (hold %s, %s)', h.claim_id, count(*), h.id, x.name)
@@ -163,4 +190,6 @@ CHECKS: tuple[Check, ...] = (
     Check("ticketing.a_hold_has_one_payable_checkout", _finds_nothing(PAYABLE)),
     Check("ticketing.coupons_are_used_as_often_as_allowed", _finds_nothing(COUPONS)),
     Check("ticketing.a_payment_has_one_journal", _finds_nothing(JOURNALS)),
+    Check("ticketing.refunds_arrive", _finds_nothing(REFUNDS_ARRIVE)),
+    Check("ticketing.disputes_are_booked", _finds_nothing(DISPUTES)),
 )

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward import Engine, Tx
-from onceward.services import Accepted, NotSet, Outcome, from_stripe, to_minor
+from onceward.services import Accepted, NotSet, Outcome, Refused, from_stripe, to_minor
 from onceward_apps.ticketing import buying
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.errors import CheckoutClosed, NotFound, NotOnSale, NotPayable
@@ -33,6 +33,8 @@ OPENING_LASTS = timedelta(seconds=20)
 """How long an opening without an answer is repeated under its own key. Later, Stripe would refuse its expiry."""
 MOST_TRIES = 3
 FREE = "none"
+TAKEN = ("COMPLETED", "PARTIALLY_REFUNDED", "REFUNDED")
+"""States of a PayPal capture whose money was taken, whatever went back since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,8 @@ def _free(order: Any) -> Payment:
 async def look_up(checkout: Any) -> Payment | None:
     """What the payment service says: the payment, taken now if it was only approved. None: not paid.
 
-    Raises `Closed` when it can no longer be paid, `Unanswered` when the service does not say.
+    Raises `Closed` when it can no longer be paid, `Declined` when the buyer's means of payment was refused, `Unanswered`
+    when the service does not say.
     """
     session = checkout["provider_session"]
     match checkout["provider"]:
@@ -160,6 +163,10 @@ async def look_up(checkout: Any) -> Payment | None:
             return await _paypal(checkout, session)
         case _:
             return None
+
+
+class Declined(Exception):
+    """The payment service refused the buyer's means of payment: nothing was taken, and the buyer may try another."""
 
 
 class Closed(Exception):
@@ -193,13 +200,17 @@ async def _paypal(checkout: Any, order_id: str) -> Payment | None:
     """An approved order is taken while the checkout is open; afterwards it is left alone, and nobody has paid."""
     order = _answer(await app.services.paypal.get_order(order_id))
     if order.get("status") == "APPROVED" and checkout["status"] in ("started", "failed"):
-        order = _answer(
-            await app.services.paypal.capture_order(order_id, key=f"checkout:{checkout['id']}:capture:{order_id}")
-        )
+        key = f"checkout:{checkout['id']}:capture:{order_id}"
+        outcome = await app.services.paypal.capture_order(order_id, key=key)
+        if isinstance(outcome, Refused) and outcome.permanent:
+            raise Declined(outcome.reason)
+        order = _answer(outcome)
     for unit in order.get("purchase_units") or ():
         for capture in (unit.get("payments") or {}).get("captures") or ():
-            if capture.get("status") == "COMPLETED":
+            if capture.get("status") in TAKEN:
                 return paypal_payment(capture, reference=order_id)
+            if capture.get("status") in ("DECLINED", "FAILED"):
+                raise Declined(f"capture {capture['status']}")
     return None
 
 

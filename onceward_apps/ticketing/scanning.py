@@ -11,7 +11,7 @@ from onceward import Tx
 from onceward_apps.ticketing.codes import read_presented
 from onceward_apps.ticketing.store import reading, setup
 
-Verdict = Literal["admitted", "already_used", "void", "unknown", "wrong_event", "forged"]
+Verdict = Literal["admitted", "already_used", "void", "unknown", "wrong_event", "forged", "frozen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ async def scan(tx: Tx, event_id: UUID, presented: str, *, scan_id: UUID, gate: s
         return await _keep(tx, Scan("forged", read.code), ticket["id"], event_id, scan_id, gate, by)
     if ticket["status"] == "void":
         return await _keep(tx, Scan("void", **seen), ticket["id"], event_id, scan_id, gate, by)
+    if ticket["frozen_at"] is not None:  # its payment is disputed
+        return await _keep(tx, Scan("frozen", **seen), ticket["id"], event_id, scan_id, gate, by)
     if ticket["status"] == "scanned":
         used = Scan("already_used", **seen, used_at=ticket["scanned_at"], used_gate=ticket["scanned_gate"])
         return await _keep(tx, used, ticket["id"], event_id, scan_id, gate, by)

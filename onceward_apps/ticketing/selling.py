@@ -12,7 +12,7 @@ from datetime import UTC
 from typing import Any, assert_never
 from uuid import UUID, uuid4
 
-from onceward import Reply, Retry, Tx
+from onceward import Permanent, Reply, Retry, Tx
 from onceward.capacity import Refused, UnknownClaim, convert
 from onceward.ledger import UnknownAccount
 from onceward_apps.ticketing import jobs, metrics, notices
@@ -29,7 +29,7 @@ from onceward_apps.ticketing.model import (
     sale_entries,
     total_share,
 )
-from onceward_apps.ticketing.refused import give_back
+from onceward_apps.ticketing.refused import give_back, refuse_foreign
 from onceward_apps.ticketing.store import coupons, sales, setup
 
 TRIES = 3
@@ -55,8 +55,7 @@ async def fulfil(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[str, Any]:
     if organization is None:
         raise Retry(f"checkout {checkout_id} is not known (yet)")
     if tx.organization is not None and tx.organization != organization:
-        # Its source belongs to another organization, which is whose account took the money.
-        return await give_back(tx, None, payment, GiveBack("organization_mismatch"))
+        return await refuse_foreign(tx, checkout_id, payment)
     await tx.act_for(organization)
     checkout = await sales.lock(tx, checkout_id)
     assert checkout is not None
@@ -79,11 +78,14 @@ async def fulfil(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[str, Any]:
         case Done():
             return checkout["result"]
         case GiveBack():
-            return await _refuse(tx, checkout, payment, verdict)
+            result = await _refuse(tx, checkout, payment, verdict)
         case Sell():
-            return await _counted(tx, checkout, payment)
+            result = await _counted(tx, checkout, payment)
         case _:
             assert_never(verdict)
+    if payment.amount_cents > 0:
+        await jobs.apply_early_refunds(tx, payment.provider, payment.id)
+    return result
 
 
 async def _refuse(tx: Tx, checkout: Any, payment: Payment, verdict: GiveBack) -> dict[str, Any]:
@@ -102,6 +104,8 @@ async def _refuse(tx: Tx, checkout: Any, payment: Payment, verdict: GiveBack) ->
 
 
 def _told_before(checkout: Any, seen: Any) -> dict[str, Any]:
+    if seen["checkout_id"] != checkout["id"]:
+        raise Permanent(f"this payment is recorded for checkout {seen['checkout_id']}, not for {checkout['id']}")
     if seen["purpose"] == "sale":
         return checkout["result"]
     return Reply(200, message="Payment was refunded", checkout_id=str(checkout["id"]), reason=seen["reason"])

@@ -273,14 +273,29 @@ create table ticketing.refunds (
     parts jsonb,                                -- which entries to reverse, and how much of each; null: all that is left
     currency text not null,
     reason text not null,
+    -- pending: requested, or accepted by the service and not final there; done: the buyer has the money;
+    -- failed: the buyer does not have it, and an operator has to repeat the refund or pay it another way.
     status text not null default 'pending' check (status in ('pending', 'done', 'failed')),
+    attempt int not null default 1 check (attempt > 0),
+    method text not null default 'service' check (method in ('service', 'manual')),
     provider_refund_id text,
+    provider_status text,                       -- in the words of the payment service
+    earlier_references text[] not null default '{}',  -- ids at the service of attempts that failed
+    covered_by uuid references ticketing.refunds (id),  -- the refund whose id at the service paid this one too
+    failure text,
+    note text,                                  -- how it was paid, where the service did not pay it
     requested_by text not null,
     requested_at timestamptz not null default onceward.now(),
+    attempted_at timestamptz not null default onceward.now(),
+    checked_at timestamptz not null default onceward.now(),
     done_at timestamptz,
-    journal_id bigint
+    failed_at timestamptz,
+    journal_id bigint,
+    owed_journal_id bigint                      -- money that came back after it was booked as refunded, and is owed
 );
 create index refunds_by_payment on ticketing.refunds (payment_id);
+create index refunds_to_follow on ticketing.refunds (checked_at) where provider_refund_id is not null;
+create index refunds_failed on ticketing.refunds (failed_at) where status = 'failed';
 create index refunds_by_checkout on ticketing.refunds (checkout_id);
 select onceward.protect('ticketing.refunds');
 
@@ -289,7 +304,7 @@ create table ticketing.scans (
     organization_id uuid not null default onceward.organization(),
     ticket_id uuid,
     event_id uuid,
-    outcome text not null check (outcome in ('admitted', 'already_used', 'void', 'unknown', 'wrong_event', 'forged')),
+    outcome text not null check (outcome in ('admitted', 'already_used', 'void', 'unknown', 'wrong_event', 'forged', 'frozen')),
     gate text not null default '',
     scanned_by text not null,
     scanned_at timestamptz not null default onceward.now()

@@ -15,7 +15,7 @@ from onceward_apps.ticketing.errors import NotFound
 from onceward_apps.ticketing.model import Policy
 from onceward_apps.ticketing.organizing import NewEvent, Section
 from onceward_apps.ticketing.routes.requests import EngineHere, Operator, Viewer, acting
-from onceward_apps.ticketing.store import reading, sales, setup
+from onceward_apps.ticketing.store import disputes, reading, refunds, sales, setup
 
 router = APIRouter(prefix="/api/v1/ticketing", tags=["ticketing"])
 
@@ -81,6 +81,18 @@ class RefundIn(BaseModel):
     tickets: list[UUID] | None = None
     reason: str = Field(min_length=1, max_length=500)
     used_too: bool = False
+
+
+class SettledIn(BaseModel):
+    """How the buyer got the money, such as the reference of a bank transfer."""
+
+    note: str = Field(min_length=1, max_length=500)
+
+
+class DisputePolicyIn(BaseModel):
+    """`freeze`: the tickets admit nobody until the dispute is won, and are void when it is lost. `keep`: they stay valid."""
+
+    policy: Literal["freeze", "keep"]
 
 
 class ReasonIn(BaseModel):
@@ -210,6 +222,51 @@ async def refund(engine: EngineHere, who: Operator, checkout_id: UUID, wanted: R
             used_too=wanted.used_too,
         )
     return {"refund_id": refund_id}
+
+
+@router.get("/refunds")
+async def list_refunds(
+    engine: EngineHere,
+    who: Viewer,
+    status: Literal["pending", "done", "failed"] | None = None,
+    limit: int = Query(100, ge=1, le=1000),
+) -> list[dict[str, Any]]:
+    """Newest first. One that `failed` waits for an operator: repeat it, or settle it."""
+    async with acting(engine, who.organization) as tx:
+        return [dict(row) for row in await refunds.listed(tx, status, limit)]
+
+
+@router.post("/refunds/{refund_id}/repeat", status_code=202)
+async def repeat_refund(engine: EngineHere, who: Operator, refund_id: UUID) -> dict[str, Any]:
+    """Ask the payment service once more for a refund that failed."""
+    async with acting(engine, who.organization) as tx:
+        return {"refund_id": refund_id, "attempt": await refunding.repeat(tx, refund_id, actor=who.actor)}
+
+
+@router.post("/refunds/{refund_id}/settle", status_code=204)
+async def settle_refund(engine: EngineHere, who: Operator, refund_id: UUID, paid: SettledIn) -> None:
+    """Book a refund that failed as paid another way, such as by bank transfer."""
+    async with acting(engine, who.organization) as tx:
+        await refunding.settle(tx, refund_id, note=paid.note, actor=who.actor)
+
+
+@router.get("/disputes")
+async def list_disputes(
+    engine: EngineHere, who: Viewer, limit: int = Query(100, ge=1, le=1000)
+) -> list[dict[str, Any]]:
+    """Newest first."""
+    async with acting(engine, who.organization) as tx:
+        return [dict(row) for row in await disputes.listed(tx, limit)]
+
+
+@router.post("/events/{event_id}/dispute-policy", status_code=204)
+async def set_dispute_policy(engine: EngineHere, who: Operator, event_id: UUID, wanted: DisputePolicyIn) -> None:
+    """What happens to the tickets of a payment that is disputed from now on."""
+    async with acting(engine, who.organization) as tx:
+        if not await disputes.set_policy(tx, event_id, wanted.policy):
+            raise NotFound(f"there is no event {event_id}")
+        changes = {"dispute_policy": wanted.policy}
+        await tx.audit("dispute_policy_set", entity_type="Event", entity_id=event_id, changes=changes, actor=who.actor)
 
 
 @router.post("/tickets/{ticket_id}/void", status_code=204)

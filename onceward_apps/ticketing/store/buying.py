@@ -123,6 +123,10 @@ select h.id, h.claim_id from ticketing.checkout_items i join ticketing.seat_hold
  where i.checkout_id = $1 and h.checkout_id = $1 and h.status = 'active' order by h.claim_id
 """
 PAYMENT_CLOSED = "update ticketing.checkouts set payment_closed_at = onceward.now() where id = $1"
+OLDER_PAGE_ENDED = """
+update ticketing.older_pages set ended_at = onceward.now()
+ where checkout_id = $1 and provider_session = $2 and ended_at is null
+"""
 CLOCK = "select onceward.clock()"
 EXPIRE_HOLDS = """
 with due as (
@@ -221,6 +225,11 @@ async def forget_payment(tx: Tx, checkout_id: UUID, session: str) -> bool:
 async def payment_closed(tx: Tx, checkout_id: UUID) -> None:
     """The payment service says that this can no longer be paid: it need not be asked again."""
     await tx.execute(PAYMENT_CLOSED, checkout_id)
+
+
+async def older_page_ended(tx: Tx, checkout_id: UUID, session: str) -> None:
+    """A payment page that was replaced can no longer be paid."""
+    await tx.execute(OLDER_PAGE_ENDED, checkout_id, session)
 
 
 async def end_checkout(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> Any:

@@ -65,7 +65,7 @@ select c.id, c.status, c.email, c.name, c.total_cents, c.refunded_cents, c.curre
  order by c.started_at desc, c.id limit $3
 """
 SCAN_TICKET = """
-select t.id, t.status, t.ticket_code, t.event_id, t.scanned_at, t.scanned_gate, t.void_reason, t.holder_name,
+select t.id, t.status, t.ticket_code, t.event_id, t.scanned_at, t.scanned_gate, t.void_reason, t.frozen_at, t.holder_name,
        coalesce(s.label, x.name) as place
   from ticketing.tickets t
   join ticketing.sections x on x.id = t.section_id

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from onceward import Tx
+from onceward import Permanent, Tx
 from onceward_apps.ticketing.model import Occupancy, Payment
 
 # The checkout's row is the key of everything that follows: webhook, return page and reconciler queue up behind it.
@@ -154,9 +154,9 @@ async def issue(tx: Tx, *values: Any) -> Any:
 
 async def add_payment(
     tx: Tx, payment: Payment, checkout_id: UUID | None, *, purpose: str, reason: str | None, journal_id: int | None
-) -> UUID | None:
-    """Money that was taken; None when it is written down already."""
-    return await tx.fetchval(
+) -> UUID:
+    """Money that was taken. A payment that is recorded already, here or for another organization, raises."""
+    added = await tx.fetchval(
         ADD_PAYMENT,
         checkout_id,
         payment.provider,
@@ -168,6 +168,9 @@ async def add_payment(
         reason,
         journal_id,
     )
+    if added is None:
+        raise Permanent(f"payment {payment.id} of {payment.provider} is recorded already, for another checkout")
+    return added
 
 
 async def payment(tx: Tx, provider: str, payment_id: str) -> Any:
