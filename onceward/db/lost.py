@@ -24,7 +24,7 @@ class Closable(Protocol):
 
 def note_lost_connection(error: BaseException, conn: Closable) -> None:
     """Note on `error`, which was raised while `conn` was in use, that the connection is gone. Do nothing if it is not."""
-    if is_gone(conn) or _ended_the_session(error):
+    if is_gone(conn) or ended_the_session(error):
         setattr(error, _NOTE, True)
 
 
@@ -51,6 +51,6 @@ def is_gone(conn: Closable) -> bool:
         return True  # the pool noticed first and has taken the connection away
 
 
-def _ended_the_session(error: BaseException) -> bool:
+def ended_the_session(error: BaseException) -> bool:
     """PostgreSQL said FATAL or PANIC: it closes the session, and the end of the stream may not have been read yet."""
     return isinstance(error, asyncpg.PostgresError) and getattr(error, "severity_en", None) in ("FATAL", "PANIC")

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from onceward.db import json_contains_nul
 from onceward.work.outcomes import PayloadInvalid
 from onceward.work.task import Task
 
@@ -162,7 +163,7 @@ class JobTask(Orderable):
             raise ValueError(
                 f"{self.name}: arguments take {len(text)} bytes, more than 1 MiB: store them and pass a reference"
             )
-        if "\\u0000" in text:
+        if json_contains_nul(text):
             raise ValueError(f"{self.name}: arguments contain the character NUL, which PostgreSQL cannot store")
         return text
 
