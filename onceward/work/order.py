@@ -13,7 +13,7 @@ from typing import Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from onceward.db import json_contains_nul
+from onceward.db import is_storable, json_contains_nul
 from onceward.work.outcomes import PayloadInvalid
 from onceward.work.task import Task
 
@@ -125,6 +125,7 @@ class Order(Orderable):
         self.options = options or Options()
 
     def _with(self, **changes: Any) -> Order:
+        _check_storable(self.name, changes)
         return Order(self.job, replace(self.options, **changes))
 
 
@@ -175,7 +176,17 @@ class JobTask(Orderable):
             raise PayloadInvalid(f"{self.name}: {_first_problem(error)}") from None
 
     def _with(self, **changes: Any) -> Order:
+        _check_storable(self.name, changes)
         return Order(self, Options(**changes))
+
+
+def _check_storable(name: str, options: dict[str, Any]) -> None:
+    for option, value in options.items():
+        for text in value if isinstance(value, tuple) else (value,):
+            if isinstance(text, str) and not is_storable(text):
+                raise ValueError(
+                    f"{name}: {option} {text[:40]!r} contains NUL or half of a surrogate pair, which PostgreSQL cannot store"
+                )
 
 
 def _first_problem(error: ValidationError) -> str:

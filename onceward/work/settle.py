@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import traceback
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, assert_never, cast
 
 import asyncpg
-import orjson
 import structlog
 
 from onceward.db import Connection, Database, RawJson, clean_json, clean_text, dump_json, loudness, quote
@@ -58,7 +58,7 @@ def _kept_details(details: dict[str, Any]) -> dict[str, Any]:
         return {"not_kept": clean_text(f"the details are not JSON: {error}")}
     if len(text) > MAX_RESULT_BYTES:
         return {"not_kept": f"the details take {len(text)} bytes, more than {MAX_RESULT_BYTES}"}
-    return orjson.loads(text)
+    return json.loads(text)  # unlike orjson it keeps all digits of whole numbers
 
 
 def result_json(result: Any) -> str | None:
@@ -114,7 +114,7 @@ async def settle(conn: Connection, work: Claimed, worker: int, outcome: Outcome,
         name,
         work.started_at or datetime.now(UTC),
         None if text is None else RawJson(text),
-        error,
+        None if error is None else RawJson(clean_json(error)),
         due_in_s,
         reason,
     )
