@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
@@ -182,7 +182,8 @@ class JobTask(Orderable):
 
 def _check_storable(name: str, options: dict[str, Any]) -> None:
     for option, value in options.items():
-        for text in value if isinstance(value, tuple) else (value,):
+        given = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+        for text in given:
             if isinstance(text, str) and not is_storable(text):
                 raise ValueError(
                     f"{name}: {option} {text[:40]!r} contains NUL or half of a surrogate pair, which PostgreSQL cannot store"
