@@ -21,9 +21,11 @@ import asyncpg
 
 from onceward import __version__
 from onceward.app import Onceward
+from onceward.connections import connection_budget
 from onceward.db import Connection, DatabaseError, Line, MigrationError, plan
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.opening import OLDEST_SERVER
+from onceward.runtime import EVERYTHING
 from onceward.schema import LINES, ROLES
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
 
@@ -201,8 +203,13 @@ async def check_connections(patient: Patient) -> Finding:
         " (select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()) as used"
     )
     assert row is not None  # an aggregate always has a row
-    needed = patient.settings.pool_max + 3
-    text = f"a process opens up to {needed}, the server has room for {row['room']}, {row['used']} are in use"
+    settings = patient.settings
+    budget = connection_budget(pool_max=settings.pool_max, roles=EVERYTHING, pgbouncer=settings.pgbouncer)
+    needed = budget.total
+    text = (
+        f"a process with all roles opens up to {needed} ({budget}), the server has room for {row['room']},"
+        f" enough for {row['room'] // needed} such processes; {row['used']} are in use"
+    )
     if needed > row["room"] and not patient.settings.pgbouncer:
         return Finding("connections", "fail", text, "lower ONCEWARD_POOL_MAX or raise max_connections")
     if needed + row["used"] > row["room"] and not patient.settings.pgbouncer:

@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 from onceward import __version__
 from onceward.app import Onceward
 from onceward.capacity import reap
+from onceward.connections import connection_budget
 from onceward.db import Database, MigrationError, Unavailable, wait_for_server
 from onceward.engine import Engine
 from onceward.inbox import Inbox, UpkeepOptions
@@ -107,7 +108,14 @@ class Runtime:
         except BaseException:
             await self.stop()
             raise
-        log.info("runtime.started", app=self.app.name, roles=sorted(chosen))
+        budget = connection_budget(pool_max=self.settings.pool_max, roles=chosen, pgbouncer=self.settings.pgbouncer)
+        log.info(
+            "runtime.started",
+            app=self.app.name,
+            roles=sorted(chosen),
+            connections_max=budget.total,
+            connections=str(budget),
+        )
 
     async def stop(self) -> None:
         """Stop everything that was started. One part's failure to stop does not keep the others running."""

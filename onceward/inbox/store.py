@@ -34,6 +34,8 @@ BURY = "select onceward.bury_events($1, 'payload_invalid', 'the body is JSON tha
 
 FLUSH_TIMEOUT_S = 10.0
 WAKES_APART_S = 0.01
+MOST_CONNECTIONS = 4
+"""Connections of its own at most: two for the group commit, two for events in order that a request handles itself."""
 UNHOLDABLE = ("22", "54")
 """Classes of errors that a value causes: out of range, not representable, too large."""
 
@@ -77,6 +79,7 @@ class Store:
         self._idle: list[Connection] = []
         self._next_wake: dict[str, float] = {}
         self._waking: set[str] = set()
+        self._turn = asyncio.Semaphore(MOST_CONNECTIONS)
         self.counts = Counts()
 
     async def close(self) -> None:
@@ -86,19 +89,20 @@ class Store:
     @asynccontextmanager
     async def _connection(self) -> AsyncGenerator[Connection]:
         """One of its own: handlers that have taken the whole pool must not keep webhooks from being committed."""
-        conn = self._idle.pop() if self._idle else None
-        if conn is None or conn.is_closed():
+        async with self._turn:
+            conn = self._idle.pop() if self._idle else None
+            if conn is None or conn.is_closed():
+                try:
+                    conn = await self._db.connect(application_name="onceward inbox")
+                except (*BROKEN, asyncpg.PostgresError, TimeoutError) as error:
+                    raise Unavailable(f"no database connection: {error or type(error).__name__}") from error
             try:
-                conn = await self._db.connect(application_name="onceward inbox")
-            except (*BROKEN, asyncpg.PostgresError, TimeoutError) as error:
-                raise Unavailable(f"no database connection: {error or type(error).__name__}") from error
-        try:
-            yield conn
-        finally:
-            if conn.is_closed() or conn.is_in_transaction():
-                conn.terminate()
-            else:
-                self._idle.append(conn)
+                yield conn
+            finally:
+                if conn.is_closed() or conn.is_in_transaction():
+                    conn.terminate()
+                else:
+                    self._idle.append(conn)
 
     async def flush(self, batches: Sequence[Batch]) -> list[Sequence[Stored]]:
         """Store all events of all requests in one commit; results in the order given."""

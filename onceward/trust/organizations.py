@@ -10,7 +10,7 @@ from uuid import UUID
 
 import asyncpg
 
-from onceward.db import Connection, Transaction
+from onceward.db import Connection, Transaction, is_storable
 from onceward.trust import audit
 from onceward.trust.errors import AlreadyActing, NotFound, TrustError, UnknownOrganization, UserDisabled
 
@@ -43,6 +43,8 @@ async def create_organization(tx: Transaction, slug: str, *, name: str = "", act
     """A new tenant. `tx` must run as the engine."""
     if not SLUG.match(slug):
         raise TrustError(f"slug {slug!r} must be 1-63 of a-z, 0-9 and -, not starting with -")
+    if not is_storable(name):
+        raise TrustError(f"name {name!r} contains NUL or half of a surrogate pair, which PostgreSQL cannot store")
     row = await tx.fetchrow(
         "insert into onceward.organizations (slug, name) values ($1, $2) on conflict (slug) do nothing returning *",
         slug,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import asyncpg
 
 from onceward.db import OutcomeUnknown, Unavailable, quote
+from onceward.db.sqlstates import LOST_LEASE
 from onceward.work import Indeterminate, Permanent, Retry, RetryPolicy, Snooze, Superseded
-from onceward.work.executor import LOST_LEASE, TRANSIENT
+from onceward.work.executor import TRANSIENT
 from onceward.work.gate import gate
 from onceward.work.settle import describe
 from onceward.workflows.errors import Halted, HistoryChanged, Parked, StepFailed

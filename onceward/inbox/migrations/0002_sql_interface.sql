@@ -175,7 +175,7 @@ begin
         update onceward.work set lease = onceward.new_lease(), claimed_at = clock_timestamp()
          where id = new.seq and lease is null and dead_reason is null;
         if not found and old.status <> 'processing' then
-            raise exception 'event % is not waiting, so it cannot be taken', new.event_id using errcode = 'OW001';
+            raise exception 'event % is not waiting, so it cannot be taken', new.event_id using errcode = 'OW005';
         end if;
     elsif new.status is distinct from old.status or new.status = 'dead_letter' then
         perform onceward.end_event(new);
@@ -268,7 +268,7 @@ begin
         return;                            -- it has ended already
     end if;
     if v.queue <> 'external' then
-        raise exception 'event % is not of a source in mode external', p_id using errcode = 'OW001';
+        raise exception 'event % is not of a source in mode external', p_id using errcode = 'OW005';
     end if;
     if p_lease is not null and v.lease is distinct from p_lease then
         raise exception 'event % is no longer held under this lease', p_id using errcode = 'OW001';

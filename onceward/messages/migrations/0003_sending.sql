@@ -137,7 +137,8 @@ begin
                      when v_status <> 'success' then coalesce(p_error ->> 'message', p_error ->> 'reason') end;
     -- A send was begun and its worker died, or was told to stop: nobody may send it a second time unasked.
     if v.sending is not null and v.blind and p_outcome in ('crashed', 'cancelled', 'discarded')
-       or v.sending is not null and v.blind and p_outcome = 'dead_letter' and p_error ->> 'reason' = 'worker_lost' then
+       or v.sending is not null and v.blind and p_outcome = 'dead_letter'
+          and p_error ->> 'reason' in ('worker_lost', 'connection_lost') then
         v_status := 'unknown';
         v_reason := 'the worker stopped while it was being sent';
         v_lost := p_outcome in ('crashed', 'dead_letter');
