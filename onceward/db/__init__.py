@@ -2,6 +2,7 @@
 
 from onceward.db.ending import end
 from onceward.db.errors import DatabaseError, MigrationError, OutcomeUnknown, Unavailable
+from onceward.db.lost import lost_connection, note_lost_connection
 from onceward.db.migrate import Line, Migration, migrate, plan
 from onceward.db.outage import loudness
 from onceward.db.pool import Database, RawJson, dump_json
@@ -24,8 +25,10 @@ __all__ = [
     "Unavailable",
     "dump_json",
     "end",
+    "lost_connection",
     "loudness",
     "migrate",
+    "note_lost_connection",
     "plan",
     "quote",
 ]

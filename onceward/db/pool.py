@@ -16,6 +16,7 @@ import asyncpg
 import orjson
 
 from onceward.db.errors import Unavailable
+from onceward.db.lost import note_lost_connection
 from onceward.db.outage import AWAY, Outage
 from onceward.db.transaction import BROKEN, Cause, Connection, Role, Transaction
 
@@ -136,6 +137,9 @@ class Database:
         conn = await self.borrow()
         try:
             yield conn
+        except BaseException as error:
+            note_lost_connection(error, conn)
+            raise
         finally:
             await self.give_back(conn)
 
