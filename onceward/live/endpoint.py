@@ -16,6 +16,7 @@ from uuid import UUID
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from onceward.db import loudness
 from onceward.live import client_files, metrics, origin
 from onceward.live.connection import Connection
 from onceward.live.credentials import SESSION_COOKIE, Authenticate, Credentials
@@ -30,6 +31,7 @@ log = get_logger("onceward.live")
 
 BAD, UNKNOWN, FORBIDDEN, SILENT, BUSY, AWAY = 4400, 4401, 4403, 4408, 4429, 1012
 """Codes that a connection is closed with."""
+RECHECK_AGAIN_S = 10.0
 
 
 End = Callable[[int, str], Awaitable[None]]
@@ -283,6 +285,11 @@ class LiveEndpoint:
                 stays = await self.service.recheck(entry.connection, identity)
             except TrustError:
                 stays = False
+            except Exception as error:
+                # Nobody is shut out because the database is away or a rule has a fault; he is looked at again soon.
+                log.log(loudness(error), "live.recheck_failed", error=type(error).__name__)
+                entry.recheck_at = min(entry.recheck_at, now + RECHECK_AGAIN_S)
+                continue
             if not stays:
                 await self._end(entry, UNKNOWN, "not authenticated")
 

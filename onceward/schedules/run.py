@@ -26,6 +26,7 @@ import structlog
 
 from onceward.db import BROKEN, Cause, Database, OutcomeUnknown, Transaction, Unavailable
 from onceward.work import Claimed
+from onceward.work.gate import gate
 from onceward.work.settle import describe
 
 log = structlog.get_logger(__name__)
@@ -130,7 +131,9 @@ class Run:
             except BaseException:
                 await asyncio.shield(tx.rollback())
                 raise
+            gate("item-before-commit")
             await tx.commit()
+            gate("item-after-commit")
 
     # -- items --------------------------------------------------------------------------------------------------------
 
