@@ -116,6 +116,7 @@ class Inline:
                 common.task,
                 QUEUE,
                 lease,
+                source.stored_route,
             )
             gate("inline-inserted")
             if row is None:

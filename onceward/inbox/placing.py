@@ -88,7 +88,7 @@ class Placer:
     ) -> Placed:
         if self._version != self._catalog.version:
             self._forget()
-        common = self._commons.get((source.name, item.type, headers)) or self._common(source, item, headers)
+        common = self._commons.get((source.route, item.type, headers)) or self._common(source, item, headers)
         if item.unstorable:
             payload = None
         else:
@@ -109,16 +109,16 @@ class Placer:
             # Most senders' headers are the same on every request. Of those that number or date theirs few are kept.
             if len(self._commons) >= MOST_COMMONS:
                 self._commons.clear()
-            self._commons[source.name, item.type, headers] = common
+            self._commons[source.route, item.type, headers] = common
         return common
 
     def route(self, source: Source, type: str) -> Route:
         """Worked out once, until sources or handlers change."""
         if self._version != self._catalog.version:
             self._forget()
-        found = self._routes.get((source.name, type))
+        found = self._routes.get((source.route, type))
         if found is None:
-            found = self._routes[source.name, type] = self._work_out(source, type)
+            found = self._routes[source.route, type] = self._work_out(source, type)
         return found
 
     def _work_out(self, source: Source, type: str) -> Route:

@@ -21,7 +21,7 @@ from onceward.db import BROKEN, DatabaseError
 from onceward.inbox import answers
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
-from onceward.inbox.direct import Direct
+from onceward.inbox.direct import PREFIX, Direct
 from onceward.inbox.headers import Headers, Kept, kept
 from onceward.inbox.inline import Inline
 from onceward.inbox.placing import Batch, Placer, batch
@@ -40,7 +40,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-PREFIX = "/webhooks/"
 PAYMENTS = "payments/"
 BODY_WITHIN_S = 30.0
 MOST_ITEMS = 10_000
@@ -119,7 +118,7 @@ class Receiver:
             )
         method: str = scope["method"]
         if method not in ("POST", "GET"):
-            return self._turn_away(scope, source, source.name, "bad_method", 405, 0)
+            return self._turn_away(scope, source, source.route, "bad_method", 405, 0)
         size = 0
         try:
             headers = Headers(scope["headers"])
@@ -134,19 +133,19 @@ class Receiver:
             return answer
         except Rejected as rejected:
             status = _status(source, rejected, payments=payments)
-            return self._turn_away(scope, source, source.name, rejected.reason, status, size)
+            return self._turn_away(scope, source, source.route, rejected.reason, status, size)
         except TooLarge:
-            return self._turn_away(scope, source, source.name, "too_large", 413, source.max_body_bytes + 1)
+            return self._turn_away(scope, source, source.route, "too_large", 413, source.max_body_bytes + 1)
         except TooSlow:
-            return self._turn_away(scope, source, source.name, "too_slow", 408, 0)
+            return self._turn_away(scope, source, source.route, "too_slow", 408, 0)
 
     def _find(self, name: str) -> Source | None:
         if name.startswith(PAYMENTS):
             provider = name[len(PAYMENTS) :]
             own = f"payments-{provider}"
             shared = self._catalog.get(provider)
-            # Under the name of the endpoint, so that a handler for it comes before the provider's general one.
-            return self._catalog.get(own) or (None if shared is None else replace(shared, name=own))
+            # A handler of the address comes before the provider's general one.
+            return self._catalog.get(own) or (None if shared is None else replace(shared, route=own))
         return self._catalog.get(name)
 
     async def _find_again(self, name: str) -> Source | None:

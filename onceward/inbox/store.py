@@ -235,7 +235,15 @@ def _columns(common: Common, json: Callable[[str], Any] = RawJson) -> tuple[Any,
     """What events have in common, in the order in which both statements take it."""
     source = common.source
     names = (source.webhook_id, source.organization, source.provider.name, common.type)
-    return (*names, json(common.headers), common.task, common.queue, common.lane, common.ordered or None)
+    return (
+        *names,
+        json(common.headers),
+        common.task,
+        common.queue,
+        common.lane,
+        common.ordered or None,
+        source.stored_route,
+    )
 
 
 def _by_batch(found: Sequence[Stored], batches: Sequence[Batch]) -> list[Sequence[Stored]]:

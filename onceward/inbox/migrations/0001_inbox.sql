@@ -60,6 +60,7 @@ create table onceward.webhook_events (
     received_at timestamptz not null default onceward.now(),
     caused_by bigint,
     origin text not null default 'sql' check (origin in ('http', 'sql', 'replay')),
+    route text,                            -- the name its handler is looked up under; null: the source's
     settles int not null default 0,        -- counted up by the engine: an UPDATE that leaves it alone came from outside
     unique (webhook_id, event_id)
 ) with (fillfactor = 85);
