@@ -152,7 +152,7 @@ class Inline:
         work.started_at = datetime.now(UTC)
         work.db = self._db
         if followers:
-            await enqueue_followers(Transaction(conn, organization=work.organization), followers, work.id)
+            await enqueue_followers(work, followers, Transaction(conn))
         tx = self._open_tx(conn, work)
         await tx.join(SAVEPOINT)
         try:
