@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
-import orjson
 import structlog
 
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.handler import EXTERNAL_QUEUE, PAUSED_QUEUE, QUEUE, UNHANDLED_QUEUE, Handler, task_name
 from onceward.inbox.headers import Kept, as_json
 from onceward.inbox.source import Source
+from onceward.providers import exact_json
 from onceward.providers.inbound import ReceivedItem
 
 log = structlog.get_logger(__name__)
@@ -93,7 +93,7 @@ class Placer:
             payload = None
         else:
             # The very bytes, not equal ones: a payload that was split off or unwrapped has a text of its own.
-            payload = AS_RAW if raw is not None and item.text is raw else orjson.dumps(item.payload).decode()
+            payload = AS_RAW if raw is not None and item.text is raw else exact_json.dumps(item.payload)
         return Placed(common, item.event_id, payload, raw, signature, item.unstorable)
 
     def _forget(self) -> None:
