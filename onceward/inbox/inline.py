@@ -85,7 +85,10 @@ class Inline:
         if placed.common.ordered:
             # Its turn is decided by its lane, so it must be in it first.
             [[found]] = await self._store.flush_one(placed)
-            return await self._wait_for_turn(found.seq, handler) if found.new else await self._again(found, handler)
+            if found.new:
+                answer = await self._wait_for_turn(found.seq, handler)
+                return answer._replace(duplicate=False)
+            return await self._again(found, handler)
         try:
             async with self._db.acquire() as conn:
                 return await self._insert_and_run(conn, placed, payload, handler)
@@ -124,6 +127,7 @@ class Inline:
                 await conn.execute("rollback")
                 if found is None:
                     raise Unavailable("the event was deleted while it was looked at")
+                self._store.reused_ids.note(source, stored_type=found["type"], type=common.type)
                 raise Known(standing(found))
             event = StoredEvent(
                 row["seq"],

@@ -28,6 +28,7 @@ from onceward.inbox.placing import Batch, Placer, batch
 from onceward.inbox.rejects import Rejects
 from onceward.inbox.source import Source
 from onceward.inbox.store import Store, Stored
+from onceward.inbox.transmissions import Transmissions
 from onceward.inbox.waiting import Waiting
 from onceward.providers.inbound import Fetch, ReceivedItem, Rejected, Request
 from onceward.providers.payload import body_key
@@ -73,6 +74,7 @@ class Receiver:
         inline: Inline,
         rejects: Rejects,
         waiting: Waiting,
+        transmissions: Transmissions,
         *,
         fetch: Fetch = no_fetch,
         clock: Callable[[], float] = time.time,
@@ -85,6 +87,7 @@ class Receiver:
         self._inline = inline
         self._rejects = rejects
         self._waiting = waiting
+        self._transmissions = transmissions
         self._fetch = fetch
         self._clock = clock
         self._body_within_s = body_within_s
@@ -211,6 +214,12 @@ class Receiver:
         if provider.fetches:
             await provider.prepare(config, request, self._fetch)
         provider.verify(config, request, self._clock())
+        transmission_id = provider.transmission_id(request)
+        if transmission_id is not None:
+            try:
+                await self._transmissions.bind(source, transmission_id, request.body)
+            except (DatabaseError, asyncpg.PostgresError, *BROKEN) as error:
+                return answers.not_stored(source, error)
         reply = provider.challenge(config, request)
         if reply is not None:
             return answers.replied(reply)

@@ -23,6 +23,7 @@ from onceward.db import BROKEN, Connection, Database, RawJson, Unavailable
 from onceward.inbox import metrics
 from onceward.inbox.handler import followers
 from onceward.inbox.placing import AS_RAW, Batch, Common, Placed
+from onceward.inbox.reused import ReusedIds
 from onceward.inbox.source import Source
 from onceward.work import Item, Waker, insert
 
@@ -78,6 +79,7 @@ class Store:
         self._next_wake: dict[str, float] = {}
         self._waking: set[str] = set()
         self.counts = Counts()
+        self.reused_ids = ReusedIds()
 
     async def close(self) -> None:
         while self._idle:
@@ -182,7 +184,9 @@ class Store:
             timeout=FLUSH_TIMEOUT_S,
         )
         for row in rows:
-            found[asked[row["n"] - 1]] = standing(row)
+            n: int = asked[row["n"] - 1]
+            found[n] = standing(row)
+            self.reused_ids.note(flat[n].common.source, stored_type=row["type"], type=flat[n].common.type)
         if missing := [n for n in asked if found[n] is None]:
             raise LookupError(f"event {flat[missing[0]].event_id!r} is neither stored nor there: was it just deleted?")
 

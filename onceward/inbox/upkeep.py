@@ -11,7 +11,7 @@ from datetime import timedelta
 import structlog
 
 from onceward.db import Connection, Database
-from onceward.inbox import metrics
+from onceward.inbox import metrics, transmissions
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.handler import QUEUE, UNHANDLED_QUEUE
 from onceward.inbox.sources import park
@@ -266,6 +266,7 @@ class Upkeep:
                 looked += await _all(conn, PRUNE, keep, at_once, days)
             await conn.execute(PRUNE_LATER, at_once)
             await _all(conn, FORGET, self._options.keep_keys, at_once)
+            await transmissions.forget(conn, self._options.keep_keys)
         return looked
 
 

@@ -132,8 +132,13 @@ def event_type(text: str) -> str:
 
 def derived_key(parts: Iterable[Any]) -> str:
     """An event id for senders that give none: equal parts, equal id."""
-    text = json.dumps(list(parts), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    text = json.dumps(list(parts), sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def key_per_type(event_id: str, type: str) -> str:
+    """An event id for senders whose ids are unique only among events of one type."""
+    return f"{event_id}:{type}"
 
 
 def body_key(body: bytes) -> str:

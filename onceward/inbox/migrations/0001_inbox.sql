@@ -70,6 +70,18 @@ create index webhook_events_caused_by on onceward.webhook_events (caused_by) whe
 select onceward.protect('onceward.webhook_events');
 revoke delete on onceward.webhook_events from onceward_app;
 
+create table onceward.webhook_transmissions (
+    webhook_id uuid not null,
+    transmission_id text not null,         -- the sender's, or a hash of it
+    body_sha256 bytea not null,
+    received_at timestamptz not null default onceward.now(),
+    primary key (webhook_id, transmission_id)
+);
+comment on table onceward.webhook_transmissions is
+    'For senders that sign only a checksum of the body: under a transmission id no second body is accepted.';
+create index webhook_transmissions_received on onceward.webhook_transmissions (received_at);
+grant select, insert, update, delete on onceward.webhook_transmissions to onceward_engine;
+
 create unlogged table onceward.webhook_counts (
     metric text not null,
     webhook_id uuid not null,
