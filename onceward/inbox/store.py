@@ -184,7 +184,8 @@ class Store:
             timeout=FLUSH_TIMEOUT_S,
         )
         for row in rows:
-            n: int = asked[row["n"] - 1]
+            at: int = row["n"]
+            n = asked[at - 1]
             found[n] = standing(row)
             self.reused_ids.note(flat[n].common.source, stored_type=row["type"], type=flat[n].common.type)
         if missing := [n for n in asked if found[n] is None]:

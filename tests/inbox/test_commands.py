@@ -50,6 +50,11 @@ def test_a_source_is_added_triggered_listed_and_replayed(cli: CommandLine, datab
         refused = cli("trigger", "stripe", "charge.succeeded", wrong, "--url", url, **env)
         assert refused.returncode == 0, refused.stdout + refused.stderr
     assert cli("trigger", "stripe", "charge.failed", "-f", "id=evt_dead", "--url", url, **env).returncode == 0
+    twilio = ("twilio", "--public-url", "https://hooks.example.org", "--secret", "-")
+    assert cli("sources", "add", *twilio, stdin="a_token_of_twilio\n", **env).returncode == 0
+    signed = ("--secret", "a_token_of_twilio", "--url", url.replace("stripe", "twilio"))
+    sent = cli("trigger", "twilio", "message.received", *signed, **env)
+    assert sent.returncode == 0, sent.stdout + sent.stderr
     burst = cli("trigger", "stripe", "ping", "--rate", "50", "--for", "1s", "--url", url, "--json", **env)
     assert set(json.loads(burst.stdout)["statuses"]) == {"200"}
 
