@@ -19,6 +19,7 @@ from onceward.db.errors import Unavailable
 from onceward.db.lost import note_lost_connection
 from onceward.db.outage import AWAY, Outage
 from onceward.db.transaction import BROKEN, Cause, Connection, Role, Transaction
+from onceward.providers import exact_json
 
 SESSION_SETTINGS = {
     "timezone": "UTC",
@@ -45,13 +46,16 @@ def dump_json(value: Any) -> str:
     """JSON text as PostgreSQL takes it."""
     if type(value) is RawJson:
         return value
-    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z).decode()
+    try:
+        return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z).decode()
+    except TypeError:
+        return exact_json.dumps(value)  # numbers beyond 64 bits, which jsonb holds
 
 
 async def prepare_session(conn: asyncpg.Connection[Any]) -> None:
     """JSON columns are Python values in both directions."""
     for name in ("json", "jsonb"):
-        await conn.set_type_codec(name, encoder=dump_json, decoder=orjson.loads, schema="pg_catalog", format="text")
+        await conn.set_type_codec(name, encoder=dump_json, decoder=exact_json.loads, schema="pg_catalog", format="text")
 
 
 class Session(asyncpg.Connection):  # pyright: ignore[reportMissingTypeArgument]

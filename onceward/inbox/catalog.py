@@ -81,8 +81,8 @@ class Catalog:
         return name in self._broken
 
     def handles(self, source: Source, type: str) -> str | None:
-        """The name under which this process or a live worker handles the type; the source's own name comes first."""
-        own = task_name(source.name, type)
+        """The name under which this process or a live worker handles the type; the name of its route comes first."""
+        own = task_name(source.route, type)
         if own in self._tasks:
             return own
         shared = task_name(source.provider.name, type)

@@ -23,6 +23,7 @@ from onceward.db import BROKEN, Connection, Database, RawJson, Unavailable
 from onceward.inbox import metrics
 from onceward.inbox.handler import followers
 from onceward.inbox.placing import AS_RAW, Batch, Common, Placed
+from onceward.inbox.reused import ReusedIds
 from onceward.inbox.source import Source
 from onceward.work import Item, Waker, insert
 
@@ -81,6 +82,7 @@ class Store:
         self._waking: set[str] = set()
         self._turn = asyncio.Semaphore(MOST_CONNECTIONS)
         self.counts = Counts()
+        self.reused_ids = ReusedIds()
 
     async def close(self) -> None:
         while self._idle:
@@ -186,7 +188,10 @@ class Store:
             timeout=FLUSH_TIMEOUT_S,
         )
         for row in rows:
-            found[asked[row["n"] - 1]] = standing(row)
+            at: int = row["n"]
+            n = asked[at - 1]
+            found[n] = standing(row)
+            self.reused_ids.note(flat[n].common.source, stored_type=row["type"], type=flat[n].common.type)
         if missing := [n for n in asked if found[n] is None]:
             raise LookupError(f"event {flat[missing[0]].event_id!r} is neither stored nor there: was it just deleted?")
 
@@ -239,7 +244,15 @@ def _columns(common: Common, json: Callable[[str], Any] = RawJson) -> tuple[Any,
     """What events have in common, in the order in which both statements take it."""
     source = common.source
     names = (source.webhook_id, source.organization, source.provider.name, common.type)
-    return (*names, json(common.headers), common.task, common.queue, common.lane, common.ordered or None)
+    return (
+        *names,
+        json(common.headers),
+        common.task,
+        common.queue,
+        common.lane,
+        common.ordered or None,
+        source.stored_route,
+    )
 
 
 def _by_batch(found: Sequence[Stored], batches: Sequence[Batch]) -> list[Sequence[Stored]]:

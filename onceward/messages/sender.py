@@ -200,11 +200,14 @@ class Sender:
             )
             match verdict:
                 case "go" if slot is None or not slot.late:
+                    if again and _key_forgotten(message, channel):
+                        # Waiting for the slot took too long.
+                        await self._db.execute(UNBEGIN, work.id, work.lease)
+                        raise Indeterminate(f"a send over {message.channel} began and was never answered")
                     return None
                 case "go":
                     # The moment has passed: reserve another. Nothing of this attempt is under way meanwhile.
-                    if not again:
-                        await self._db.execute(UNBEGIN, work.id, work.lease)
+                    await self._db.execute(UNBEGIN, work.id, work.lease)
                 case "unsure":
                     found = await self._look_up(message, channel, letter)
                     if found is not None:
@@ -218,8 +221,7 @@ class Sender:
 
     async def _look_up(self, message: Message, channel: Channel, letter: Letter) -> dict[str, Any] | None:
         """An earlier send was not answered. None: it is safe to send again."""
-        began = message.sending_since or datetime.now(UTC)
-        if (datetime.now(UTC) - began).total_seconds() < channel.repeatable_for_s:
+        if channel.repeatable_for_s and not _key_forgotten(message, channel):
             return None
         if not channel.readable:
             raise Indeterminate(f"a send over {message.channel} began and was never answered")
@@ -267,3 +269,10 @@ class Sender:
                 raise Indeterminate(reason)
             case _:
                 assert_never(outcome)
+
+
+def _key_forgotten(message: Message, channel: Channel) -> bool:
+    """Whether the first send that was not answered is so long ago that the service may not know its key any more."""
+    if not channel.repeatable_for_s or message.sending_since is None:
+        return False
+    return (datetime.now(UTC) - message.sending_since).total_seconds() >= channel.repeatable_for_s

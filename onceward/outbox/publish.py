@@ -49,7 +49,9 @@ async def publish(
     `key` makes it happen once, however often this is called. An endpoint with channels gets only events that are
     published to one of them. `endpoint` addresses a single one, whatever it subscribes to.
     """
-    text = (catalogue or Catalogue()).dump(type, data)
+    known = catalogue or Catalogue()
+    await known.check_published(tx, type)
+    text = known.dump(type, data)
     if len(text) > MAX_DATA_BYTES:
         raise Invalid(
             "data", f"of {type} takes {len(text)} bytes, more than {MAX_DATA_BYTES}: send a reference instead"

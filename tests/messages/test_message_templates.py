@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from uuid import uuid4
 from zoneinfo import ZoneInfo
@@ -137,15 +137,12 @@ def test_the_time_found_is_allowed_and_not_in_the_past(now, zone, start, end, wi
     moment = now.replace(tzinfo=UTC)
     quiet = Quiet(start.replace(second=0, microsecond=0), end.replace(second=0, microsecond=0))
     window = Window(time(6), time(23)) if with_window else None
-    try:
-        found = next_allowed(moment, where, quiet=quiet, window=window)
-    except ValueError:
-        assert with_window  # a window that lies within the quiet hours leaves no time at all
-        return
+    found = next_allowed(moment, where, quiet=quiet, window=window)
     local = (found or moment).astimezone(where)
     assert not quiet.covers(local.time())
-    assert window is None or window.allows(local)
-    assert found is None or found > moment
+    excluded = quiet.covers(time(6)) and quiet.covers(time(22, 59)) and not time(6) < quiet.end < time(23)
+    assert window is None or window.allows(local) or excluded
+    assert found is None or moment < found <= moment + timedelta(hours=25)
 
 
 async def test_no_organization_puts_a_text_in_the_place_of_anothers(db: Database) -> None:
@@ -168,3 +165,25 @@ async def test_no_organization_puts_a_text_in_the_place_of_anothers(db: Database
     async with db.acquire() as conn:
         message = (await MessageKind().load(conn, [queued.id]))[queued.id]
     assert (await sender._template(message)).locales == template.locales  # pyright: ignore[reportPrivateUsage]
+
+
+def test_quiet_hours_that_end_in_the_repeated_hour_of_autumn_end_the_same_night() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    quiet = Quiet.parse("22:00-02:30")
+    # On 25 October 2026 the clock goes back from 03:00 to 02:00, which is 01:00 in UTC.
+    for now, expected in (("00:10", "00:30"), ("01:10", "01:30"), ("01:29", "01:30")):
+        moment = datetime.fromisoformat(f"2026-10-25T{now}:00+00:00")
+        found = next_allowed(moment, berlin, quiet=quiet, window=None)
+        assert found == datetime.fromisoformat(f"2026-10-25T{expected}:00+00:00")
+    opened = next_allowed(
+        datetime(2026, 10, 25, 0, 50, tzinfo=UTC), berlin, quiet=None, window=Window(time(2, 30), time(2, 45))
+    )
+    assert opened == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+
+
+def test_quiet_hours_that_exclude_the_window_of_a_template_win_over_it() -> None:
+    window = Window(time(9), time(17))
+    quiet = Quiet.parse("08:00-18:00")
+    noon = datetime(2026, 5, 4, 12, tzinfo=UTC)
+    assert next_allowed(noon, UTC_ZONE, quiet=quiet, window=window) == datetime(2026, 5, 4, 18, tzinfo=UTC)
+    assert next_allowed(noon.replace(hour=20), UTC_ZONE, quiet=quiet, window=window) is None

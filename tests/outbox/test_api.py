@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from onceward import Onceward
 from onceward.db import Database
+from onceward.outbox.catalogue import EventType, save
 from onceward.runtime import Runtime
 from onceward.settings import Settings
 from onceward.simulators import CustomerEndpoint
@@ -136,6 +137,20 @@ async def test_every_verb_of_an_endpoint_works_over_the_api(
     assert (await ours("PUT", "/event-types/x.y", description="x"))[0] == 403
     assert (await ours("DELETE", f"/endpoints/{id}"))[0] == 204
     assert (await ours("GET", f"/endpoints/{id}"))[0] == 404
+
+
+async def test_a_type_declared_over_the_api_can_be_published_beside_those_of_apps(
+    db: Database, session: aiohttp.ClientSession
+) -> None:
+    ours = await client_for(db, session, "ours")
+    status, problem = await ours("POST", "/publish", type="stock.low", data={"n": 1})
+    assert (status, "PUT /api/v1/event-types" in str(problem)) == (422, True)
+    async with db.transaction(role="engine") as tx:
+        await save(tx, [EventType("stock.low", sample={"n": 1}), EventType("others.own", declared_by="other_app")])
+    assert (await ours("POST", "/publish", type="stock.low", data={"n": 1}))[0] == 201
+    assert (await ours("POST", "/publish", type="order.paid", data={"id": 1}))[0] == 201
+    # Its model is known only to the processes of the app that declared it.
+    assert (await ours("POST", "/publish", type="others.own", data={}))[0] == 422
 
 
 async def test_a_customer_sees_and_resends_on_the_consumer_page_what_the_token_allows(

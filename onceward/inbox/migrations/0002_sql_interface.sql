@@ -86,17 +86,19 @@ create function onceward.queue_event(p onceward.webhook_events, p_attempts int) 
 declare
     v_source onceward.sources;
     v_task text := p.provider || '/' || p.type;
+    v_route text;
     v_queue text;
     v_lane text;
 begin
     select * into v_source from onceward.sources s where s.webhook_id = p.webhook_id;
+    v_route := coalesce(p.route, v_source.name);
     if coalesce(v_source.mode, 'external') = 'external' then
         v_queue := 'external';
         v_lane := p.webhook_id::text;
     else
         select t into v_task from onceward.workers w, unnest(w.tasks) t
-         where t in (v_source.name || '/' || p.type, p.provider || '/' || p.type)
-         order by t <> v_source.name || '/' || p.type limit 1;
+         where t in (v_route || '/' || p.type, p.provider || '/' || p.type)
+         order by t <> v_route || '/' || p.type limit 1;
         v_queue := case when v_task is null then 'unhandled' else 'events' end;
         v_task := coalesce(v_task, p.provider || '/' || p.type);
         v_lane := case when v_source.rate_per_s is not null then 'source:' || p.webhook_id end;

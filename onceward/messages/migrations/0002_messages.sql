@@ -90,8 +90,9 @@ create table onceward.messages (
     status text not null default 'pending' check (status in
         ('pending', 'processing', 'success', 'failed', 'dead_letter', 'cancelled', 'unknown')),
     reason text,                            -- why it was not sent
-    sending bigint,                         -- the lease under which a send began whose outcome is not known yet
+    sending bigint,                         -- the lease under which the latest send began, until it is answered
     sending_since timestamptz,
+    unsure_since timestamptz,               -- when the first send began that was never answered; later tries do not clear it
     blind boolean,                          -- that send can be neither repeated nor looked up
     attempts smallint not null default 0,
     reference text,                         -- what the service calls it

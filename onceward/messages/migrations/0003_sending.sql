@@ -39,8 +39,10 @@ $$;
 create function onceward.begin_send(p_id bigint, p_lease bigint, p_blind boolean, p_again boolean default false)
     returns text language plpgsql as $$
 -- The last look before a send. 'go' is written down first: if nothing more is heard, it may have been sent.
+-- 'unsure': an earlier send was never answered; `p_again` says that the caller knows and may send all the same.
 declare
     v record;
+    v_unsure_since timestamptz;
     v_address text;
 begin
     select m.*, w.cancel into v
@@ -50,7 +52,8 @@ begin
     if not found then
         return 'superseded';
     end if;
-    if v.sending is not null and v.sending <> p_lease and not p_again then
+    v_unsure_since := coalesce(v.unsure_since, case when v.sending <> p_lease then v.sending_since end);
+    if v_unsure_since is not null and not p_again then
         return 'unsure';
     end if;
     if v.cancel then
@@ -72,7 +75,7 @@ begin
         end if;
     end if;
     update onceward.messages
-       set sending = p_lease, sending_since = clock_timestamp(), blind = p_blind, status = 'processing'
+       set sending = p_lease, sending_since = clock_timestamp(), unsure_since = v_unsure_since, blind = p_blind, status = 'processing'
      where id = p_id;
     return 'go';
 end
@@ -155,9 +158,11 @@ begin
            attempts = case when p_outcome = 'snoozed' then m.attempts else p_number end,
            reference = coalesce(p_result ->> 'reference', m.reference),
            sent_at = case when v_status = 'success' then onceward.now() else m.sent_at end,
-           -- Only an answer of the service, or its silence before anything was sent, makes it certain that nothing is under way.
+           -- An answer of the service, or its silence before anything was sent, makes it certain that nothing of this send is
+           -- under way. It says nothing of an earlier send that was not answered: only a success settles that one too.
            sending = case when v_status = 'success' or p_error ->> 'type' in ('Declined', 'Rejected', 'Parked') then null
-                          else m.sending end
+                          else m.sending end,
+           unsure_since = case when v_status <> 'success' then m.unsure_since end
      where m.id = p_id;
     if v.notification is not null and v.status in ('pending', 'processing') and v_status not in ('pending', 'processing') then
         perform onceward.finish_notification(p_id, v.notification, v_status = 'success');

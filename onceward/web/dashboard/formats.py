@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, cast
 
-import orjson
 from markupsafe import Markup
 
+from onceward.providers import exact_json
 from onceward.providers.outgoing.money import format_number
 
 SECRET = re.compile(
@@ -130,7 +130,7 @@ def pretty(value: Any) -> str:
     """JSON to read: indented, secrets covered, cut where nobody reads on."""
     if value is None:
         return ""
-    text = orjson.dumps(covered(value), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS, default=str).decode()
+    text = exact_json.dumps(covered(value), indent=True, default=str)
     return text if len(text) <= SHOWN_BYTES else text[:SHOWN_BYTES] + f"\n… {len(text) - SHOWN_BYTES:,} characters more"
 
 
