@@ -6,6 +6,7 @@ tx.enqueue(remind.later(hours=24).once(f"remind:{ticket}"), ticket_id=ticket)
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -13,6 +14,7 @@ from typing import Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from onceward.db.text import find_unstorable
 from onceward.work.outcomes import PayloadInvalid
 from onceward.work.task import Task
 
@@ -162,7 +164,7 @@ class JobTask(Orderable):
             raise ValueError(
                 f"{self.name}: arguments take {len(text)} bytes, more than 1 MiB: store them and pass a reference"
             )
-        if "\\u0000" in text:
+        if "\\u0000" in text and find_unstorable(json.loads(text)) is not None:
             raise ValueError(f"{self.name}: arguments contain the character NUL, which PostgreSQL cannot store")
         return text
 

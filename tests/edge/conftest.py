@@ -10,21 +10,24 @@ from typing import Any
 
 import pytest
 
+from onceward.db import Database
+from onceward.trust import create_organization
+from onceward.trust.keys import create_key
 from tests.conftest import _administer, with_database
 from tests.edge.shipped import Shipped
 
 LIMITS = {
-    "http_head_timeout_s": 2,
-    "http_body_timeout_s": 2,
-    "http_idle_timeout_s": 3,
-    "http_write_timeout_s": 2,
+    "http_head_timeout_s": 5,
+    "http_body_timeout_s": 5,
+    "http_idle_timeout_s": 5,
+    "http_write_timeout_s": 3,
     "http_max_connections_per_address": 40,
 }
 
 
 @dataclass
 class Cost:
-    """What an attack costs the server. Used as a context: the numbers are those of the time inside it."""
+    """What an attack costs the server: its highest memory, CPU time, and the descriptors that it still holds at the end."""
 
     server: Shipped
     attack: str
@@ -34,24 +37,19 @@ class Cost:
     attacker_gets: str = ""
 
     def __enter__(self) -> Cost:
-        self._memory, self._cpu_s, self._descriptors = self._now()
+        self.server.forget_peak()
+        self._memory, self._cpu_s = self.server.peak_memory(), self.server.cpu_s()
+        self.descriptors_before = self.server.descriptors()
         return self
 
-    def _now(self) -> tuple[int, float, int]:
-        return self.server.memory(), self.server.cpu_s(), self.server.descriptors()
-
     def __exit__(self, *_: object) -> None:
-        memory, cpu_s, descriptors = self._now()
-        self.memory_bytes = max(0, memory - self._memory)
-        self.cpu_s = cpu_s - self._cpu_s
-        self.descriptors = descriptors - self._descriptors
+        self.memory_bytes = self.server.peak_memory() - self._memory
+        self.cpu_s = self.server.cpu_s() - self._cpu_s
+        self.descriptors = self.server.descriptors() - self.descriptors_before
 
     def __str__(self) -> str:
         size = f"{self.memory_bytes / 1e6:.1f} MB, {self.cpu_s:.2f} s of CPU, {self.descriptors:+d} descriptors"
         return f"{self.attack}: {size}; the attacker gets {self.attacker_gets}"
-
-
-COSTS = pytest.StashKey[list[str]]()
 
 
 class Costs:
@@ -104,6 +102,21 @@ def costs(server: Shipped, request: pytest.FixtureRequest) -> Iterator[Costs]:
     costs = Costs(server, request.node)
     yield costs
     costs.record()
+
+
+@pytest.fixture(scope="session")
+def owner_key(edge_url: str) -> str:
+    """The header of an owner of an organization."""
+
+    async def make() -> str:
+        db = await Database.open(edge_url, min_size=1, max_size=2)
+        async with db.transaction(role="engine") as tx:
+            organization = (await create_organization(tx, "edge", actor="test")).organization_id
+            made = await create_key(tx, name="edge", organization=organization, scopes=["owner"], actor="test")
+        await db.close()
+        return f"authorization: Bearer {made.text}"
+
+    return asyncio.run(make())
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
