@@ -54,7 +54,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self._got_eof = False
         self._ends_with_answer = False
         """Whether the connection ends when the answers that are owed have been sent."""
-        self._websocket: Any = None
         self._since = self.edge.now
         self._ending_since: float | None = None
         self._stalled_since: float | None = None
@@ -135,9 +134,6 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(431, f"the request head is larger than {limit}", "limit")
 
     def _discard(self, data: bytes) -> None:
-        if self._websocket is not None:
-            self._websocket.data_received(data)
-            return
         self._unfinished_bytes += len(data)
         if self._ending_since is not None and self._unfinished_bytes > LINGER_BYTES:
             self.transport.abort()
@@ -256,7 +252,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _change_protocol(self, rest: bytes) -> None:
         if self._upgrade == "websocket":
-            self._open_websocket(rest)
+            self._open_websocket()
             return
         # The parser has skipped the body. Another one reads the request again, without the offer to upgrade.
         version = self.parser.get_http_version().encode()
@@ -268,8 +264,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self._feed(b"".join((*head, b"\r\n", rest)))
 
-    def _open_websocket(self, rest: bytes) -> None:
-        """As uvicorn does, with the limits of the address, and without losing what arrived with the request."""
+    def _open_websocket(self) -> None:
+        """As uvicorn does, with the limits of the address."""
         forwarded = b",".join(value for name, value in self.headers if name == b"x-forwarded-for")
         address = self.edge.address_of(self.client[0] if self.client else None, forwarded.decode("latin-1"))
         if address is not None and (
@@ -290,10 +286,7 @@ class GuardedProtocol(HttpToolsProtocol):
         websocket.connection_made(self.transport)
         websocket.data_received(b"".join((*head, b"\r\n")))
         self.transport.set_protocol(websocket)
-        self._websocket = websocket
-        self._is_deaf = True
-        if rest:
-            websocket.data_received(rest)
+        self._is_deaf = True  # what came with the request was sent before the handshake was over, and does not count
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
