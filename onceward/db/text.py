@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 
@@ -29,6 +29,38 @@ def is_storable(text: str) -> bool:
 def clean_text(text: str) -> str:
     """Replace what PostgreSQL cannot store by U+FFFD, the replacement character."""
     return _UNSTORABLE.sub(REPLACEMENT, text)
+
+
+class Unstorable(NamedTuple):
+    """Where a value cannot be stored, such as `items.3.name`, and why."""
+
+    field: str
+    reason: str
+
+
+def objection(text: str) -> str | None:
+    """Why PostgreSQL would refuse the text; None if it would not."""
+    if "\x00" in text:
+        return "must not contain a NUL character"
+    return None if is_storable(text) else "must be Unicode text, without half characters (surrogates)"
+
+
+def find_unstorable(value: Any, path: str = "") -> Unstorable | None:
+    """Look through a decoded JSON value. The text `\\\\u0000`, a backslash and five more characters, is not a NUL."""
+    waiting: list[tuple[Any, str]] = [(value, path)]
+    while waiting:
+        value, path = waiting.pop()
+        if isinstance(value, str):
+            if (reason := objection(value)) is not None:
+                return Unstorable(path, reason)
+        elif isinstance(value, dict):
+            for key, each in cast(dict[str, Any], value).items():
+                if (reason := objection(key)) is not None:
+                    return Unstorable(path, f"the name of a member {reason}")
+                waiting.append((each, f"{path}.{key}" if path else key))
+        elif isinstance(value, list):
+            waiting += [(each, f"{path}.{index}") for index, each in enumerate(cast(list[Any], value))]
+    return None
 
 
 def json_contains_nul(text: str) -> bool:

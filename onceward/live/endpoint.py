@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs
 from uuid import UUID
 
@@ -34,6 +34,8 @@ BAD, UNKNOWN, FORBIDDEN, SILENT, BUSY, AWAY = 4400, 4401, 4403, 4408, 4429, 1012
 RECHECK_AGAIN_S = 10.0
 
 
+MOST_MESSAGES = 1000
+"""Messages that a request for server-sent events may bring."""
 End = Callable[[int, str], Awaitable[None]]
 PREFLIGHT = [
     (b"access-control-allow-methods", b"GET, POST"),
@@ -262,7 +264,9 @@ class LiveEndpoint:
             found = orjson.loads(body)["messages"]
         except (ValueError, KeyError, TypeError):
             raise BadMessage('the body must be {"messages": [...]}') from None
-        messages = [read(each) for each in found]
+        if not isinstance(found, list) or len(cast("list[Any]", found)) > MOST_MESSAGES:
+            raise BadMessage(f"messages must be a list of at most {MOST_MESSAGES}")
+        messages = [read(each) for each in cast("list[Any]", found)]
         if not messages or not isinstance(messages[0], Hello):
             raise BadMessage("the first message must be hello")
         return messages[0], messages[1:]

@@ -20,6 +20,7 @@ from onceward.settings import Settings
 from onceward.web import auth, outbound_errors, problems
 from onceward.web.health import Health, health_router
 from onceward.web.requests import RequestContext
+from onceward.web.slashes import SlashRedirect
 
 
 def create_api(
@@ -39,7 +40,9 @@ def create_api(
         openapi_url="/api/v1/openapi.json",
         docs_url="/api/v1/docs",
         redoc_url=None,
+        redirect_slashes=False,
     )
+    api.router.default = SlashRedirect(api.router)
     api.state.database = database
     api.state.engine = engine
     api.state.settings = settings

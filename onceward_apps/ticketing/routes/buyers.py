@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field, StringConstraints
 
 from onceward.services import exponent
+from onceward.web import AtMost
 from onceward_apps.ticketing import buying, paying
 from onceward_apps.ticketing.codes import new_basket, order_token
 from onceward_apps.ticketing.errors import NothingHeld, TicketingError
@@ -32,14 +33,16 @@ Email = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^@\s
 class HoldIn(BaseModel):
     """Seats by id, and by section how many places the basket is to hold in all: the same request again adds nothing."""
 
-    seats: list[UUID] = Field(default_factory=list[UUID], max_length=100)
-    places: dict[UUID, Annotated[int, Field(ge=1, le=100)]] = Field(default_factory=dict[UUID, int], max_length=20)
+    seats: Annotated[list[UUID], AtMost(100)] = Field(default_factory=list[UUID])
+    places: Annotated[dict[UUID, Annotated[int, Field(ge=1, le=100)]], AtMost(20)] = Field(
+        default_factory=dict[UUID, int]
+    )
 
 
 class LetGoIn(BaseModel):
     """Without `holds` all of them."""
 
-    holds: list[UUID] | None = None
+    holds: Annotated[list[UUID] | None, AtMost(200)] = None
 
 
 class CheckoutIn(BaseModel):

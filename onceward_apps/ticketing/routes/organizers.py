@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from onceward import Tx
+from onceward.web import AtMost
 from onceward_apps.ticketing import cancelling, organizing, refunding
 from onceward_apps.ticketing.errors import NotFound
 from onceward_apps.ticketing.model import Policy
@@ -31,7 +32,7 @@ class SectionIn(BaseModel):
 
     name: str = Field(min_length=1, max_length=60)
     price_cents: int = Field(ge=0, le=100_000_000)
-    rows: dict[str, int] | None = None
+    rows: Annotated[dict[str, int] | None, AtMost(1000)] = None
     places: int | None = Field(None, ge=1, le=1_000_000)
 
 
@@ -78,7 +79,7 @@ class CouponIn(BaseModel):
 class RefundIn(BaseModel):
     """Without `tickets` the whole order."""
 
-    tickets: list[UUID] | None = None
+    tickets: Annotated[list[UUID] | None, AtMost(1000)] = None
     reason: str = Field(min_length=1, max_length=500)
     used_too: bool = False
 
