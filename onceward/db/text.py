@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 REPLACEMENT = "\ufffd"
+NUL = "must not contain a NUL character"
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # An escape is one only after an even number of backslashes: the six characters \u0000 may also be meant literally.
@@ -41,7 +42,7 @@ class Unstorable(NamedTuple):
 def objection(text: str) -> str | None:
     """Why PostgreSQL would refuse the text; None if it would not."""
     if "\x00" in text:
-        return "must not contain a NUL character"
+        return NUL
     return None if is_storable(text) else "must be Unicode text, without half characters (surrogates)"
 
 
