@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test contract soak check format docs screenshots bench bench-peers lock clean
+.PHONY: help install demo test contract stall soak check format docs screenshots bench bench-smoke bench-peers lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ test: $(READY) ## run the tests on a real PostgreSQL
 contract: $(READY) ## run the contract test of the webhook pipeline; dumps and logs go to contract-artifacts
 	@ONCEWARD_TEST_ARTIFACTS=contract-artifacts $(BIN)/python -m pytest -n 0 tests/contract $(ARGS)
 
+stall: $(READY) ## freeze a process at every gate of every kind of work while another one finishes it
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/stalls $(ARGS)
+
 soak: $(READY) ## 10 minutes of steady load, memory must stay flat; ARGS=--short for 20 seconds
 	@$(BIN)/python tools/soak.py $(ARGS)
 
@@ -56,6 +59,9 @@ docs: $(READY) ## rewrite the tables of settings, commands and metrics from the 
 
 screenshots: $(READY) ## take a picture of every page of the dashboard (needs Chromium)
 	@$(BIN)/python tools/screenshots.py $(ARGS)
+
+bench-smoke: $(READY) ## run every bench case once, tiny
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow tests/bench/test_smoke.py $(ARGS)
 
 bench: $(READY) ## measure, next to the peers that are installed
 	@$(BIN)/onceward bench $(ARGS)

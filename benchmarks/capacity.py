@@ -6,11 +6,12 @@ import uuid
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from benchmarks.measure import Measurement, compare, pgbench, rate
+from benchmarks.measure import Measurement, Size, compare, pgbench, rate
 from onceward.capacity import Want, claim, open_pool
 from onceward.db import Connection, Database, Transaction, migrate
 from onceward.runtime import FEATURES
 
+CASES = ("claim-contended",)
 CLIENTS = 16
 POOL = "show"
 HOLD = timedelta(minutes=5)
@@ -26,9 +27,11 @@ $$;
 """
 
 
-async def run(quick: bool, url: str) -> list[Measurement]:
+async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
     """Case `claim-contended`, against the same function called by pgbench without a client in between."""
-    for_s = 3.0 if quick else 10.0
+    if only not in (None, *CASES):
+        return []
+    for_s = size.pick(10.0, 3.0, 0.2)
     db = await Database.open(url, min_size=1, max_size=2)
     connections: list[Connection] = []
     try:
@@ -48,7 +51,9 @@ async def run(quick: bool, url: str) -> list[Measurement]:
             return await pgbench(url, script, clients=CLIENTS, for_s=for_s)
 
         baseline = "the same function under pgbench"
-        measured = await compare("capacity", "claim-contended", ours, unit="claims/s", baseline=baseline, theirs=theirs)
+        measured = await compare(
+            "capacity", "claim-contended", ours, unit="claims/s", baseline=baseline, theirs=theirs, turns=size.turns()
+        )
         return [measured]
     finally:
         for conn in connections:

@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 import orjson
 
 from benchmarks import checkout_script as bench_script
-from benchmarks.measure import BenchFailed, Measurement, compare, pgbench
+from benchmarks.measure import BenchFailed, Measurement, Size, compare, pgbench
 from onceward import Engine
 from onceward.db import Database, migrate
 from onceward.inbox import Inbox
@@ -88,14 +88,14 @@ class Box:
             raise BenchFailed(f"a sale was answered {status}: {body[:200]!r}")
 
 
-async def run(quick: bool, url: str, *, only: str | None = None) -> list[Measurement]:
+async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
     db = await Database.open(url, min_size=CLIENTS, max_size=CLIENTS + 4)
     box = await _open(db, url)
     try:
         found: list[Measurement] = []
         for name, case in (("sale", _sale), ("webhook-p95", _latency), ("contended", _contended)):
             if only in (None, name):
-                found.append(await case(box, quick))
+                found.append(await case(box, size))
         return found
     finally:
         await box.inbox.stop()
@@ -118,8 +118,8 @@ async def _open(db: Database, url: str) -> Box:
     return Box(db, engine, inbox, made.organization_id)
 
 
-async def _sale(box: Box, quick: bool) -> Measurement:
-    number = 160 if quick else 640
+async def _sale(box: Box, size: Size) -> Measurement:
+    number = size.pick(640, 160, CLIENTS)
 
     async def ours() -> float:
         waiting = await box.checkouts(number)
@@ -140,12 +140,12 @@ async def _sale(box: Box, quick: bool) -> Measurement:
         return await pgbench(box.db.url, script, clients=CLIENTS, transactions=number // CLIENTS)
 
     baseline = "the same statements as one pgbench script"
-    return await compare("checkout", "sale", ours, unit="sales/s", baseline=baseline, theirs=theirs, turns=3)
+    return await compare("checkout", "sale", ours, unit="sales/s", baseline=baseline, theirs=theirs, turns=size.turns())
 
 
-async def _latency(box: Box, quick: bool) -> Measurement:
+async def _latency(box: Box, size: Size) -> Measurement:
     async def once() -> float:
-        waiting = await box.checkouts(PER_S * (4 if quick else 15))
+        waiting = await box.checkouts(size.pick(PER_S * 15, PER_S * 4, 10))
         await box.pay(waiting.pop())
         took: list[float] = []
 
@@ -169,16 +169,16 @@ async def _latency(box: Box, quick: bool) -> Measurement:
         unit="ms",
         baseline="target of 50 ms",
         theirs=target,
-        turns=3,
+        turns=size.turns(),
         smaller_is_better=True,
     )
 
 
-async def _contended(box: Box, quick: bool) -> Measurement:
-    buyers = 500
+async def _contended(box: Box, size: Size) -> Measurement:
+    buyers, rows = size.pick(500, 500, 20), size.pick(5, 5, 1)
 
     async def once() -> float:
-        event_id, seats = await box.event(5, 10)
+        event_id, seats = await box.event(rows, 10)
         sold = 0
         slots = asyncio.Semaphore(CLIENTS)
 
@@ -203,7 +203,7 @@ async def _contended(box: Box, quick: bool) -> Measurement:
             raise BenchFailed(f"{sold} of {len(seats)} seats were sold")
         return sold / (time.perf_counter() - started)
 
-    return await compare("checkout", "contended", once, unit="sales/s", turns=2 if quick else 3)
+    return await compare("checkout", "contended", once, unit="sales/s", turns=size.turns(3, 2))
 
 
 def charge(checkout: Any) -> bytes:

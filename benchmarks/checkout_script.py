@@ -190,7 +190,7 @@ def _script() -> str:
             BROADCAST.lstrip(),
             AUDIT.replace("{action}", "checkout_completed").lstrip(),
             "reset role;\n",
-            "select onceward.settle_or_fail(:seq::bigint, 4711, 0, 'success', now()::text::timestamptz, :result::jsonb);\n",
+            "select onceward.succeed_or_fail(:seq::bigint, 4711, 0, now()::text::timestamptz, :result::jsonb);\n",
             "commit;\n",
         )
     )

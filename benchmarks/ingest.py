@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from benchmarks.ingest_server import TABLE
-from benchmarks.measure import BenchFailed, Measurement, Side, compare
+from benchmarks.measure import BenchFailed, Measurement, Side, Size, compare
 from benchmarks.servers import SECRET
 from onceward.db import Database, migrate
 from onceward.runtime import FEATURES
@@ -111,14 +111,14 @@ class Sides:
     async def get(self, which: str) -> Server:
         if which not in self._started:
             self._started[which] = await self._stack.enter_async_context(server(which, self._url))
-            await self._started[which].load(1.0, prepared=2000)
+            await self._started[which].load(min(1.0, self.for_s), prepared=2000)
         return self._started[which]
 
     async def rate(self, which: str, **options: Any) -> float:
         return (await (await self.get(which)).load(self.for_s, **options))["rate"]
 
 
-async def run(quick: bool, url: str, only: str | None = None) -> list[Measurement]:
+async def run(size: Size, url: str, only: str | None = None) -> list[Measurement]:
     """Each case against its baselines; `ack` against both, so it has two lines and one for its slowest hundredth."""
     db = await Database.open(url, min_size=1, max_size=2)
     async with db.acquire() as conn:
@@ -128,19 +128,19 @@ async def run(quick: bool, url: str, only: str | None = None) -> list[Measuremen
     found: list[Measurement] = []
     try:
         async with AsyncExitStack() as stack:
-            sides = Sides(stack, url, 2.0 if quick else 8.0)
+            sides = Sides(stack, url, size.pick(8.0, 2.0, 2.0))
             for case in CASES:
                 if only in (None, case):
-                    found += await MEASURES[case](db, sides, quick)
+                    found += await MEASURES[case](db, sides, size)
     finally:
         await db.execute("drop schema if exists onceward_bench cascade")
         await db.close()
     return found
 
 
-async def _ack(_db: Database, sides: Sides, _quick: bool) -> list[Measurement]:
+async def _ack(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
     """All three in each turn, so that both ratios come from the same minutes."""
-    turns = 3
+    turns = size.turns()
     rates: dict[str, list[float]] = {}
     slowest: dict[str, list[float]] = {}
     for _ in range(turns):
@@ -180,25 +180,33 @@ async def _ack(_db: Database, sides: Sides, _quick: bool) -> list[Measurement]:
     return found
 
 
-async def _duplicate(_db: Database, sides: Sides, _quick: bool) -> list[Measurement]:
+async def _duplicate(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
     async def ours() -> float:
         return await sides.rate("ours", prepared=2000, repeat=True, prefix="duplicate")
 
     await ours()
     return [
-        await compare("ingest", "duplicate", ours, unit="requests/s", baseline="ack", theirs=lambda: sides.rate("ours"))
+        await compare(
+            "ingest",
+            "duplicate",
+            ours,
+            unit="requests/s",
+            baseline="ack",
+            theirs=lambda: sides.rate("ours"),
+            turns=size.turns(),
+        )
     ]
 
 
-async def _inline(_db: Database, sides: Sides, _quick: bool) -> list[Measurement]:
-    return [await _against_fastapi("inline", lambda: sides.rate("ours", path="/webhooks/inline"), sides)]
+async def _inline(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
+    return [await _against_fastapi("inline", lambda: sides.rate("ours", path="/webhooks/inline"), sides, size)]
 
 
-async def _history(db: Database, sides: Sides, quick: bool) -> list[Measurement]:
-    before: list[float] = [await sides.rate("ours") for _ in range(3)]
-    rows = 1_000_000 if quick else 10_000_000
+async def _history(db: Database, sides: Sides, size: Size) -> list[Measurement]:
+    before: list[float] = [await sides.rate("ours") for _ in range(size.turns())]
+    rows = size.pick(10_000_000, 1_000_000, 1000)
     for start in range(1, rows, 250_000):
-        await db.execute(HISTORY, start, start + 249_999)
+        await db.execute(HISTORY, start, min(start + 249_999, rows))
     await db.execute("vacuum analyze onceward.webhook_events")
 
     async def without() -> float:
@@ -212,15 +220,22 @@ async def _history(db: Database, sides: Sides, quick: bool) -> list[Measurement]
             unit="requests/s",
             baseline="ack, empty table",
             theirs=without,
+            turns=size.turns(),
         )
     ]
 
 
-async def _against_fastapi(case: str, ours: Any, sides: Sides) -> Measurement:
+async def _against_fastapi(case: str, ours: Any, sides: Sides, size: Size) -> Measurement:
     if not _has_sqlalchemy():
-        return await compare("ingest", case, ours, unit="requests/s")
+        return await compare("ingest", case, ours, unit="requests/s", turns=size.turns())
     return await compare(
-        "ingest", case, ours, unit="requests/s", baseline=FASTAPI, theirs=lambda: sides.rate(FASTAPI_SERVER)
+        "ingest",
+        case,
+        ours,
+        unit="requests/s",
+        baseline=FASTAPI,
+        theirs=lambda: sides.rate(FASTAPI_SERVER),
+        turns=size.turns(),
     )
 
 

@@ -15,6 +15,8 @@ import uvicorn
 import uvloop
 
 from onceward.cli.session import spare_collector
+from onceward.web import Dispatcher
+from onceward.web.edge import Edge
 from onceward.web.protocol import protocol
 
 TABLE = """
@@ -32,7 +34,7 @@ async def serve(app: Any, listener: socket.socket) -> None:
         log_config=None,
         access_log=False,
         lifespan="off",
-        http=protocol(app),  # ours may take a webhook directly; for all others this is uvicorn's own
+        http=protocol(app, Edge()) if isinstance(app, Dispatcher) else "httptools",  # ours is the shipped one
         loop="none",
         server_header=False,
         proxy_headers=True,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable
 
-from benchmarks.measure import Measurement, compare, pgbench, rate
+from benchmarks.measure import Measurement, Size, compare, pgbench, rate
 from onceward.db import Database, migrate
 from onceward.ledger import Entry, Kind, open_account, post
 from onceward.runtime import FEATURES
 
+CASES = ("post",)
 CLIENTS = 16
 SALE = (
     Entry("cash", "revenue", 8000, "EUR"),
@@ -38,9 +39,11 @@ $$;
 """
 
 
-async def run(quick: bool, url: str) -> list[Measurement]:
+async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
     """Case `post`, against the same function called by pgbench without a client in between."""
-    for_s = 3.0 if quick else 10.0
+    if only not in (None, *CASES):
+        return []
+    for_s = size.pick(10.0, 3.0, 0.2)
     db = await Database.open(url, min_size=CLIENTS, max_size=CLIENTS)
     try:
         async with db.acquire() as conn:
@@ -56,7 +59,9 @@ async def run(quick: bool, url: str) -> list[Measurement]:
             return len(SALE) * await pgbench(url, script, clients=CLIENTS, for_s=for_s)
 
         baseline = "the same function under pgbench"
-        measured = await compare("ledger", "post", ours, unit="entries/s", baseline=baseline, theirs=theirs)
+        measured = await compare(
+            "ledger", "post", ours, unit="entries/s", baseline=baseline, theirs=theirs, turns=size.turns()
+        )
         return [measured]
     finally:
         await db.execute("drop schema if exists onceward_bench cascade")

@@ -14,7 +14,7 @@ import orjson
 import psutil
 
 from benchmarks.live_server import ORGANIZATION
-from benchmarks.measure import BenchFailed, Measurement, compare
+from benchmarks.measure import BenchFailed, Measurement, Size, compare
 from benchmarks.sockets import Crowd, Listener, allow_files
 from onceward.db import Database, migrate
 from onceward.engine import Engine
@@ -86,7 +86,7 @@ async def serving(kind: str, url: str) -> AsyncGenerator[Server]:
         await process.wait()
 
 
-async def run(quick: bool, url: str, only: str | None = None) -> list[Measurement]:
+async def run(size: Size, url: str, only: str | None = None) -> list[Measurement]:
     """The cases, or one of them."""
     wanted = CASES if only is None else tuple(case for case in CASES if case == only)
     allow_files(SUBSCRIBERS + 1000)
@@ -106,13 +106,17 @@ async def run(quick: bool, url: str, only: str | None = None) -> list[Measuremen
         await engine.start()
         async with serving("ours", url) as ours, serving("bare", url) as bare:
             if "memory-idle" in wanted:
-                found.append(await memory_idle(ours, bare, clients=1_000 if quick else 5_000))
+                found.append(await memory_idle(ours, bare, clients=size.pick(5_000, 1_000, 20)))
             if "idle-queries" in wanted:
-                found += await idle_queries(db, ours, for_s=10 if quick else 30)
+                found += await idle_queries(db, ours, size)
             if "fanout-10k" in wanted:
-                found.append(await fanout(engine, ours, bare, turns=2 if quick else 5))
+                found.append(
+                    await fanout(
+                        engine, ours, bare, turns=size.turns(5, 2), subscribers=size.pick(SUBSCRIBERS, SUBSCRIBERS, 20)
+                    )
+                )
             if "write-to-client-p50" in wanted or "write-to-client-p99" in wanted:
-                measured = await write_to_client(engine, ours, bare, writes=200 if quick else 1_000)
+                measured = await write_to_client(engine, ours, bare, writes=size.pick(1_000, 200, 10))
                 found += [each for each in measured if each.case in wanted]
     finally:
         await engine.stop()
@@ -307,24 +311,27 @@ async def memory_idle(ours: Server, bare: Server, *, clients: int) -> Measuremen
     )
 
 
-async def idle_queries(db: Database, ours: Server, *, for_s: float) -> list[Measurement]:
+async def idle_queries(db: Database, ours: Server, size: Size) -> list[Measurement]:
     """What 5,000 different live queries of one process cost while nothing changes, next to the same process without any."""
 
+    for_s = size.pick(30.0, 10.0, 0.1)
+    queries = size.pick(IDLE_QUERIES, IDLE_QUERIES, PER_CONNECTION)
+
     async def quiet() -> tuple[float, float]:
-        await asyncio.sleep(12)  # a backend tells of its transactions up to ten seconds late
+        await asyncio.sleep(size.pick(12.0, 12.0, 0.1))  # a backend tells of its transactions up to ten seconds late
         before, cpu = await _transactions(db), ours.cpu_s
         await asyncio.sleep(for_s)
         return (await _transactions(db) - before) / for_s, (ours.cpu_s - cpu) / for_s * 100
 
     empty = await quiet()
-    crowd, rounds = Crowd(), Rounds(IDLE_QUERIES, b"")
+    crowd, rounds = Crowd(), Rounds(queries, b"")
 
     def count(listener: Listener, text: bytes) -> None:
         for _ in range(text.count(b'"hash"')):
             rounds.heard(listener, text)
 
     began = rounds.begin()
-    for start in range(0, IDLE_QUERIES, PER_CONNECTION):
+    for start in range(0, queries, PER_CONNECTION):
         asked = [subscribe(item, item) for item in range(start, start + PER_CONNECTION)]
         await crowd.gather(1, ours.port, "/live", [HELLO, *asked], count)
     await rounds.end(began)

@@ -10,14 +10,34 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import orjson
 
 Side = Callable[[], Awaitable[float]]
 """One turn of one side: runs for a while and returns its rate, or its time, in the measurement's unit."""
+
+
+Number = TypeVar("Number", int, float)
+
+
+class Size(StrEnum):
+    """How much a bench does: a measurement, a shorter one, or just enough to show that the case runs."""
+
+    FULL = "full"
+    QUICK = "quick"
+    SMOKE = "smoke"
+
+    def pick(self, full: Number, quick: Number, smoke: Number) -> Number:
+        return {Size.FULL: full, Size.QUICK: quick, Size.SMOKE: smoke}[self]
+
+    def turns(self, full: int = 3, quick: int | None = None) -> int:
+        """How often both sides of a comparison are measured."""
+        return self.pick(full, full if quick is None else quick, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.measure import Measurement, compare
+from benchmarks.measure import Measurement, Size, compare
 from onceward.db import Database, dump_json, migrate
 from onceward.messages import Letter, Sender, Sending, Template, Templates, queue, render
 from onceward.messages.channels import SmtpChannel
@@ -26,22 +26,29 @@ TEMPLATE = Template(
 )
 
 
-async def run(quick: bool, url: str) -> list[Measurement]:
+CASES = ("queue-100k", "smtp", "claim-1m")
+
+
+async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
     """Cases `queue-100k` (seconds), `smtp` (mails/s) and `claim-1m` (ms for a claim with a million waiting)."""
     db = await Database.open(url, min_size=2, max_size=CONCURRENCY + 8)
     try:
         async with db.acquire() as conn:
             await migrate(conn, FEATURES.migrations)
             await conn.execute("create table if not exists public.bare_messages (key text, recipient text, data text)")
-        queued = await _queue_case(db, 20_000 if quick else 100_000)
-        sent = await _smtp_case(db, 300 if quick else 2000)
-        claimed = await _claim_case(db, 100_000 if quick else 1_000_000)
-        return [queued, sent, claimed]
+        found: list[Measurement] = []
+        if only in (None, "queue-100k"):
+            found.append(await _queue_case(db, size.pick(100_000, 20_000, 50), size.turns()))
+        if only in (None, "smtp"):
+            found.append(await _smtp_case(db, size.pick(2000, 300, 10), size.turns()))
+        if only in (None, "claim-1m"):
+            found.append(await _claim_case(db, size.pick(1_000_000, 100_000, 2000)))
+        return found
     finally:
         await db.close()
 
 
-async def _queue_case(db: Database, count: int) -> Measurement:
+async def _queue_case(db: Database, count: int, turns: int) -> Measurement:
     turn = 0
 
     async def ours() -> float:
@@ -71,11 +78,12 @@ async def _queue_case(db: Database, count: int) -> Measurement:
         unit="s",
         baseline="COPY into a bare table",
         theirs=theirs,
+        turns=turns,
         smaller_is_better=True,
     )
 
 
-async def _smtp_case(db: Database, count: int) -> Measurement:
+async def _smtp_case(db: Database, count: int, turns: int) -> Measurement:
     async with SmtpSimulator() as relay:
         where = Relay(relay.host, relay.port, encryption="none", max_connections=CONCURRENCY)
         turn = 0
@@ -98,7 +106,8 @@ async def _smtp_case(db: Database, count: int) -> Measurement:
             await smtp.aclose()
             return count / taken
 
-        return await compare("messages", "smtp", ours, unit="mails/s", baseline="bare aiosmtplib loop", theirs=theirs)
+        baseline = "bare aiosmtplib loop"
+        return await compare("messages", "smtp", ours, unit="mails/s", baseline=baseline, theirs=theirs, turns=turns)
 
 
 async def _drain(db: Database, where: Relay, count: int, turn: int) -> float:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import aiohttp
 
-from benchmarks.measure import BenchFailed, Measurement, compare
+from benchmarks.measure import BenchFailed, Measurement, Size, compare
 from onceward.db import Database, migrate
 from onceward.engine import Engine
 from onceward.outbox import EndpointFields, Outbox, OutboxOptions
@@ -28,20 +28,21 @@ BESIDE_DEAD = "healthy-beside-dead"
 ALONE = "the same endpoints without dead ones"
 HANGING = ENDPOINTS // 10
 
-CASES = {"dispatch": 0, "dispatch-10pct-dead": HANGING}
-"""Each case, and how many of the endpoints never answer."""
+DEAD = {"dispatch": 0, "dispatch-10pct-dead": HANGING}
+"""Cases, and how many of the endpoints never answer."""
+CASES = (*DEAD, BESIDE_DEAD)
 
 
-async def run(quick: bool, url: str, *, only: str | None = None) -> list[Measurement]:
+async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
     """Only healthy endpoints are counted."""
-    events = 100 if quick else 300
+    events = size.pick(300, 100, 2)
     db = await Database.open(url, min_size=4, max_size=12)
     try:
         async with db.acquire() as conn:
             await migrate(conn, FEATURES.migrations)
         async with _sink() as port:
             measured: list[Measurement] = []
-            for case, dead in CASES.items():
+            for case, dead in DEAD.items():
                 if only not in (None, case):
                     continue
                 async with _outbox(db) as bench:
@@ -54,6 +55,7 @@ async def run(quick: bool, url: str, *, only: str | None = None) -> list[Measure
                             unit="requests/s",
                             baseline=BASELINE,
                             theirs=lambda: _bare(port, events * ENDPOINTS),
+                            turns=size.turns(),
                         )
                     )
             if only in (None, BESIDE_DEAD):
@@ -65,6 +67,7 @@ async def run(quick: bool, url: str, *, only: str | None = None) -> list[Measure
                         unit="requests/s",
                         baseline=ALONE,
                         theirs=lambda: _healthy(db, port, events, dead=0),
+                        turns=size.turns(),
                     )
                 )
             return measured

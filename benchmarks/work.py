@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from benchmarks.measure import BenchFailed, Measurement, compare, pgbench
+from benchmarks.measure import BenchFailed, Measurement, Size, compare, pgbench
 from benchmarks.peer import peer
 from onceward import Engine, Job, Onceward, Tx
 from onceward.cli.session import spare_collector
@@ -89,10 +89,10 @@ Case = Callable[["Rig"], Awaitable[list[Measurement]]]
 class Rig:
     """An engine on the bench's database."""
 
-    def __init__(self, db: Database, url: str, quick: bool) -> None:
+    def __init__(self, db: Database, url: str, size: Size) -> None:
         self.db = db
         self.url = url
-        self.quick = quick
+        self.size = size
         self.engine = Engine(db, app.registry)
 
     async def clear(self, *, history: bool = False) -> None:
@@ -122,13 +122,13 @@ class Rig:
             await asyncio.sleep(ASKED_EVERY_S)
 
 
-async def run(quick: bool, url: str, only: str | None = None) -> list[Measurement]:
+async def run(size: Size, url: str, only: str | None = None) -> list[Measurement]:
     """All cases, or one."""
     db = await Database.open(url, min_size=10, max_size=20)
     async with db.acquire() as conn:
         await migrate(conn, FEATURES.migrations)
         await conn.execute(BASELINE)
-    rig = Rig(db, url, quick)
+    rig = Rig(db, url, size)
     await rig.engine.start()
     spare_collector()  # as `onceward worker` does
     found: list[Measurement] = []
@@ -145,7 +145,7 @@ async def run(quick: bool, url: str, only: str | None = None) -> list[Measuremen
 
 async def enqueue(rig: Rig) -> list[Measurement]:
     """32 callers, one job at a time each; each returns after the commit that holds its job."""
-    per_caller = 300 if rig.quick else 1000
+    per_caller = rig.size.pick(1000, 300, 3)
 
     async def ours() -> float:
         async def caller() -> None:
@@ -157,16 +157,22 @@ async def enqueue(rig: Rig) -> list[Measurement]:
         return per_caller * CALLERS / (time.perf_counter() - started)
 
     async def limit() -> float:
-        return await pgbench(rig.url, PGBENCH_INSERT, clients=CALLERS, for_s=3)
+        return await pgbench(rig.url, PGBENCH_INSERT, clients=CALLERS, for_s=rig.size.pick(3.0, 3.0, 1.0))
 
     measured = await compare(
-        "work", "enqueue", ours, unit="jobs/s", baseline="pgbench single-row insert, 32 clients", theirs=limit
+        "work",
+        "enqueue",
+        ours,
+        unit="jobs/s",
+        baseline="pgbench single-row insert, 32 clients",
+        theirs=limit,
+        turns=rig.size.turns(),
     )
-    return [measured, *await _peers(rig, "enqueue", measured, 3000)]
+    return [measured, *await _peers(rig, "enqueue", measured, rig.size.pick(3000, 3000, 100))]
 
 
 async def bulk(rig: Rig) -> list[Measurement]:
-    count = 50_000 if rig.quick else 200_000
+    count = rig.size.pick(200_000, 50_000, 2000)
     arguments = [{"body": ARGUMENT}] * count
 
     async def ours() -> float:
@@ -185,7 +191,13 @@ async def bulk(rig: Rig) -> list[Measurement]:
         return count / (time.perf_counter() - started)
 
     measured = await compare(
-        "work", "bulk", ours, unit="jobs/s", baseline="asyncpg unnest into a bare table", theirs=bare
+        "work",
+        "bulk",
+        ours,
+        unit="jobs/s",
+        baseline="asyncpg unnest into a bare table",
+        theirs=bare,
+        turns=rig.size.turns(),
     )
     return [measured, *await _peers(rig, "bulk", measured, count)]
 
@@ -199,7 +211,7 @@ async def drain_2(rig: Rig) -> list[Measurement]:
 
 
 async def _drain(rig: Rig, case: str, *, processes: int) -> list[Measurement]:
-    count = 100_000 if rig.quick else 300_000
+    count = rig.size.pick(300_000, 100_000, 200)
 
     async def ours() -> float:
         await rig.engine.enqueue_many(noop, [{"body": ARGUMENT}] * count)
@@ -208,10 +220,10 @@ async def _drain(rig: Rig, case: str, *, processes: int) -> list[Measurement]:
 
     values: list[float] = []
     theirs: dict[str, list[float]] = {name: [] for name in PEERS}
-    for _ in range(3):
+    for _ in range(rig.size.turns()):
         values.append(await ours())
         for name in PEERS:
-            their_count = 30_000 if rig.quick else 100_000
+            their_count = rig.size.pick(100_000, 30_000, 100)
             value = await peer(name, "drain", url=rig.url, count=their_count, processes=processes)
             theirs[name] += [value] if value else []
     found = [_against(case, values, name, other) for name, other in theirs.items() if len(other) == len(values)]
@@ -253,17 +265,17 @@ async def _start_process(url: str) -> asyncio.subprocess.Process:
 
 async def drain_history(rig: Rig) -> list[Measurement]:
     """As many finished jobs in the tables as a busy month leaves; the baseline is our own drain without them."""
-    finished = 1_000_000 if rig.quick else 10_000_000
-    count = 100_000
+    finished = rig.size.pick(10_000_000, 1_000_000, 200)
+    count = rig.size.pick(100_000, 100_000, 200)
 
     async def ours() -> float:
         await rig.engine.enqueue_many(noop, [{"body": ARGUMENT}] * count)
         await rig.db.execute("vacuum analyze onceward.work")
         return await _timed_drain(rig, count)
 
-    empty = [await ours() for _ in range(3)]
+    empty = [await ours() for _ in range(rig.size.turns())]
     await _fill_history(rig, finished)
-    full = [await ours() for _ in range(3)]
+    full = [await ours() for _ in range(rig.size.turns())]
     return [_against("drain-history", full, "our own drain-1 without history", empty)]
 
 
@@ -288,20 +300,20 @@ async def _fill_history(rig: Rig, count: int) -> None:
 
 async def drain_pinned(rig: Rig) -> list[Measurement]:
     """Another session holds a snapshot, so nothing dead can be removed, while this many jobs come and go."""
-    churn = 200_000 if rig.quick else 2_000_000
-    count = 50_000
+    churn = rig.size.pick(2_000_000, 200_000, 200)
+    count = rig.size.pick(50_000, 50_000, 200)
 
     async def one(amount: int) -> float:
         await rig.engine.enqueue_many(noop, [{"body": ARGUMENT}] * amount)
         return await _timed_drain(rig, amount)
 
-    free = [await one(count) for _ in range(3)]
+    free = [await one(count) for _ in range(rig.size.turns())]
     pin = await rig.db.connect()
     await pin.execute("set idle_in_transaction_session_timeout = 0")
     await pin.execute("begin isolation level repeatable read; select count(*) from onceward.jobs")
-    for _ in range(churn // 100_000):
-        await one(100_000)
-    pinned = [await one(count) for _ in range(3)]
+    for start in range(0, churn, 100_000):
+        await one(min(100_000, churn - start))
+    pinned = [await one(count) for _ in range(rig.size.turns())]
     await pin.execute("rollback")
     await pin.close()
     return [_against("drain-pinned", pinned, "our own drain-1 with nothing pinned", free)]
@@ -309,7 +321,8 @@ async def drain_pinned(rig: Rig) -> list[Measurement]:
 
 async def drain_backlog(rig: Rig) -> list[Measurement]:
     """From a million due jobs to none; the baseline is our own drain of as many as other cases have."""
-    many = 300_000 if rig.quick else 1_000_000
+    few = rig.size.pick(100_000, 100_000, 100)
+    many = rig.size.pick(1_000_000, 300_000, 300)
 
     async def one(count: int) -> float:
         await rig.clear()
@@ -317,13 +330,13 @@ async def drain_backlog(rig: Rig) -> list[Measurement]:
         await rig.db.execute("vacuum analyze onceward.work")
         return await _timed_drain(rig, count)
 
-    turns = [(await one(100_000), await one(many)) for _ in range(1 if rig.quick else 3)]
+    turns = [(await one(few), await one(many)) for _ in range(rig.size.turns(3, 1))]
     return [_against("drain-backlog", [b for _, b in turns], "our own drain-1 of 100,000", [a for a, _ in turns])]
 
 
 async def drain_blocked(rig: Rig) -> list[Measurement]:
     """100,000 jobs wait behind the head of one lane; those of other lanes, which came later, must not notice."""
-    count, lanes = 20_000, 50
+    count, lanes = rig.size.pick(20_000, 20_000, 100), 50
 
     async def one() -> float:
         for n in range(lanes):
@@ -334,21 +347,23 @@ async def drain_blocked(rig: Rig) -> list[Measurement]:
 
     alone: list[float] = []
     beside: list[float] = []
-    for _ in range(3 if rig.quick else 5):
+    for _ in range(rig.size.turns(5, 3)):
         await rig.clear()
         alone.append(await one())
         await rig.engine.enqueue(noop.in_order("blocked").later(hours=1), body=ARGUMENT)
-        await rig.engine.enqueue_many(noop.in_order("blocked"), [{"body": ARGUMENT}] * 100_000)
+        await rig.engine.enqueue_many(
+            noop.in_order("blocked"), [{"body": ARGUMENT}] * rig.size.pick(100_000, 100_000, 100)
+        )
         beside.append(await one())
     return [_against("drain-blocked", beside, "our own without the blocked lane", alone)]
 
 
 async def drain_tx(rig: Rig) -> list[Measurement]:
-    return await _drain_tx(rig, "drain-tx", write, 10_000 if rig.quick else 30_000)
+    return await _drain_tx(rig, "drain-tx", write, rig.size.pick(30_000, 10_000, 160))
 
 
 async def drain_tx_batch(rig: Rig) -> list[Measurement]:
-    return await _drain_tx(rig, "drain-tx-batch", write_together, 30_000 if rig.quick else 100_000)
+    return await _drain_tx(rig, "drain-tx-batch", write_together, rig.size.pick(100_000, 30_000, 160))
 
 
 async def _drain_tx(rig: Rig, case: str, job: object, count: int) -> list[Measurement]:
@@ -375,17 +390,25 @@ async def _drain_tx(rig: Rig, case: str, job: object, count: int) -> list[Measur
         return await pgbench(rig.url, PGBENCH_SAME, clients=clients, transactions=each, variables=variables)
 
     async def inserts() -> float:
-        return await pgbench(rig.url, PGBENCH_INSERTS, clients=clients, for_s=4)
+        return await pgbench(rig.url, PGBENCH_INSERTS, clients=clients, for_s=rig.size.pick(4.0, 4.0, 1.0))
 
     return [
-        await compare("work", case, ours, unit="jobs/s", baseline=f"pgbench, {what}, 16 clients", theirs=theirs)
+        await compare(
+            "work",
+            case,
+            ours,
+            unit="jobs/s",
+            baseline=f"pgbench, {what}, 16 clients",
+            theirs=theirs,
+            turns=rig.size.turns(),
+        )
         for what, theirs in (("the same two statements", same), ("two plain inserts", inserts))
     ]
 
 
 async def latency(rig: Rig) -> list[Measurement]:
     """An idle worker in this process: from the call of enqueue to the start of the handler."""
-    count = 200 if rig.quick else 1000
+    count = rig.size.pick(1000, 200, 10)
     async with rig.worker(queues=("latency",)):
         alone = await _latencies(rig, count, lambda: rig.engine.enqueue(note_start, body=ARGUMENT))
 
@@ -395,10 +418,12 @@ async def latency(rig: Rig) -> list[Measurement]:
 
         inside = await _latencies(rig, count, in_transaction)
     async with rig.worker(queues=("latency", "default")):
-        await rig.engine.enqueue_many(noop, [{"body": ARGUMENT}] * (100_000 if rig.quick else 300_000))
+        await rig.engine.enqueue_many(noop, [{"body": ARGUMENT}] * rig.size.pick(300_000, 100_000, 200))
         await rig.engine.enqueue_many(note_start.boosted(60), [])
-        boosted = await _latencies(rig, 50, lambda: rig.engine.enqueue(note_start.boosted(60), body=ARGUMENT))
-    theirs = await peer("pgqueuer", "latency", url=rig.url, count=200)
+        boosted = await _latencies(
+            rig, rig.size.pick(50, 50, 5), lambda: rig.engine.enqueue(note_start.boosted(60), body=ARGUMENT)
+        )
+    theirs = await peer("pgqueuer", "latency", url=rig.url, count=rig.size.pick(200, 200, 20))
     name = None if theirs is None else "PgQueuer p50"
 
     def point(case: str, value: float) -> Measurement:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
-from benchmarks.measure import BenchFailed, Measurement, compare
+from benchmarks.measure import BenchFailed, Measurement, Size, compare
 from benchmarks.peer import installed, peer
 from onceward import Engine, Onceward, Workflow
 from onceward.db import Database, migrate
@@ -49,20 +49,20 @@ async def interrupted(wf: Workflow, *, body: str) -> None:
     await wf.step(nothing, body)
 
 
-async def run(quick: bool, url: str, *, only: str | None = None) -> list[Measurement]:
+async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
     """Cases `five-steps` (started and run to their end, one process) and `recover-1000` (seconds, detection included)."""
     db = await Database.open(url, min_size=4, max_size=16)
     try:
         async with db.acquire() as conn:
             await migrate(conn, FEATURES.migrations)
-        return [found for name, case in CASES.items() if only in (None, name) for found in await case(db, url, quick)]
+        return [found for name, case in CASES.items() if only in (None, name) for found in await case(db, url, size)]
     finally:
         await db.close()
 
 
-async def _five_steps(db: Database, url: str, quick: bool) -> list[Measurement]:
-    count = 3_000 if quick else 10_000
-    theirs_count = 500 if quick else 2_000
+async def _five_steps(db: Database, url: str, size: Size) -> list[Measurement]:
+    count = size.pick(10_000, 3_000, 20)
+    theirs_count = size.pick(2_000, 500, 10)
 
     async def ours() -> float:
         await _clear(db)
@@ -95,29 +95,32 @@ async def _five_steps(db: Database, url: str, quick: bool) -> list[Measurement]:
         unit="workflows/s",
         baseline="DBOS" if there else None,
         theirs=theirs if there else None,
+        turns=size.turns(),
     )
     return [measured]
 
 
-async def _recover(db: Database, url: str, quick: bool) -> list[Measurement]:
+async def _recover(db: Database, url: str, size: Size) -> list[Measurement]:
+    count = size.pick(INTERRUPTED, INTERRUPTED, 5)
+
     async def ours() -> float:
         await _clear(db)
         engine = Engine(db, app.registry)
-        await asyncio.gather(*(engine.start_workflow(interrupted, body=ARGUMENT) for _ in range(INTERRUPTED)))
+        await asyncio.gather(*(engine.start_workflow(interrupted, body=ARGUMENT) for _ in range(count)))
         doomed = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "benchmarks.workflows", url),
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )
-        worker = _worker(db, engine, concurrency=INTERRUPTED)
+        worker = _worker(db, engine, concurrency=count)
         try:
-            await _until(lambda: _under_way(db))
+            await _until(lambda: _under_way(db, count))
             await engine.start()
             await worker.start()
             doomed.kill()
             await doomed.wait()
             killed = time.perf_counter()
-            await _until(lambda: _ended(db, INTERRUPTED))
+            await _until(lambda: _ended(db, count))
             return time.perf_counter() - killed
         finally:
             if doomed.returncode is None:
@@ -126,11 +129,11 @@ async def _recover(db: Database, url: str, quick: bool) -> list[Measurement]:
             await worker.stop()
             await engine.stop()
 
-    turns = 1 if quick else 3
+    turns = size.turns(3, 1)
     return [await compare("workflows", "recover-1000", ours, unit="s", turns=turns, smaller_is_better=True)]
 
 
-CASES: dict[str, Callable[[Database, str, bool], Awaitable[list[Measurement]]]] = {
+CASES: dict[str, Callable[[Database, str, Size], Awaitable[list[Measurement]]]] = {
     "five-steps": _five_steps,
     "recover-1000": _recover,
 }
@@ -154,9 +157,9 @@ async def _ended(db: Database, count: int) -> bool:
     return left == 0 and await db.fetchval("select count(*) from onceward.workflows where state = 'success'") == count
 
 
-async def _under_way(db: Database) -> bool:
+async def _under_way(db: Database, count: int) -> bool:
     held: int = await db.fetchval("select count(*) from onceward.work where lease is not null")
-    return held == INTERRUPTED and await db.fetchval("select count(*) from onceward.workflow_steps") == 2 * INTERRUPTED
+    return held == count and await db.fetchval("select count(*) from onceward.workflow_steps") == 2 * count
 
 
 async def _until(condition: Callable[[], Awaitable[bool]]) -> None:

@@ -1,4 +1,4 @@
-"""Write docs/settings.md, docs/cli.md and docs/metrics.md from the code: `make docs`. A test compares them."""
+"""Write docs/settings.md, docs/cli.md, docs/sqlstates.md and docs/metrics.md from the code: `make docs`. A test compares them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer.main
 
 from onceward.cli.commands import build
 from onceward.cli.exits import MEANING
+from onceward.db.sqlstates import SQLSTATES
 from onceward.runtime import FEATURES
 from onceward.settings import all_settings
 from onceward.telemetry.metrics import declared
@@ -74,6 +75,23 @@ def _parameter(parameter: Any) -> str:
     return f"| `{name}` | {parameter.help} |"
 
 
+def sqlstates_page() -> str:
+    lines = [
+        "# SQLSTATEs",
+        "",
+        "The codes that Onceward's own SQL raises, for handlers and for clients in other languages. Each has one meaning. A code that",
+        "nobody catches fails the statement and its transaction like any other error; in a handler it counts as a failed attempt.",
+        "",
+        "| code | meaning | raised by | caught by |",
+        "|---|---|---|---|",
+    ]
+    for state in SQLSTATES:
+        raised = ", ".join(f"`{path}`" for path in state.raised_by)
+        caught = ", ".join(f"`{path}`" for path in state.caught_by)
+        lines.append(f"| `{state.code}` | {state.meaning} | {raised} | {caught} |")
+    return "\n".join(lines) + "\n"
+
+
 def metrics_page() -> str:
     lines = [
         "# Metrics",
@@ -91,7 +109,12 @@ def metrics_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"settings.md": settings_page, "cli.md": cli_page, "metrics.md": metrics_page}
+PAGES = {
+    "settings.md": settings_page,
+    "cli.md": cli_page,
+    "metrics.md": metrics_page,
+    "sqlstates.md": sqlstates_page,
+}
 
 
 if __name__ == "__main__":

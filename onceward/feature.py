@@ -33,6 +33,8 @@ class Migrations:
 
     owner: str
     directory: Path
+    before: Path | None = None
+    """A repeatable script that runs whenever something is pending, before the first file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class Feature:
     after: tuple[str, ...] = ()
     """Features that this one builds on: their migrations are applied and their parts started before."""
     migrations: Path | None = None
+    before_migrations: Path | None = None
+    """A repeatable script that runs before the first pending migration, and before a dump is restored."""
     settings: type[Any] | None = None
     """A `FeatureSettings` model; its fields become `ONCEWARD_<NAME>_<FIELD>`."""
     parts: tuple[Part, ...] = ()
@@ -177,7 +181,11 @@ class Features:
     @property
     def migrations(self) -> tuple[Migrations, ...]:
         """The migrations of all features, in order."""
-        return tuple(Migrations(each.name, each.migrations) for each in self.ordered if each.migrations is not None)
+        return tuple(
+            Migrations(each.name, each.migrations, before=each.before_migrations)
+            for each in self.ordered
+            if each.migrations is not None
+        )
 
     @property
     def settings(self) -> tuple[tuple[str, type[Any]], ...]:

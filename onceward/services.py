@@ -12,17 +12,30 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import obstore
-from obstore.store import LocalStore, MemoryStore, S3Store
+from obstore.store import MemoryStore, S3Store
 from pydantic import SecretStr
 
 from onceward.http import ServiceClient
-from onceward.providers.outbound.money import to_decimal, to_minor
+from onceward.private_files import PrivateFolder
+from onceward.providers.outbound.money import (
+    SERVICES,
+    exponent,
+    format_amount,
+    format_number,
+    from_stripe,
+    is_taken_by,
+    step,
+    to_decimal,
+    to_minor,
+    to_stripe,
+)
 from onceward.providers.outbound.outcome import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
 from onceward.providers.outbound.paypal import PayPal
 from onceward.providers.outbound.stripe import Stripe
 from onceward.settings import Settings, load_settings
 
 __all__ = [
+    "SERVICES",
     "Accepted",
     "Files",
     "NotSet",
@@ -34,11 +47,18 @@ __all__ = [
     "Throttled",
     "Unknown",
     "Unreachable",
+    "exponent",
+    "format_amount",
+    "format_number",
+    "from_stripe",
+    "is_taken_by",
+    "step",
     "to_decimal",
     "to_minor",
+    "to_stripe",
 ]
 
-Store = LocalStore | S3Store | MemoryStore
+Store = PrivateFolder | S3Store | MemoryStore
 
 
 class NotSet(Exception):
@@ -55,7 +75,7 @@ class Files:
     def at(cls, url: str | None, data_dir: Path) -> Files:
         """`s3://bucket/prefix`, `file:///folder`, or below the data directory."""
         if url is None:
-            return cls(LocalStore(str((data_dir / "files").absolute()), mkdir=True))
+            return cls(PrivateFolder(data_dir / "files"))
         parts = urlsplit(url)
         match parts.scheme:
             case "s3":
@@ -64,16 +84,21 @@ class Files:
                     S3Store(parts.netloc, prefix=parts.path.strip("/") or None, client_options={"allow_http": True})
                 )
             case "file":
-                return cls(LocalStore(parts.path, mkdir=True))
+                return cls(PrivateFolder(Path(parts.path)))
             case _:
                 raise NotSet(f"ONCEWARD_FILES_URL={url!r}: write s3://bucket/prefix or file:///folder")
 
     async def put(self, path: str, content: bytes, *, content_type: str) -> None:
+        if isinstance(self._store, PrivateFolder):
+            await asyncio.to_thread(self._store.put, path, content)
+            return
         attributes: Any = {"Content-Type": content_type} if isinstance(self._store, S3Store) else None
         await obstore.put_async(self._store, path, content, attributes=attributes)
 
     async def get(self, path: str) -> bytes | None:
         """The content, or None when there is no such file."""
+        if isinstance(self._store, PrivateFolder):
+            return await asyncio.to_thread(self._store.get, path)
         try:
             found = await obstore.get_async(self._store, path)
         except FileNotFoundError:
@@ -81,6 +106,9 @@ class Files:
         return bytes(await found.bytes_async())
 
     async def delete(self, path: str) -> None:
+        if isinstance(self._store, PrivateFolder):
+            await asyncio.to_thread(self._store.delete, path)
+            return
         await obstore.delete_async(self._store, path)
 
 

@@ -67,6 +67,12 @@ class Settings(BaseSettings):
     data_dir: Path = Field(Path(".onceward"), description="Where the embedded database and stored files live.")
     pool_min: int = Field(2, ge=0, description="Database connections kept open per process.")
     pool_max: int = Field(20, ge=2, description="Database connections opened at most per process.")
+    database_wait_s: float = Field(
+        60.0,
+        ge=0,
+        description="Seconds that `up`, `serve`, `worker` and `scheduler` wait at start for PostgreSQL to be reachable; "
+        "0: fail at once.",
+    )
     pgbouncer: bool = Field(
         False,
         description="The URL leads through PgBouncer in transaction mode (docs/pgbouncer.md).",
@@ -88,6 +94,50 @@ class Settings(BaseSettings):
         ("127.0.0.1",), description="Addresses whose `X-Forwarded-*` headers are believed; `*` for all."
     )
     max_body_bytes: int = Field(1024 * 1024, ge=1024, description="Largest request body that is read, in bytes.")
+    http_max_head_bytes: int = Field(
+        32 * 1024, ge=4096, description="Largest request line and headers together, in bytes; more is answered 431."
+    )
+    http_max_headers: int = Field(100, ge=20, description="Most headers of a request; more are answered 431.")
+    http_max_url_bytes: int = Field(
+        8 * 1024, ge=1024, description="Longest URL of a request, in bytes; a longer one is answered 414."
+    )
+    http_head_timeout_s: float = Field(
+        15.0,
+        gt=0,
+        description="Seconds in which a new connection must send its first request, or a request its headers.",
+    )
+    http_body_timeout_s: float = Field(
+        30.0, gt=0, description="Seconds in which the body of a request must arrive; later it is answered 408."
+    )
+    http_idle_timeout_s: float = Field(
+        75.0,
+        gt=0,
+        description="Seconds that a connection stays open between two requests; longer than the proxy keeps its own.",
+    )
+    http_write_timeout_s: float = Field(
+        30.0, gt=0, description="Seconds after which a client that does not read its answer is cut off."
+    )
+    http_max_connections: int = Field(
+        25_000, ge=1, description="Most open connections of a process, WebSockets included; more are answered 503."
+    )
+    http_max_connections_per_address: int = Field(
+        256,
+        ge=1,
+        description="Most open connections of one client address (an IPv6 /64); more are answered 429. Trusted proxies "
+        "are exempt; a WebSocket behind one counts for the forwarded address.",
+    )
+    http_descriptor_reserve: int = Field(
+        256,
+        ge=0,
+        description="File descriptors that clients cannot use up, for the database and outgoing calls; at most half of "
+        "the process's limit.",
+    )
+    websocket_frames_per_s: float = Field(
+        100.0, gt=0, description="WebSocket frames, pings included, that one connection may send per second."
+    )
+    websocket_frames_per_s_per_address: float = Field(
+        1000.0, gt=0, description="WebSocket frames that all connections of one client address may send per second."
+    )
     cors_origins: Words = Field((), description="Origins that browsers may call the API from.")
     access_log: bool = Field(True, description="One log line per request, without its query string.")
 

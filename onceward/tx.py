@@ -139,13 +139,13 @@ class Tx(Transaction):
         early = self.engine.early
         try:
             if early is not None:
-                await early.check(wanted)
+                await early.check(wanted, self.organization)
             await limits.reserve(self, id, wanted)
         except limits.LimitReached as refused:
             self.engine.note_refusal(refused, {"tier": tier, "user_limit": number, "requested_by": key})
             raise
         if early is not None:
-            self.after_commit(lambda: self.engine.later(early.note(wanted, id)))
+            self.after_commit(lambda: self.engine.later(early.note(wanted, self.organization, id)))
 
     # -- outbound webhooks -----------------------------------------------------------------------------------------
 

@@ -17,6 +17,9 @@ import pytest
 from onceward.db import Database, migrate
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.runtime import FEATURES
+from tests.skips import pytest_sessionfinish
+
+__all__ = ["pytest_sessionfinish"]
 
 # How long an example takes says something about the machine, not about us.
 hypothesis.settings.register_profile("ours", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

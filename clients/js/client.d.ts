@@ -17,6 +17,8 @@ export interface LiveOptions {
   organization?: string;
   /** `websocket` unless two in a row could not be opened, then `sse`. */
   transport?: "websocket" | "sse";
+  /** The WebSocket to use where the environment has none of its own (Node 20: the package `ws`). Without one: `sse`. */
+  WebSocket?: new (url: string) => unknown;
   /** Errors that belong to no subscription. */
   onError?: (error: LiveError) => void;
 }

@@ -7,6 +7,8 @@ const FIRST_DELAY_MS = 250;
 const LONGEST_DELAY_MS = 30_000;
 const UNKNOWN_CREDENTIALS = 4401;
 const REFUSED = new Set([4400, 4403]);
+const CONNECT_WITHIN_MS = 30_000;
+const ERROR_TO_CLOSE_MS = 250;
 const NOTHING = Object.freeze({ data: undefined, error: null, loading: true, stale: false });
 
 /** A problem the server told us about; `code` is one of its words, like `refused` or `not_watched`. */
@@ -96,6 +98,7 @@ export class LiveClient {
   constructor(url = "/live", options = {}) {
     this.url = new URL(url, globalThis.location?.href ?? "http://localhost").href;
     this.options = options;
+    this._WebSocket = options.WebSocket ?? globalThis.WebSocket;
     this.state = "idle";
     this.version = "";
     this._things = new Map();
@@ -243,12 +246,17 @@ export class LiveClient {
     const organization = this.options.organization ?? null;
     const hello = { type: "hello", token, organization, version: this.version || null };
     const Transport = this._useEvents() ? EventStream : Socket;
-    this._connection = new Transport(this, hello);
+    this._watchdog = setTimeout(() => this._lost(0), CONNECT_WITHIN_MS);
+    try {
+      this._connection = new Transport(this, hello);
+    } catch {
+      this._lost(0); // an address that the WebSocket refuses to open, or a policy of the page
+    }
   }
 
   _useEvents() {
     if (this.options.transport) return this.options.transport === "sse";
-    return typeof WebSocket === "undefined" || this._failedSockets >= 2;
+    return !this._WebSocket || this._failedSockets >= 2;
   }
 
   _opened(connection, welcome) {
@@ -343,16 +351,20 @@ class Socket {
   needsAll = true;
 
   constructor(client, hello) {
-    this.socket = new WebSocket(client.url.replace(/^http/, "ws"));
+    this.socket = new client._WebSocket(client.url.replace(/^http/, "ws"));
     let opened = false;
+    const lost = (code) => {
+      if (client._connection === this) client._lost(code, opened);
+    };
     this.socket.onopen = () => this.say(hello);
     this.socket.onmessage = (event) => {
       opened = true;
       client._take(this, JSON.parse(event.data));
     };
-    this.socket.onclose = (event) => {
-      if (client._connection === this) client._lost(event.code, opened);
-    };
+    this.socket.onclose = (event) => lost(event.code);
+    // A connection that is refused: browsers say close after error, some versions of Node say nothing more, and the
+    // package ws ends the process if nobody listens. Not at once, so that a close with its code can come first.
+    this.socket.onerror = () => setTimeout(lost, ERROR_TO_CLOSE_MS, 0);
   }
 
   say(message) {
@@ -361,6 +373,8 @@ class Socket {
 
   close() {
     this.socket.onclose = null;
+    // Kept: closing a socket that is still connecting is an error of its own.
+    this.socket.onerror = () => {};
     this.socket.close();
   }
 }

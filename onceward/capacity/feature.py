@@ -12,5 +12,6 @@ FEATURE = Feature(
     migrations=Path(__file__).parent / "migrations",
     parts=(Part("expired holds", "onceward.capacity.parts:expired_holds", roles=WORKER),),
     checks="onceward.capacity.checks:CHECKS",
+    erasers="onceward.capacity.erasers:ERASERS",
     traced=(Traced("onceward.capacity_claims", "claim", label="r.holder", at="r.claimed_at", state="r.state"),),
 )

@@ -30,6 +30,9 @@ def bench(
     which: Annotated[str, typer.Argument(metavar="[BENCH]", help=f"One of {', '.join(BENCHES)}, or all.")] = "all",
     case: Annotated[str | None, typer.Argument(metavar="[CASE]", help="Only this case.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Shorter turns: one case within a minute.")] = False,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Run each case once, tiny: shows that it works, measures nothing.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line per measurement.")] = False,
 ) -> None:
     """Measure, with the baseline interleaved in the same run. Uses a database of its own that is thrown away."""
@@ -46,9 +49,11 @@ def bench(
     if unknown := [name for name in chosen if name not in available()]:
         raise CommandFailed(f"there is no bench {unknown[0]!r}; there are: {', '.join(available())}")
     configure_logging(level="error", format="auto")
+    Size = import_module("benchmarks.measure").Size
+    size = Size.SMOKE if smoke else Size.QUICK if quick else Size.FULL
     found: list[Any] = []
     for name in chosen:
-        for measurement in run(_measure(name, case, quick)):
+        for measurement in run(_measure(name, case, size)):
             found.append(measurement)
             if as_json:
                 typer.echo(measurement.line())
@@ -65,17 +70,18 @@ def available() -> list[str]:
     return [name for name in BENCHES if (REPOSITORY / "benchmarks" / f"{name}.py").exists()]
 
 
-async def _measure(name: str, case: str | None, quick: bool) -> list[Any]:
+def cases(name: str) -> tuple[str, ...]:
+    """The cases of a bench."""
+    return tuple(import_module(f"benchmarks.{name}").CASES)
+
+
+async def _measure(name: str, case: str | None, size: Any) -> list[Any]:
     fresh = import_module("benchmarks.database").fresh
     module = import_module(f"benchmarks.{name}")
     spare_collector()  # as in the commands that run an app
     with tempfile.TemporaryDirectory(prefix="onceward-bench-", ignore_cleanup_errors=True) as directory:
         async with fresh(Path(directory) / "data") as url:
-            if case is None:
-                return await module.run(quick, url)
-            if hasattr(module, "CASES"):
-                return await module.run(quick, url, only=case)
-            return [each for each in await module.run(quick, url) if each.case == case]
+            return await module.run(size, url, only=case)
 
 
 def _shown(value: Any) -> Any:

@@ -6,11 +6,12 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
-import orjson
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from onceward.providers import exact_json
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 
@@ -39,8 +40,7 @@ def listing(
 
 def document(value: Any) -> None:
     """Print one JSON document."""
-    text = orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
-    typer.echo(text)
+    typer.echo(exact_json.dumps(value, indent=True, default=str))
 
 
 def say(text: str) -> None:

@@ -6,11 +6,14 @@ from onceward.lazy import lazy
 
 if TYPE_CHECKING:
     from onceward.db.ending import end
-    from onceward.db.errors import DatabaseError, MigrationError, OutcomeUnknown, Unavailable
+    from onceward.db.errors import DatabaseError, MigrationError, OutcomeUnknown, RolledBack, Unavailable
+    from onceward.db.lost import lost_connection, note_lost_connection
     from onceward.db.migrations import Migration, migrate, plan
     from onceward.db.outage import loudness
     from onceward.db.pool import Database, RawJson, dump_json
+    from onceward.db.text import clean_json, clean_text, is_storable, json_contains_nul
     from onceward.db.transaction import BROKEN, Cause, Connection, Role, Transaction, quote
+    from onceward.db.waiting import wait_for_server
 
 __all__ = [
     "BROKEN",
@@ -23,14 +26,22 @@ __all__ = [
     "OutcomeUnknown",
     "RawJson",
     "Role",
+    "RolledBack",
     "Transaction",
     "Unavailable",
+    "clean_json",
+    "clean_text",
     "dump_json",
     "end",
+    "is_storable",
+    "json_contains_nul",
+    "lost_connection",
     "loudness",
     "migrate",
+    "note_lost_connection",
     "plan",
     "quote",
+    "wait_for_server",
 ]
 
 __getattr__ = lazy(__name__, __file__)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
-from onceward.db import Database, DatabaseError, Migration, MigrationError, migrate, plan
+from onceward.db import Database, DatabaseError, Migration, MigrationError, migrate, plan, wait_for_server
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.feature import Migrations
 from onceward.settings import Settings
@@ -33,21 +34,34 @@ class ConfiguredDatabase:
             raise RuntimeError("the database has not been opened")
         return self._database
 
-    async def open(self) -> Database:
-        """Connect to the configured database, or start the embedded one first."""
+    async def open(self, *, wait_s: float = 0) -> Database:
+        """Connect to the configured database, or start the embedded one first.
+
+        While the server is starting or out of reach, try again for `wait_s` seconds.
+        """
         settings = self.settings
         url = (
             await self._start_embedded() if settings.database_url is None else settings.database_url.get_secret_value()
         )
-        self._database = database = await Database.open(
+        self._database = await wait_for_server(partial(self._connect, url), limit_s=wait_s)
+        return self._database
+
+    async def _connect(self, url: str) -> Database:
+        settings = self.settings
+        database = await Database.open(
             url,
             min_size=settings.pool_min,
             max_size=settings.pool_max,
             pgbouncer=settings.pgbouncer,
             application_name=settings.service,
         )
-        version = int(await database.fetchval("show server_version_num"))
+        try:
+            version = int(await database.fetchval("show server_version_num"))
+        except BaseException:
+            await database.close()
+            raise
         if version < OLDEST_SERVER:
+            await database.close()
             raise OldServer(f"the server is PostgreSQL {version // 10000}, Onceward needs 15 or newer: upgrade it")
         return database
 

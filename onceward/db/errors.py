@@ -2,6 +2,7 @@
 
 DatabaseError
 ├── Unavailable        no connection could be had, or it broke before COMMIT was sent: nothing happened
+├── RolledBack         COMMIT was answered by ROLLBACK: a statement had failed and its error was swallowed
 ├── OutcomeUnknown     the connection broke while COMMIT was under way: it may or may not have happened
 └── MigrationError     the schema cannot be brought, or trusted, to where this code needs it
     ├── NewerSchema    the database was migrated by newer code than this
@@ -22,6 +23,10 @@ class Unavailable(DatabaseError):
 
 class OutcomeUnknown(DatabaseError):
     """The connection was lost during COMMIT. Look the effect up by its key before trying again."""
+
+
+class RolledBack(DatabaseError):
+    """Nothing was committed. Let the error of a failed statement pass, or put the statement under a savepoint."""
 
 
 class MigrationError(DatabaseError):

@@ -2,11 +2,13 @@
 
 Each file is applied once, in its own transaction, under one advisory lock for the database, so any number of nodes
 may call `migrate` at the same time. What was applied is remembered with its checksum. A file whose first line is
-`-- onceward: no transaction` runs outside one (for CREATE INDEX CONCURRENTLY) and must be repeatable.
+`-- onceward: no transaction` runs outside one (for CREATE INDEX CONCURRENTLY), statement by statement, and must be repeatable:
+if one fails, the next start runs all of them again. An index that an interrupted try left invalid is dropped first.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Sequence
@@ -14,13 +16,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
+import structlog
 
 from onceward.db.errors import BrokenLine, ChangedFile, MigrationError, NewerSchema
+from onceward.db.statements import split
 from onceward.feature import Migrations
 
+log = structlog.get_logger(__name__)
+
 LOCK = 0x6F6E6365  # "once"
+LOCK_EVERY_S = 0.1
 NAME = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 NO_TRANSACTION = "-- onceward: no transaction"
+
+INVALID_INDEXES = """
+select c.relname as name, c.oid::regclass::text as qualified
+  from pg_index i join pg_class c on c.oid = i.indexrelid
+ where not i.indisvalid
+"""
 
 BOOTSTRAP = """
 create schema if not exists onceward;
@@ -92,15 +105,39 @@ async def plan(conn: asyncpg.Connection[Any], lines: Sequence[Migrations]) -> li
 
 async def migrate(conn: asyncpg.Connection[Any], lines: Sequence[Migrations]) -> list[Migration]:
     """Apply what is pending and return it. Other nodes doing the same wait, then find nothing to do."""
-    await conn.execute("select pg_advisory_lock($1)", LOCK)
+    await _lock(conn)
     try:
         await conn.execute(BOOTSTRAP)
         pending = await plan(conn, lines)
+        if pending:
+            await _prepare(conn, lines)
         for migration in pending:
             await _apply(conn, migration)
         return pending
     finally:
-        await conn.execute("select pg_advisory_unlock($1)", LOCK)
+        if not conn.is_closed():  # else the server has freed the lock
+            await conn.execute("select pg_advisory_unlock($1)", LOCK)
+
+
+async def _lock(conn: asyncpg.Connection[Any]) -> None:
+    """Try until it is free. A statement that waits would hold a snapshot, for which CREATE INDEX CONCURRENTLY waits in turn."""
+    tries = 0
+    while not await conn.fetchval("select pg_try_advisory_lock($1)", LOCK):
+        tries += 1
+        if tries * LOCK_EVERY_S % 30 == 0:
+            log.info("migration.waiting", reason="another process is migrating", waited_s=round(tries * LOCK_EVERY_S))
+        await asyncio.sleep(LOCK_EVERY_S)
+
+
+async def _prepare(conn: asyncpg.Connection[Any], lines: Sequence[Migrations]) -> None:
+    for line in lines:
+        if line.before is None:
+            continue
+        try:
+            await conn.execute(line.before.read_text(encoding="utf-8"))
+        except asyncpg.PostgresError as error:
+            hint = f"; {error.hint}" if error.hint else ""
+            raise MigrationError(f"{line.owner}/{line.before.name} failed: {error.args[0]}{hint}") from error
 
 
 async def _apply(conn: asyncpg.Connection[Any], migration: Migration) -> None:
@@ -108,7 +145,7 @@ async def _apply(conn: asyncpg.Connection[Any], migration: Migration) -> None:
     row = (migration.owner, migration.number, migration.name, migration.checksum)
     try:
         if migration.sql.startswith(NO_TRANSACTION):
-            await conn.execute(migration.sql)
+            await _apply_by_statement(conn, migration)
             await conn.execute(record, *row)
             return
         async with conn.transaction():
@@ -116,3 +153,21 @@ async def _apply(conn: asyncpg.Connection[Any], migration: Migration) -> None:
             await conn.execute(record, *row)
     except asyncpg.PostgresError as error:
         raise MigrationError(f"{migration} failed: {error}") from error
+
+
+async def _apply_by_statement(conn: asyncpg.Connection[Any], migration: Migration) -> None:
+    for index in await _invalid_indexes(conn, migration):
+        await conn.execute(f"drop index concurrently if exists {index}")
+    for statement in split(migration.sql):
+        await conn.execute(statement)
+    if broken := await _invalid_indexes(conn, migration):
+        raise MigrationError(
+            f"{migration} left invalid indexes behind: {', '.join(broken)}; "
+            "see the server's log for the reason, remove it, and migrate again"
+        )
+
+
+async def _invalid_indexes(conn: asyncpg.Connection[Any], migration: Migration) -> list[str]:
+    """The indexes named in the file that an interrupted CREATE INDEX CONCURRENTLY left behind; no query uses them."""
+    words = set(re.findall(r"\w+", migration.sql))
+    return [row["qualified"] for row in await conn.fetch(INVALID_INDEXES) if row["name"] in words]

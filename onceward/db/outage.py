@@ -27,8 +27,12 @@ AWAY = (
     asyncpg.AdminShutdownError,
     asyncpg.CannotConnectNowError,
     asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
 )
-"""What is raised while the server is down, starting or out of reach."""
+"""What is raised while the server is down, starting, out of reach, or has no connection left to give."""
+
+FULL_FOR_S = 5.0
+"""A server that is full refuses one connection and grants the next: the outage lasts until none was refused for so long."""
 
 
 class Outage:
@@ -39,6 +43,7 @@ class Outage:
         self._since: float | None = None
         self._said = 0.0
         self._missed = 0
+        self._full_until = 0.0
 
     @property
     def lasts(self) -> bool:
@@ -48,6 +53,8 @@ class Outage:
         """A connection could not be had."""
         now = self._clock()
         self._missed += 1
+        if isinstance(error, asyncpg.TooManyConnectionsError):
+            self._full_until = now + FULL_FOR_S
         if self._since is None:
             self._since = self._said = now
             log.error("database_away", error=type(error).__name__, detail=str(error)[:200], hint=HINT)
@@ -63,7 +70,7 @@ class Outage:
 
     def over(self) -> None:
         """A connection was had."""
-        if self._since is not None:
+        if self._since is not None and self._clock() >= self._full_until:
             log.info("database_back", after_s=round(self._clock() - self._since, 1), tries=self._missed)
             self._since = None
             self._missed = 0
@@ -71,7 +78,5 @@ class Outage:
 
 def loudness(error: BaseException) -> int:
     """The level of a line that says a step failed and will be tried again."""
-    if isinstance(error, Unavailable) and isinstance(error.__cause__, asyncpg.PostgresError):
-        error = error.__cause__  # the server's own word, such as too many connections: it is there
     away = isinstance(error, AWAY) and not isinstance(error, TimeoutError)  # a slow server is no absent one
     return logging.DEBUG if away else logging.WARNING

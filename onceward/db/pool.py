@@ -16,8 +16,10 @@ import asyncpg
 import orjson
 
 from onceward.db.errors import Unavailable
+from onceward.db.lost import note_lost_connection
 from onceward.db.outage import AWAY, Outage
 from onceward.db.transaction import BROKEN, Cause, Connection, Role, Transaction
+from onceward.providers import exact_json
 
 SESSION_SETTINGS = {
     "timezone": "UTC",
@@ -44,13 +46,16 @@ def dump_json(value: Any) -> str:
     """JSON text as PostgreSQL takes it."""
     if type(value) is RawJson:
         return value
-    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z).decode()
+    try:
+        return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z).decode()
+    except TypeError:
+        return exact_json.dumps(value)  # numbers beyond 64 bits, which jsonb holds
 
 
 async def prepare_session(conn: asyncpg.Connection[Any]) -> None:
     """JSON columns are Python values in both directions."""
     for name in ("json", "jsonb"):
-        await conn.set_type_codec(name, encoder=dump_json, decoder=orjson.loads, schema="pg_catalog", format="text")
+        await conn.set_type_codec(name, encoder=dump_json, decoder=exact_json.loads, schema="pg_catalog", format="text")
 
 
 class Session(asyncpg.Connection):  # pyright: ignore[reportMissingTypeArgument]
@@ -126,7 +131,7 @@ class Database:
             )
         except AWAY as error:
             self._outage.note(error)
-            raise
+            raise Unavailable(f"no database connection: {error or type(error).__name__}") from error
         await prepare_session(conn)
         return conn
 
@@ -136,6 +141,9 @@ class Database:
         conn = await self.borrow()
         try:
             yield conn
+        except BaseException as error:
+            note_lost_connection(error, conn)
+            raise
         finally:
             await self.give_back(conn)
 
@@ -144,7 +152,7 @@ class Database:
         self._waiting += 1
         try:
             conn = cast(Connection, await self.pool.acquire())
-        except (*BROKEN, asyncpg.CannotConnectNowError, TimeoutError) as error:
+        except (*AWAY, TimeoutError) as error:
             self._outage.note(error)
             raise Unavailable(f"no database connection: {error or type(error).__name__}") from error
         finally:
@@ -152,6 +160,11 @@ class Database:
         if self._outage.lasts:
             self._outage.over()
         return conn
+
+    @property
+    def is_away(self) -> bool:
+        """Whether connections are being refused, even if some that are open still work."""
+        return self._outage.lasts
 
     async def give_back(self, conn: Connection) -> None:
         """Return what was borrowed."""

@@ -15,7 +15,8 @@ from uuid import UUID
 
 import asyncpg
 
-from onceward.db.errors import OutcomeUnknown, Unavailable
+from onceward.db.errors import OutcomeUnknown, RolledBack, Unavailable
+from onceward.db.lost import ended_the_session, is_gone
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -31,6 +32,11 @@ BROKEN = (
     OSError,
 )
 """What asyncpg raises when the connection, rather than the statement, has failed."""
+
+SWALLOWED = (
+    "nothing was committed: a statement of this transaction failed and its error was swallowed."
+    " Let the error pass, or run the statement under a savepoint"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +144,27 @@ class Transaction:
 
         `then` is opened on the same connection in the same round trip, after the commit.
         """
-        script = f"reset role; {last}; commit" if last else "commit"
+        # A transaction in which a statement failed ends by ROLLBACK, whatever it is told. Any statement before COMMIT then
+        # fails; without one the answer tells.
+        if is_gone(self.conn):
+            raise Unavailable("the connection was lost before COMMIT was sent")
+        script = "; ".join(
+            ("reset role", last, "commit") if last else ("reset role", "commit") if then else ("commit",)
+        )
         try:
-            await self.conn.execute(script if then is None else f"{script}; {then.opening()}")
+            answer = await self.conn.execute(script if then is None else f"{script}; {then.opening()}")
         except BROKEN as error:
             raise OutcomeUnknown("the connection was lost during COMMIT") from error
+        except asyncpg.InFailedSQLTransactionError as error:
+            raise RolledBack(SWALLOWED) from error
+        except asyncpg.PostgresError as error:
+            if ended_the_session(error):
+                raise OutcomeUnknown("PostgreSQL ended the session during COMMIT") from error
+            raise
         self._opened = False
+        if then is None and answer == "ROLLBACK":
+            self._after.clear()
+            raise RolledBack(SWALLOWED)
         if then is not None:
             then._opened = True
         for call in self._after:

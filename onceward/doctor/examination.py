@@ -11,17 +11,19 @@ import platform
 import shutil
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 import asyncpg
 
 from onceward import __version__
+from onceward.connections import connection_budget
 from onceward.db import Connection, DatabaseError, MigrationError, plan
 from onceward.db.configured import OLDEST_SERVER
 from onceward.db.embedded import EmbeddedPostgres
-from onceward.feature import Features
+from onceward.feature import EVERY_ROLE, Features
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
 
 Status = Literal["ok", "warn", "fail"]
@@ -120,12 +122,25 @@ async def examine_database(url: str, settings: Settings, features: Features) -> 
     return findings
 
 
+@asynccontextmanager
+async def _undone(conn: Connection) -> AsyncGenerator[None]:
+    """A transaction that is rolled back whatever happens."""
+    transaction = conn.transaction()
+    await transaction.start()
+    try:
+        yield
+    finally:
+        await transaction.rollback()
+
+
 async def _try(check: Callable[[Patient], Awaitable[Finding]], patient: Patient) -> Finding:
     name = check.__name__.removeprefix("check_")
     try:
         return await check(patient)
     except asyncpg.InsufficientPrivilegeError as error:
         return Finding(name, "fail", f"no right to look: {error}", "grant it, or use the database's owner in the URL")
+    except asyncpg.PostgresError as error:
+        return Finding(name, "fail", f"PostgreSQL refused to answer: {error}", "see the server's log")
 
 
 def explain_refusal(error: Exception) -> Finding:
@@ -182,8 +197,13 @@ async def check_connections(patient: Patient) -> Finding:
         " (select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()) as used"
     )
     assert row is not None  # an aggregate always has a row
-    needed = patient.settings.pool_max + 3
-    text = f"a process opens up to {needed}, the server has room for {row['room']}, {row['used']} are in use"
+    settings = patient.settings
+    budget = connection_budget(pool_max=settings.pool_max, roles=EVERY_ROLE, pgbouncer=settings.pgbouncer)
+    needed = budget.total
+    text = (
+        f"a process with all roles opens up to {needed} ({budget}), the server has room for {row['room']},"
+        f" enough for {row['room'] // needed} such processes; {row['used']} are in use"
+    )
     if needed > row["room"] and not patient.settings.pgbouncer:
         return Finding("connections", "fail", text, "lower ONCEWARD_POOL_MAX or raise max_connections")
     if needed + row["used"] > row["room"] and not patient.settings.pgbouncer:
@@ -204,21 +224,23 @@ async def check_durability(patient: Patient) -> Finding:
 
 
 async def check_rights(patient: Patient) -> Finding:
-    """Whoever migrates must be able to create; roles too, unless an administrator has made them."""
-    row = await patient.conn.fetchrow(
+    """Try what `migrate` does first: create in the database, and make the roles. Nothing of it is kept."""
+    conn = patient.conn
+    row = await conn.fetchrow(
         "select current_user as who, current_database() as name,"
-        " has_database_privilege(current_database(), 'create') as may_create,"
-        " (select rolcreaterole or rolsuper from pg_roles where rolname = current_user) as may_make_roles,"
-        " (select count(*) from pg_roles where rolname in ('onceward_engine', 'onceward_app', 'onceward_sql_worker')) as roles"
+        " has_database_privilege(current_database(), 'create') as may_create"
     )
     assert row is not None
     who, name = row["who"], row["name"]
     if not row["may_create"]:
         remedy = f'as an administrator: grant create on database "{name}" to "{who}"'
         return Finding("rights", "fail", f"user {who} may not create schemas in database {name}", remedy)
-    if row["roles"] < 3 and not row["may_make_roles"]:
-        remedy = f'as an administrator: alter role "{who}" createrole'
-        return Finding("rights", "fail", f"user {who} may not create the roles that keep tenants apart", remedy)
+    try:
+        async with _undone(conn):
+            for script in (each.before for each in patient.features.migrations if each.before is not None):
+                await conn.execute(script.read_text(encoding="utf-8"))
+    except asyncpg.InsufficientPrivilegeError as error:
+        return Finding("rights", "fail", str(error.args[0]), error.hint or "")
     return Finding("rights", "ok", f"user {who} may create what is needed in database {name}")
 
 
@@ -243,11 +265,18 @@ async def check_roles(patient: Patient) -> Finding:
     if row["rolsuper"] or row["rolbypassrls"]:
         remedy = "as an administrator: alter role onceward_app nosuperuser nobypassrls"
         return Finding("roles", "fail", "onceward_app can bypass row-level security", remedy)
-    if not await patient.conn.fetchval("select pg_has_role(current_user, 'onceward_app', 'member')"):
+    if await patient.conn.fetchval("select to_regprocedure('onceward.organization()') is null"):
+        return Finding("roles", "warn", "role onceward_app has no tables here yet", "`onceward migrate` creates them")
+    try:
+        async with _undone(patient.conn):
+            await patient.conn.execute("set local role onceward_app; set local onceward.organization = ''")
+            await patient.conn.execute("select onceward.enqueue('onceward.doctor', '{}')")
+    except asyncpg.PostgresError as error:
         who = await patient.conn.fetchval("select current_user")
-        remedy = f'as an administrator: grant onceward_app to "{who}"'
-        return Finding("roles", "fail", f"user {who} may not act as onceward_app", remedy)
-    return Finding("roles", "ok", "onceward_app is bound by row-level security")
+        options = " with inherit false, set true" if patient.conn.get_server_version().major >= 16 else ""
+        remedy = f'`onceward migrate`, or as an administrator: grant onceward_app to "{who}"{options}'
+        return Finding("roles", "fail", f"what a handler does was refused to user {who}: {error}", remedy)
+    return Finding("roles", "ok", "a handler may write as onceward_app, which is bound by row-level security")
 
 
 DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (

@@ -112,7 +112,7 @@ def unavailable(reason: str, retry_after_s: int = 2) -> Answer:
 
 def still_running() -> Answer:
     """To a duplicate whose first delivery has no result yet, after waiting for it: come back for it."""
-    return unavailable("still running", 5)
+    return unavailable("still running", 5)._replace(duplicate=True)
 
 
 def replied(reply: Reply) -> Answer:

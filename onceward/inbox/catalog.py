@@ -81,12 +81,17 @@ class Catalog:
         return name in self._broken
 
     def handles(self, source: Source, type: str) -> str | None:
-        """The name under which this process or a live worker handles the type; the source's own name comes first."""
-        own = task_name(source.name, type)
+        """The name under which this process or a live worker handles the type; the name of its route comes first."""
+        own = task_name(source.route, type)
         if own in self._tasks:
             return own
         shared = task_name(source.provider.name, type)
         return shared if shared in self._tasks else None
+
+    @property
+    def handled_names(self) -> frozenset[str]:
+        """The names of sources, or of providers, that handlers of this process or of a live worker are for."""
+        return frozenset(task.partition("/")[0] for task in self._tasks if "/" in task)
 
     def followers(self, task: str) -> tuple[str, ...]:
         """Jobs that also want the events of this task."""

@@ -30,6 +30,8 @@ from onceward.work.gate import gate
 
 log = structlog.get_logger(__name__)
 
+PREFIX = "/webhooks/"
+
 Pairs = list[tuple[bytes, bytes]]
 Reply = Callable[[int, bytes, bytes], None]
 """How the server is told the answer: status, headers as lines, body. Called once, from the loop."""
@@ -57,7 +59,8 @@ class Direct:
 
     def __call__(self, path: str, headers: Pairs, body: bytes, reply: Reply) -> bool:
         """Whether the request is taken; then `reply` is called once its event is committed, or could not be."""
-        source = self._catalog.get(path[path.rfind("/") + 1 :])
+        # The whole rest of the path: an address with a further segment is another route, which the receiver knows.
+        source = self._catalog.get(path[len(PREFIX) :])
         if source is None or not source.only_stores or len(body) > source.max_body_bytes:
             return False
         began = time.perf_counter()

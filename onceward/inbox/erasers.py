@@ -2,36 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from uuid import UUID
+
 from onceward.db import Transaction
-from onceward.trust.erase import Eraser, Person, contains
+from onceward.trust.erase import Eraser, Found, Person
 
-MENTIONED = f"""
-select seq from onceward.webhook_events e
- where not exists (select from onceward.work w where w.id = e.seq and w.dead_reason is null)
-   and ({contains("coalesce(payload::text, '')", "$2")} or {contains("coalesce(result::text, '')", "$2")}
-    or {contains("coalesce(error, '')", "$1")} or {contains("coalesce(event_id, '')", "$1")}
-    or position(convert_to(lower($1), 'UTF8') in coalesce(raw, '')) > 0
-    or position(convert_to($1, 'UTF8') in coalesce(raw, '')) > 0)
-"""
-
-BLANK = """
+RENAME = """
 update onceward.webhook_events
-   set payload = null, raw = null, signature = null, result = null, error = case when error is not null then 'erased' end,
-       headers = jsonb_build_object('erased_sha256', encode(sha256(coalesce(raw, '')), 'hex')),
-       event_id = case when position(lower($2) in lower(event_id)) > 0
-                       then 'erased:' || encode(sha256(convert_to(event_id, 'UTF8')), 'hex') else event_id end,
-       settles = settles + 1
+   set event_id = 'erased:' || encode(sha256(convert_to(event_id, 'UTF8')), 'hex'), settles = settles + 1
  where seq = any($1)
 """
 
 
-async def erase_events(tx: Transaction, person: Person) -> int:
-    """Blank what was received about the person. What is still to be handled needs it: it is erased when asked for again."""
-    rows = await tx.fetch(MENTIONED, person.ref, person.json)
-    ids = [row["seq"] for row in rows]
-    await tx.execute(BLANK, ids, person.ref)
-    await tx.execute("update onceward.attempts set result = null, error = null where work_id = any($1)", ids)
-    return len(ids)
+async def blank_attempts(tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None) -> None:
+    """What handlers returned or raised about the event goes with it; an id that names the person becomes a hash."""
+    await tx.execute(
+        "update onceward.attempts set result = null, error = null where work_id = any($1)", [each.key for each in found]
+    )
+    await tx.execute(RENAME, [each.key for each in found if "event_id" in each.columns])
 
 
-ERASERS: tuple[Eraser, ...] = (Eraser("received webhooks", erase_events),)
+ERASERS: tuple[Eraser, ...] = (
+    Eraser(
+        name="received webhooks",
+        table="onceward.webhook_events",
+        columns={
+            "payload": "json",
+            "raw": "body",
+            "headers": "json",
+            "signature": "text",
+            "error": "text",
+            "result": "json",
+            "event_id": "text",
+        },
+        blank={
+            "payload": "null",
+            "raw": "null",
+            "headers": "jsonb_build_object('erased_sha256', encode(sha256(coalesce(t.raw, '')), 'hex'))",
+            "signature": "null",
+            "error": "case when t.error is not null then 'erased' end",
+            "result": "null",
+            "event_id": "t.event_id",
+            "settles": "t.settles + 1",
+        },
+        together=True,
+        then=blank_attempts,
+        # What is still to be handled needs its payload. A dead letter does not: it is erased, and cannot be replayed.
+        waits="exists (select from onceward.work w where w.id = t.seq and w.dead_reason is null)",
+        key="t.seq",
+    ),
+    Eraser(
+        name="rejected requests",
+        table="onceward.webhook_rejects",
+        columns={"ip": "whole"},
+        blank={"ip": "null"},
+    ),
+    Eraser(
+        name="paused sources",
+        table="onceward.sources",
+        columns={"paused_by": "text"},
+        blank={"paused_by": "'erased'"},
+    ),
+)
+
+UNSEARCHED: dict[str, str] = {
+    "onceward.sources.name": "a name given by an operator",
+    "onceward.sources.provider": "a closed set",
+    "onceward.sources.secrets": "sealed; cannot be searched",
+    "onceward.sources.options": "settings of the source",
+    "onceward.sources.public_url": "the address of this server",
+    "onceward.webhook_events.provider": "a closed set",
+    "onceward.webhook_events.type": "the sender's name for a kind of event",
+    "onceward.webhook_rejects.source": "a name given by an operator",
+    "onceward.webhook_rejects.provider": "a closed set",
+    "onceward.webhook_rejects.reason": "a closed set",
+    "onceward.webhook_counts.*": "counts that have not been collected yet, without content",
+    "onceward.unhandled_types.*": "the sender's names for kinds of events",
+}

@@ -162,10 +162,9 @@ def handler(declared: Declared, *, others: Callable[[], Sequence[str]]) -> Handl
     call = declared.call()
 
     async def run(work: Claimed, tx: Any) -> Any:
-        result = await call(work.body, work.attempt, tx)
-        if tx is not None:
-            await enqueue_followers(tx, others(), work.id)
-        return result
+        # Before the call: afterwards the transaction may act for an organization that the event does not belong to.
+        await enqueue_followers(work, others(), tx)
+        return await call(work.body, work.attempt, tx)
 
     task = Task(
         name=declared.name,
@@ -205,7 +204,7 @@ def only_followers(provider: str, type: str, others: Callable[[], Sequence[str]]
     """For a type that only jobs handle: the event itself is done once they are enqueued."""
 
     async def run(work: Claimed, tx: Any) -> Any:
-        await enqueue_followers(tx, others(), work.id)
+        await enqueue_followers(work, others(), tx)
 
     task = Task(
         name=task_name(provider, type),
@@ -271,7 +270,17 @@ def followers(names: Sequence[str], event: int, organization: Any) -> list[Item]
     ]
 
 
-async def enqueue_followers(tx: Transaction, names: Sequence[str], event: int) -> None:
-    """In the handler's own commit, for those that the node which received the event did not know of."""
-    if names:
-        await insert(tx.conn, followers(names, event, tx.organization))
+async def enqueue_followers(work: Claimed, names: Sequence[str], tx: Transaction | None) -> None:
+    """Enqueue the followers that the node which received the event did not know, in the handler's commit if it has one.
+
+    A follower belongs to the organization of the event, never to the one that a handler acts for: its unique key is
+    per organization, and only there can it read the event.
+    """
+    if not names:
+        return
+    jobs = followers(names, work.id, work.organization)
+    if tx is not None:
+        await insert(tx.conn, jobs)
+        return
+    async with work.db.transaction(role="engine") as own:
+        await insert(own.conn, jobs)

@@ -16,6 +16,7 @@ from onceward.inbox.rejects import Rejects
 from onceward.inbox.routing import Placer
 from onceward.inbox.sources import CHANGED
 from onceward.inbox.store import Store
+from onceward.inbox.transmissions import Transmissions
 from onceward.inbox.upkeep import Upkeep, UpkeepOptions
 from onceward.inbox.waiting import Waiting
 from onceward.providers.inbound.provider import Fetch
@@ -54,6 +55,7 @@ class Inbox:
             Inline(db, store, open_tx, self._waiting),
             self.rejects,
             self._waiting,
+            Transmissions(db),
             fetch=fetch or self._certificates,
         )
         self.upkeep = Upkeep(db, self.catalog, waker, options=upkeep)

@@ -85,7 +85,10 @@ class Inline:
         if placed.common.ordered:
             # Its turn is decided by its lane, so it must be in it first.
             [[found]] = await self._store.flush_one(placed)
-            return await self._wait_for_turn(found.seq, handler) if found.new else await self._again(found, handler)
+            if found.new:
+                answer = await self._wait_for_turn(found.seq, handler)
+                return answer._replace(duplicate=False)
+            return await self._again(found, handler)
         try:
             async with self._db.acquire() as conn:
                 return await self._insert_and_run(conn, placed, payload, handler)
@@ -116,6 +119,7 @@ class Inline:
                 common.task,
                 QUEUE,
                 lease,
+                source.stored_route,
             )
             gate("inline-inserted")
             if row is None:
@@ -123,6 +127,7 @@ class Inline:
                 await conn.execute("rollback")
                 if found is None:
                     raise Unavailable("the event was deleted while it was looked at")
+                self._store.reused_ids.note(source, stored_type=found["type"], type=common.type)
                 raise Known(standing(found))
             event = StoredEvent(
                 row["seq"],
@@ -151,7 +156,7 @@ class Inline:
         work.started_at = datetime.now(UTC)
         work.db = self._db
         if followers:
-            await enqueue_followers(Transaction(conn, organization=work.organization), followers, work.id)
+            await enqueue_followers(work, followers, Transaction(conn))
         tx = self._open_tx(conn, work)
         await tx.join(SAVEPOINT)
         try:

@@ -25,10 +25,15 @@ RECEIVED = counter(
     "Events that arrived and were answered, by result: stored or duplicate.",
     ("webhook_id", "provider", "result"),
 )
+ID_REUSED = counter(
+    "webhook_id_reused_total",
+    "Duplicates whose type is not that of the event stored under their id: the sender uses ids more than once.",
+    ("webhook_id", "provider"),
+)
 REJECTED = counter(
     "webhook_rejected_total",
-    "Requests that were turned away, by reason; source is empty when it is unknown.",
-    ("source", "provider", "reason"),
+    "Requests that were turned away, by reason; webhook_id is empty when the source is unknown.",
+    ("webhook_id", "provider", "reason"),
 )
 UNAVAILABLE = counter(
     "webhook_unavailable_total",

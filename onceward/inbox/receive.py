@@ -21,13 +21,14 @@ from onceward.db import BROKEN, DatabaseError
 from onceward.inbox import answers
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
-from onceward.inbox.direct import Direct
+from onceward.inbox.direct import PREFIX, Direct
 from onceward.inbox.headers import Headers, Kept, kept
 from onceward.inbox.inline import Inline
 from onceward.inbox.rejects import Rejects
 from onceward.inbox.routing import Batch, Placer, batch
 from onceward.inbox.source import Source
 from onceward.inbox.store import Store, Stored
+from onceward.inbox.transmissions import Transmissions
 from onceward.inbox.waiting import Waiting
 from onceward.providers.inbound.payload import body_key
 from onceward.providers.inbound.provider import Fetch, ReceivedItem, Rejected, Request
@@ -40,7 +41,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-PREFIX = "/webhooks/"
 PAYMENTS = "payments/"
 BODY_WITHIN_S = 30.0
 MOST_ITEMS = 10_000
@@ -74,6 +74,7 @@ class Receiver:
         inline: Inline,
         rejects: Rejects,
         waiting: Waiting,
+        transmissions: Transmissions,
         *,
         fetch: Fetch = no_fetch,
         clock: Callable[[], float] = time.time,
@@ -86,6 +87,7 @@ class Receiver:
         self._inline = inline
         self._rejects = rejects
         self._waiting = waiting
+        self._transmissions = transmissions
         self._fetch = fetch
         self._clock = clock
         self._body_within_s = body_within_s
@@ -119,7 +121,7 @@ class Receiver:
             )
         method: str = scope["method"]
         if method not in ("POST", "GET"):
-            return self._turn_away(scope, source, source.name, "bad_method", 405, 0)
+            return self._turn_away(scope, source, source.route, "bad_method", 405, 0)
         size = 0
         try:
             headers = Headers(scope["headers"])
@@ -134,19 +136,21 @@ class Receiver:
             return answer
         except Rejected as rejected:
             status = _status(source, rejected, payments=payments)
-            return self._turn_away(scope, source, source.name, rejected.reason, status, size)
+            return self._turn_away(scope, source, source.route, rejected.reason, status, size)
         except TooLarge:
-            return self._turn_away(scope, source, source.name, "too_large", 413, source.max_body_bytes + 1)
+            return self._turn_away(scope, source, source.route, "too_large", 413, source.max_body_bytes + 1)
         except TooSlow:
-            return self._turn_away(scope, source, source.name, "too_slow", 408, 0)
+            return self._turn_away(scope, source, source.route, "too_slow", 408, 0)
 
     def _find(self, name: str) -> Source | None:
         if name.startswith(PAYMENTS):
             provider = name[len(PAYMENTS) :]
             own = f"payments-{provider}"
             shared = self._catalog.get(provider)
-            # Under the name of the endpoint, so that a handler for it comes before the provider's general one.
-            return self._catalog.get(own) or (None if shared is None else replace(shared, name=own))
+            if shared is not None and shared.organization is not None:
+                shared = None  # one organization's own source must not receive everybody's payments
+            # A handler of the address comes before the provider's general one.
+            return self._catalog.get(own) or (None if shared is None else replace(shared, route=own))
         return self._catalog.get(name)
 
     async def _find_again(self, name: str) -> Source | None:
@@ -212,6 +216,12 @@ class Receiver:
         if provider.fetches:
             await provider.prepare(config, request, self._fetch)
         provider.verify(config, request, self._clock())
+        transmission_id = provider.transmission_id(request)
+        if transmission_id is not None:
+            try:
+                await self._transmissions.bind(source, transmission_id, request.body)
+            except (DatabaseError, asyncpg.PostgresError, *BROKEN) as error:
+                return answers.not_stored(source, error)
         reply = provider.challenge(config, request)
         if reply is not None:
             return answers.replied(reply)

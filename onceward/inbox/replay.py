@@ -53,9 +53,9 @@ select onceward.queue_event(e, 0), onceward.settled_event((e).seq, 'retry', 0, n
 COPY = """
 with copied as (
     insert into onceward.webhook_events
-        (webhook_id, event_id, organization_id, provider, type, payload, raw, headers, signature, caused_by, origin)
+        (webhook_id, event_id, organization_id, provider, type, payload, raw, headers, signature, caused_by, origin, route)
     select webhook_id, left(event_id, 200) || '#again-' || nextval('onceward.ids'), organization_id, provider, type, payload, raw,
-           headers, signature, seq, 'replay'
+           headers, signature, seq, 'replay', route
       from onceward.webhook_events where seq = $1
     returning *
 )

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
-import orjson
 import structlog
 
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.handlers import EXTERNAL_QUEUE, PAUSED_QUEUE, QUEUE, UNHANDLED_QUEUE, Handler, task_name
 from onceward.inbox.headers import Kept, as_json
 from onceward.inbox.source import Source
+from onceward.providers import exact_json
 from onceward.providers.inbound.provider import ReceivedItem
 
 log = structlog.get_logger(__name__)
@@ -88,12 +88,12 @@ class Placer:
     ) -> Placed:
         if self._version != self._catalog.version:
             self._forget()
-        common = self._commons.get((source.name, item.type, headers)) or self._common(source, item, headers)
+        common = self._commons.get((source.route, item.type, headers)) or self._common(source, item, headers)
         if item.unstorable:
             payload = None
         else:
             # The very bytes, not equal ones: a payload that was split off or unwrapped has a text of its own.
-            payload = AS_RAW if raw is not None and item.text is raw else orjson.dumps(item.payload).decode()
+            payload = AS_RAW if raw is not None and item.text is raw else exact_json.dumps(item.payload)
         return Placed(common, item.event_id, payload, raw, signature, item.unstorable)
 
     def _forget(self) -> None:
@@ -109,16 +109,16 @@ class Placer:
             # Most senders' headers are the same on every request. Of those that number or date theirs few are kept.
             if len(self._commons) >= MOST_COMMONS:
                 self._commons.clear()
-            self._commons[source.name, item.type, headers] = common
+            self._commons[source.route, item.type, headers] = common
         return common
 
     def route(self, source: Source, type: str) -> Route:
         """Worked out once, until sources or handlers change."""
         if self._version != self._catalog.version:
             self._forget()
-        found = self._routes.get((source.name, type))
+        found = self._routes.get((source.route, type))
         if found is None:
-            found = self._routes[source.name, type] = self._work_out(source, type)
+            found = self._routes[source.route, type] = self._work_out(source, type)
         return found
 
     def _work_out(self, source: Source, type: str) -> Route:

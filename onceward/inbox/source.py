@@ -62,11 +62,20 @@ class Source:
     max_body_bytes: int = 1 << 20
     paused: bool = False
     signature_headers: tuple[str, ...] = ()
+    route: str = ""
+    """The name that handlers of these events are looked up under: the source's own unless the address says another."""
     only_stores: bool = field(init=False)
     """Whether its requests are answered as soon as they are committed, and nothing must be fetched to verify them."""
 
     def __post_init__(self) -> None:
+        if not self.route:
+            object.__setattr__(self, "route", self.name)
         object.__setattr__(self, "only_stores", (self.mode != "inline" or self.paused) and not self.provider.fetches)
+
+    @property
+    def stored_route(self) -> str | None:
+        """What the event's row keeps of the route: nothing where it is the source's name, which may change."""
+        return None if self.route == self.name else self.route
 
     def signature_of(self, headers: Mapping[str, str]) -> str | None:
         """What is kept of a request's proof, for people who look into a dispute."""

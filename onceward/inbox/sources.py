@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,6 +16,7 @@ from onceward.inbox.handlers import EXTERNAL_QUEUE, PAUSED_QUEUE, QUEUE, UNHANDL
 from onceward.inbox.source import Mode, Secret, build, seal, unseal
 from onceward.providers.inbound.provider import ConfigError
 from onceward.trust import Identity, NotFound, SecretBox, record
+from onceward.trust.errors import NotAllowed
 from onceward.work.wake import CHANNEL
 
 NAME = re.compile(r"^[a-z0-9][a-z0-9_-]{0,62}$")
@@ -87,6 +88,25 @@ class Listed:
     origin: str
     paused_at: datetime | None
     created_at: datetime
+
+
+PAYMENTS = "payments-"
+"""What the names of the sources of `/webhooks/payments/{provider}` begin with."""
+
+
+def require_name(name: str, actor: str | Identity, handled: Collection[str]) -> None:
+    """Raise `NotAllowed` if a name belongs to administrators and the actor is none.
+
+    The handlers of an app believe the source of a name: whoever has that source decides what they are told.
+    `handled` are the names that handlers use; those of the payment endpoints belong to administrators in any case.
+    """
+    if isinstance(actor, str) or actor.may("admin"):
+        return
+    if name in handled or name.startswith(PAYMENTS):
+        raise NotAllowed(
+            f"source {name!r}: handlers of an app use this name, so an administrator of the instance looks after it;"
+            " choose another name"
+        )
 
 
 async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | Identity) -> Listed:

@@ -22,6 +22,7 @@ import orjson
 from onceward.db import BROKEN, Connection, Database, RawJson, Unavailable
 from onceward.inbox import metrics
 from onceward.inbox.handlers import followers
+from onceward.inbox.reused import ReusedIds
 from onceward.inbox.routing import AS_RAW, Batch, Common, Placed
 from onceward.inbox.source import Source
 from onceward.work import Item, Waker, insert
@@ -34,6 +35,8 @@ BURY = "select onceward.bury_events($1, 'payload_invalid', 'the body is JSON tha
 
 FLUSH_TIMEOUT_S = 10.0
 WAKES_APART_S = 0.01
+MOST_CONNECTIONS = 4
+"""Connections of its own at most: two for the group commit, two for events in order that a request handles itself."""
 UNHOLDABLE = ("22", "54")
 """Classes of errors that a value causes: out of range, not representable, too large."""
 
@@ -77,7 +80,9 @@ class Store:
         self._idle: list[Connection] = []
         self._next_wake: dict[str, float] = {}
         self._waking: set[str] = set()
+        self._turn = asyncio.Semaphore(MOST_CONNECTIONS)
         self.counts = Counts()
+        self.reused_ids = ReusedIds()
 
     async def close(self) -> None:
         while self._idle:
@@ -86,19 +91,20 @@ class Store:
     @asynccontextmanager
     async def _connection(self) -> AsyncGenerator[Connection]:
         """One of its own: handlers that have taken the whole pool must not keep webhooks from being committed."""
-        conn = self._idle.pop() if self._idle else None
-        if conn is None or conn.is_closed():
+        async with self._turn:
+            conn = self._idle.pop() if self._idle else None
+            if conn is None or conn.is_closed():
+                try:
+                    conn = await self._db.connect(application_name="onceward inbox")
+                except (*BROKEN, asyncpg.PostgresError, TimeoutError) as error:
+                    raise Unavailable(f"no database connection: {error or type(error).__name__}") from error
             try:
-                conn = await self._db.connect(application_name="onceward inbox")
-            except (*BROKEN, asyncpg.PostgresError, TimeoutError) as error:
-                raise Unavailable(f"no database connection: {error or type(error).__name__}") from error
-        try:
-            yield conn
-        finally:
-            if conn.is_closed() or conn.is_in_transaction():
-                conn.terminate()
-            else:
-                self._idle.append(conn)
+                yield conn
+            finally:
+                if conn.is_closed() or conn.is_in_transaction():
+                    conn.terminate()
+                else:
+                    self._idle.append(conn)
 
     async def flush(self, batches: Sequence[Batch]) -> list[Sequence[Stored]]:
         """Store all events of all requests in one commit; results in the order given."""
@@ -182,7 +188,10 @@ class Store:
             timeout=FLUSH_TIMEOUT_S,
         )
         for row in rows:
-            found[asked[row["n"] - 1]] = standing(row)
+            at: int = row["n"]
+            n = asked[at - 1]
+            found[n] = standing(row)
+            self.reused_ids.note(flat[n].common.source, stored_type=row["type"], type=flat[n].common.type)
         if missing := [n for n in asked if found[n] is None]:
             raise LookupError(f"event {flat[missing[0]].event_id!r} is neither stored nor there: was it just deleted?")
 
@@ -235,7 +244,15 @@ def _columns(common: Common, json: Callable[[str], Any] = RawJson) -> tuple[Any,
     """What events have in common, in the order in which both statements take it."""
     source = common.source
     names = (source.webhook_id, source.organization, source.provider.name, common.type)
-    return (*names, json(common.headers), common.task, common.queue, common.lane, common.ordered or None)
+    return (
+        *names,
+        json(common.headers),
+        common.task,
+        common.queue,
+        common.lane,
+        common.ordered or None,
+        source.stored_route,
+    )
 
 
 def _by_batch(found: Sequence[Stored], batches: Sequence[Batch]) -> list[Sequence[Stored]]:

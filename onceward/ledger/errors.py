@@ -18,6 +18,8 @@ from contextlib import contextmanager
 
 import asyncpg
 
+from onceward.db.sqlstates import NEEDS_ORGANIZATION
+
 
 class LedgerError(Exception):
     """The message names the account, journal or key and says why."""
@@ -56,7 +58,7 @@ class NotPossible(LedgerError):
 
 
 _BY_CODE: dict[str, type[LedgerError]] = {
-    "OW001": LedgerError,
+    NEEDS_ORGANIZATION: LedgerError,
     "OW103": UnknownAccount,
     "OW104": KeyConflict,
     "OW105": Insufficient,

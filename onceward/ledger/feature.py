@@ -14,6 +14,7 @@ FEATURE = Feature(
     commands=("onceward.ledger.commands:register",),
     pages="onceward.ledger.pages:PAGES",
     checks="onceward.ledger.checks:CHECKS",
+    erasers="onceward.ledger.erasers:ERASERS",
     traced=(
         Traced(
             "onceward.ledger_journals",

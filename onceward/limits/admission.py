@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import structlog
 
@@ -24,16 +25,17 @@ GLOBAL = "global"
 RETRY_AFTER_S = 5
 
 HELD = """
-select s.key, count(*)::int as held, l.at_most, min(s.taken_at) as oldest
+select s.key, nullif(s.organization_id, '00000000-0000-0000-0000-000000000000') as organization_id, count(*)::int as held,
+       l.at_most, min(s.taken_at) as oldest
   from onceward.limit_slots s
   left join onceward.limits l on l.name = s.key
  where exists (select from onceward.work w where w.id = s.work_id and w.dead_reason is null)
- group by s.key, l.at_most order by held desc, s.key limit $1
+ group by s.key, s.organization_id, l.at_most order by held desc, s.key, s.organization_id limit $1
 """
 RECONCILE = """
 delete from onceward.limit_slots s
- where (s.key, s.slot) in (
-     select f.key, f.slot from onceward.limit_slots f
+ where (s.organization_id, s.key, s.slot) in (
+     select f.organization_id, f.key, f.slot from onceward.limit_slots f
       where not exists (select from onceward.work w where w.id = f.work_id and w.dead_reason is null)
         and f.taken_at < clock_timestamp() - interval '1 minute'
         for update skip locked)
@@ -43,7 +45,10 @@ returning s.key
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most so many unfinished at once under this key; None: as `onceward.limits` says at the moment."""
+    """At most so many unfinished at once under this key; None: as `onceward.limits` says at the moment.
+
+    Each organization has slots of its own under a key. A limit in `onceward.limits`, such as the global one, is shared.
+    """
 
     key: str
     at_most: int | None = None
@@ -68,16 +73,20 @@ class LimitReached(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How much of a limit is in use."""
+    """How much of a limit is in use; `organization_id` is None for a limit that all share."""
 
     key: str
+    organization_id: UUID | None
     held: int
     at_most: int | None
     oldest: Any
 
 
 async def reserve(tx: Transaction, work_id: int, limits: Sequence[Limit]) -> None:
-    """A slot under each, owned by this work, or `LimitReached`. Part of the transaction that creates the work."""
+    """Take a slot under each for this work, or raise `LimitReached`. Part of the transaction that creates the work.
+
+    The work must be unfinished and, in a transaction of an organization, that organization's own.
+    """
     # The global one last, the others sorted: all takers go the same way, so none waits for another in a circle.
     ordered = sorted(limits, key=lambda limit: (limit.key == GLOBAL, limit.key))
     row = await tx.fetchrow(

@@ -10,7 +10,7 @@ import typer
 from onceward.cli.rendering import JsonOption, listing, say
 from onceward.cli.session import opened_database, run
 
-COLUMNS = ("key", "held", "at_most", "oldest")
+COLUMNS = ("key", "organization_id", "held", "at_most", "oldest")
 
 group = typer.Typer(no_args_is_help=True, help="Limits: admission slots in use, and the global limit.")
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
+from uuid import UUID
 
 import structlog
 
 from onceward.db import Database
-from onceward.limits.admission import Limit, LimitReached
+from onceward.limits.admission import GLOBAL, Limit, LimitReached
 from onceward.work.loop import Loop
 
 log = structlog.get_logger(__name__)
@@ -55,14 +56,14 @@ return #ARGV - first + 1
 """
 
 SLOTS = """
-select s.key, array_agg(s.work_id::text) as owners from onceward.limit_slots s
+select s.organization_id || ':' || s.key as key, array_agg(s.work_id::text) as owners from onceward.limit_slots s
  where exists (select from onceward.work w where w.id = s.work_id and w.dead_reason is null)
- group by s.key
+ group by s.organization_id, s.key
 """
 
 
 class EarlyRefusal:
-    """`await early.check(limits)` before the transaction, `await early.note(limits, job)` after its commit."""
+    """`await early.check(limits, organization)` before the slots are taken, `await early.note(...)` after the commit."""
 
     def __init__(self, url: str, db: Database | None = None, *, timeout_s: float = 0.25) -> None:
         from redis.asyncio import Redis
@@ -83,24 +84,27 @@ class EarlyRefusal:
         await self._loop.stop()
         await self._redis.aclose()
 
-    async def check(self, limits: Sequence[Limit]) -> None:
+    async def check(self, limits: Sequence[Limit], organization: UUID | None) -> None:
         """Raises `LimitReached` if one is full by what is remembered. Limits without a number are not looked at."""
         numbered = [limit for limit in limits if limit.at_most is not None]
         if not numbered:
             return
         found = await self._ask(
-            self._full, [PREFIX + limit.key for limit in numbered], [limit.at_most for limit in numbered]
+            self._full,
+            [PREFIX + _scoped(limit, organization) for limit in numbered],
+            [limit.at_most for limit in numbered],
         )
         if found:
             limit = numbered[int(found) - 1]
             at_most = cast(int, limit.at_most)
             raise LimitReached(limit.key, at_most, at_most)
 
-    async def note(self, limits: Sequence[Limit], work_id: int) -> None:
+    async def note(self, limits: Sequence[Limit], organization: UUID | None, work_id: int) -> None:
         """The commit has happened: this work holds a slot under each."""
         for limit in limits:
-            self._known.add(limit.key)
-            await self._ask(self._hold, [PREFIX + limit.key], [MEMBER_LIFE_S, str(work_id)])
+            key = _scoped(limit, organization)
+            self._known.add(key)
+            await self._ask(self._hold, [PREFIX + key], [MEMBER_LIFE_S, str(work_id)])
 
     async def sync(self) -> None:
         """Make the copy what PostgreSQL says: slots whose work has ended are gone from it."""
@@ -112,7 +116,12 @@ class EarlyRefusal:
             await self._ask(self._hold, [PREFIX + key], [MEMBER_LIFE_S, "*"])
         for key, owners in held.items():
             await self._ask(self._hold, [PREFIX + key], [MEMBER_LIFE_S, "*", *owners])
+        if not held and not self._known:  # an operator learns that Redis is down before the first limit is needed
+            await self._ask(self._ping, [], [])
         self._known = set(held)
+
+    async def _ping(self, *, keys: list[str], args: list[Any]) -> Any:
+        return await self._redis.ping()
 
     async def _ask(self, script: Callable[..., Awaitable[Any]], keys: list[str], args: list[Any]) -> Any:
         """None when it does not answer; then it is left alone for a few seconds."""
@@ -130,3 +139,9 @@ class EarlyRefusal:
                 hint="PostgreSQL decides alone: no limit is exceeded, the database is spared nothing",
             )
             return None
+
+
+def _scoped(limit: Limit, organization: UUID | None) -> str:
+    """The key under which PostgreSQL keeps the slots: the organization's own, or the zero UUID for shared limits."""
+    owner = UUID(int=0) if organization is None or limit.key == GLOBAL else organization
+    return f"{owner}:{limit.key}"

@@ -20,5 +20,6 @@ FEATURE = Feature(
     commands=("onceward.limits.commands:register",),
     routes="onceward.limits.routes:routers",
     error_handlers="onceward.limits.routes:add_error_handlers",
+    erasers="onceward.limits.erasers:ERASERS",
     checks="onceward.limits.checks:CHECKS",
 )

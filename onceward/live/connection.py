@@ -146,6 +146,12 @@ class Connection:
             self.flush()
         return subscription
 
+    def follow(self, id: int, channel: Channel) -> Follow:
+        follow = Follow(self, id, channel)
+        self.things[id] = follow
+        channel.followers.add(follow)
+        return follow
+
     def drop(self, id: int) -> None:
         thing = self.things.pop(id, None)
         if thing is None:
@@ -160,6 +166,8 @@ class Connection:
 
     def wait(self, id: int, xid: int) -> None:
         """Say so when everything this client holds includes the transaction."""
+        if self._closed:
+            return
         if self.waits is None:
             self.waits = {}
         self.waits[id] = xid

@@ -9,13 +9,14 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs
 from uuid import UUID
 
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from onceward.db import loudness
 from onceward.live import client_files, metrics, origin
 from onceward.live.connection import Connection
 from onceward.live.credentials import SESSION_COOKIE, Authenticate, Credentials
@@ -30,8 +31,11 @@ log = get_logger("onceward.live")
 
 BAD, UNKNOWN, FORBIDDEN, SILENT, BUSY, AWAY = 4400, 4401, 4403, 4408, 4429, 1012
 """Codes that a connection is closed with."""
+RECHECK_AGAIN_S = 10.0
 
 
+MOST_MESSAGES = 1000
+"""Messages that a request for server-sent events may bring."""
 End = Callable[[int, str], Awaitable[None]]
 PREFLIGHT = [
     (b"access-control-allow-methods", b"GET, POST"),
@@ -260,7 +264,9 @@ class LiveEndpoint:
             found = orjson.loads(body)["messages"]
         except (ValueError, KeyError, TypeError):
             raise BadMessage('the body must be {"messages": [...]}') from None
-        messages = [read(each) for each in found]
+        if not isinstance(found, list) or len(cast("list[Any]", found)) > MOST_MESSAGES:
+            raise BadMessage(f"messages must be a list of at most {MOST_MESSAGES}")
+        messages = [read(each) for each in cast("list[Any]", found)]
         if not messages or not isinstance(messages[0], Hello):
             raise BadMessage("the first message must be hello")
         return messages[0], messages[1:]
@@ -283,6 +289,11 @@ class LiveEndpoint:
                 stays = await self.service.recheck(entry.connection, identity)
             except TrustError:
                 stays = False
+            except Exception as error:
+                # Nobody is shut out because the database is away or a rule has a fault; he is looked at again soon.
+                log.log(loudness(error), "live.recheck_failed", error=type(error).__name__)
+                entry.recheck_at = min(entry.recheck_at, now + RECHECK_AGAIN_S)
+                continue
             if not stays:
                 await self._end(entry, UNKNOWN, "not authenticated")
 

@@ -17,6 +17,7 @@ FEATURE = Feature(
     commands=("onceward.live.commands:register",),
     mounts="onceward.live.parts:mounts",
     pages="onceward.live.pages:PAGES",
+    erasers="onceward.live.erasers:ERASERS",
     traced=(Traced("onceward.topic_messages", "broadcast", label="r.topic", at="r.created_at", state="'sent'"),),
     metrics="onceward.live.metrics",
 )

@@ -18,7 +18,11 @@ from onceward.db import Connection
 from onceward.live.snapshot import Snapshot, Version
 
 ADVANCE = files("onceward.live").joinpath("sql/advance.sql").read_text(encoding="utf-8")
-START = "select pg_current_snapshot()::text as snapshot, epoch from onceward.feed_state"
+START = """
+select pg_current_snapshot()::text as snapshot, epoch,
+       coalesce((select life from onceward.feed_life), onceward.begin_feed_life()) as life
+  from onceward.feed_state
+"""
 
 Change = tuple[int, str | None, str | None]
 """Table, key and value; no key means every key of the table."""
@@ -56,7 +60,7 @@ class Reader:
         row = await conn.fetchrow(START)
         if row is None:
             raise RuntimeError("onceward.feed_state has lost its row: insert it again with `default values`")
-        self.version = Version(row["epoch"], Snapshot.parse(row["snapshot"]))
+        self.version = Version(row["epoch"], row["life"], Snapshot.parse(row["snapshot"]))
         return self.version
 
     async def advance(self, conn: Connection, topics: Sequence[str] = ()) -> Advance:
@@ -67,8 +71,7 @@ class Reader:
         )
         if row is None:
             raise RuntimeError("onceward.feed_state has lost its row: insert it again with `default values`")
-        now = Snapshot.parse(row["snapshot"])
-        self.version = Version(row["epoch"], now)
+        self.version = Version(row["epoch"], row["life"], Snapshot.parse(row["snapshot"]))
         return Advance(
             version=self.version,
             reset=broken_between(before, self.version, row["trimmed"]),
@@ -79,7 +82,7 @@ class Reader:
 
 def broken_between(before: Version, now: Version, trimmed: str | None) -> bool:
     """Whether something that `before` had not seen may be gone from the feed, or the database is not the same."""
-    if before.epoch != now.epoch or now.snapshot.xmax < before.snapshot.xmax:
+    if not before.comparable(now) or now.snapshot.xmax < before.snapshot.xmax:
         return True
     return trimmed is not None and not before.snapshot.includes(Snapshot.parse(trimmed))
 

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import orjson
 
+from onceward.db.text import find_unstorable
 from onceward.live.errors import BadMessage
 
 LARGEST_ID = 2**31
@@ -79,11 +80,18 @@ def parse(text: str | bytes) -> Message:
     return read(found)
 
 
+def _refuse_unstorable(found: Any) -> None:
+    unstorable = find_unstorable(found)
+    if unstorable is not None:
+        raise BadMessage(f"{unstorable.field[:50]}: {unstorable.reason}")
+
+
 def read(found: Any) -> Message:
     """The same for what has been decoded already."""
     if not isinstance(found, dict):
         raise BadMessage("a message must be an object")
     fields = cast(dict[str, Any], found)
+    _refuse_unstorable(fields)
     match fields.get("type"):
         case "hello":
             return Hello(_text(fields, "token"), _uuid(fields, "organization"), _text(fields, "version"))

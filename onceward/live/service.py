@@ -65,7 +65,7 @@ class Service:
         if version is None or self.hub.version is None:
             return False
         try:
-            return Version.parse(version).epoch != self.hub.version.epoch
+            return not self.hub.version.comparable(Version.parse(version))
         except BadVersion:
             return True
 
@@ -124,13 +124,13 @@ class Service:
         self._room(connection, message.id)
         topic, parts = find(self.registry.topics, message.topic)
         viewer = await admit(topic.allow, Caller(connection.identity, parts, self.hub.db), f"topic {message.topic}")
+        if connection.closed:
+            return  # while the rule was asked: nobody would ever take it off the channel
         key = (viewer.organization, message.topic)
         channel = self.hub.channels.get(key)
         if channel is None:
             channel = self.hub.channels[key] = Channel(*key, keep=self.options.topic_replay)
-        follow = Follow(connection, message.id, channel)
-        channel.followers.add(follow)
-        connection.things[message.id] = follow
+        follow = connection.follow(message.id, channel)
         # The next read of the feed is the first that surely asks for this topic.
         version = await self.hub.next_read()
         position = channel.position
@@ -173,6 +173,8 @@ class Service:
             raise Refused("only a user can be present")
         caller = Caller(connection.identity, parts, self.hub.db)
         viewer = await admit(topic.allow, caller, f"place {message.place}")
+        if connection.closed:
+            return
         places = connection.places if connection.places is not None else {}
         if message.place not in places and len(places) >= self.options.max_places_per_connection:
             raise TooMuch(f"a connection may be in {self.options.max_places_per_connection} places at once")
@@ -213,13 +215,60 @@ class Service:
         if identity != connection.identity:
             return False
         for id, thing in list(connection.things.items()):
-            if not isinstance(thing, Subscription) or not callable(thing.group.definition.allow):
-                continue
-            definition = thing.group.definition
             try:
-                if await self._viewer(connection, definition, thing.group.arguments) != thing.group.viewer:
-                    raise Refused(f"query {definition.name} is now to be seen differently: subscribe again")
+                if isinstance(thing, Subscription):
+                    await self._recheck_query(connection, thing)
+                else:
+                    await self._recheck_topic(connection, thing)
             except LiveError as error:
-                connection.drop(id)
-                connection.reply_error(error, id)
+                if connection.things.get(id) is thing:
+                    connection.drop(id)
+                    connection.reply_error(error, id)
+        for place, viewer in list((connection.places or {}).items()):
+            try:
+                await self._recheck_place(connection, place, viewer)
+            except LiveError as error:
+                await self._expel(connection, place, viewer)
+                connection.reply_error(error, None)
         return True
+
+    async def _recheck_query(self, connection: Connection, subscription: Subscription) -> None:
+        """Raise `LiveError` if the connection may no longer see this. A scope is the identity's, and did not change."""
+        definition = subscription.group.definition
+        if not callable(definition.allow):
+            return
+        if await self._viewer(connection, definition, subscription.group.arguments) != subscription.group.viewer:
+            raise Refused(f"query {definition.name} is now to be seen differently: subscribe again")
+
+    async def _recheck_topic(self, connection: Connection, follow: Follow) -> None:
+        name = follow.channel.topic
+        topic, parts = find(self.registry.topics, name)
+        if not callable(topic.allow):
+            return
+        viewer = await admit(topic.allow, Caller(connection.identity, parts, self.hub.db), f"topic {name}")
+        if viewer.organization != follow.channel.organization:
+            raise Refused(f"topic {name} is now another organization's: follow it again")
+
+    async def _recheck_place(self, connection: Connection, place: str, before: Viewer) -> None:
+        topic, parts = find(self.registry.topics, place, presence=True)
+        if not callable(topic.allow):
+            return
+        if await admit(topic.allow, Caller(connection.identity, parts, self.hub.db), f"place {place}") != before:
+            raise Refused(f"place {place} is now another organization's: enter it again")
+
+    async def _expel(self, connection: Connection, place: str, viewer: Viewer) -> None:
+        """Take a user out of a place that he may no longer be in."""
+        if connection.places is None or connection.identity is None or connection.identity.user_id is None:
+            return
+        connection.places.pop(place, None)
+        connection.places = connection.places or None
+        await presence.enter(
+            self.hub.db,
+            organization=viewer.organization,
+            place=place,
+            user_id=connection.identity.user_id,
+            holder=connection.holder,
+            node=self.node,
+            status="offline",
+        )
+        self.hub.nudge()

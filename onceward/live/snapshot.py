@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 FORM = re.compile(r"^\d{1,20}:\d{1,20}:(\d{1,20}(,\d{1,20})*)?$")
-VERSION = re.compile(r"^(\d{1,19})/(.+)$")
+VERSION = re.compile(r"^(\d{1,19})\.(\d{1,19})/(.+)$")
 LONGEST = 20_000
 
 
@@ -43,17 +43,26 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a client holds: a snapshot, in an epoch of the feed. Written `3/10:20:11,12`."""
+    """What a client holds: a snapshot, in an epoch of the feed and a life of the server. Written `3.77/10:20:11,12`.
+
+    `epoch` is raised by an operator, `life` changes with a crash of PostgreSQL. Snapshots of different ones say nothing
+    about each other: transaction ids are used again.
+    """
 
     epoch: int
+    life: int
     snapshot: Snapshot
 
     @classmethod
     def parse(cls, text: str) -> Version:
         match = VERSION.match(text)
         if match is None:
-            raise BadVersion(f"{text[:60]!r} is not a version like 1/10:20:11,12")
-        return cls(int(match[1]), Snapshot.parse(match[2]))
+            raise BadVersion(f"{text[:60]!r} is not a version like 1.77/10:20:11,12")
+        return cls(int(match[1]), int(match[2]), Snapshot.parse(match[3]))
+
+    def comparable(self, other: Version) -> bool:
+        """Whether both count the same transactions."""
+        return (self.epoch, self.life) == (other.epoch, other.life)
 
     def __str__(self) -> str:
-        return f"{self.epoch}/{self.snapshot}"
+        return f"{self.epoch}.{self.life}/{self.snapshot}"

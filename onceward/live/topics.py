@@ -15,7 +15,7 @@ from uuid import UUID
 
 import orjson
 
-from onceward.db import Connection, Transaction, dump_json
+from onceward.db import Connection, Transaction, dump_json, is_storable, json_contains_nul
 from onceward.live.access import Rule
 from onceward.live.errors import UnknownTopic
 from onceward.live.feed import Said
@@ -82,7 +82,12 @@ async def broadcast(tx: Transaction, topic: str, payload: Any) -> None:
     """Send to everyone who is subscribed to `topic` when this transaction commits."""
     if not topic or len(topic) > LONGEST_TOPIC:
         raise ValueError(f"a topic must have 1 to {LONGEST_TOPIC} characters, not {len(topic)}")
-    text = dump_json(payload)
+    try:
+        text = dump_json(payload)
+    except TypeError as error:
+        raise ValueError(f"topic {topic!r}: the payload cannot be written as JSON: {error}") from None
+    if not is_storable(topic) or json_contains_nul(text):
+        raise ValueError(f"topic {topic!r}: the topic or its payload contains NUL, which PostgreSQL cannot store")
     if len(text) > LARGEST_PAYLOAD:
         raise ValueError(
             f"topic {topic}: the payload takes {len(text)} bytes, more than {LARGEST_PAYLOAD}: "

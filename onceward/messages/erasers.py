@@ -1,43 +1,161 @@
-"""What messages hold about a person: addresses, texts, wishes. Keys and outcomes stay, so nothing is sent again."""
+"""What messages hold about a person: addresses, texts, preferences. Keys and outcomes stay, so that nothing is sent again."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from uuid import UUID
+
 from onceward.db import Transaction
-from onceward.trust.erase import Eraser, Person, contains
+from onceward.trust.erase import Eraser, Found, Person
+
+KEEP_OPT_OUTS_OF_RECIPIENTS = """
+-- An opt-out under the recipient's ref also holds for their addresses, which are forgotten with the recipient.
+insert into onceward.opt_outs (organization_id, recipient, channel, category, source, created_at)
+select o.organization_id, 'erased:' || onceward.person_hash(known.name), o.channel, o.category, o.source, o.created_at
+  from onceward.recipients t
+ cross join lateral unnest(array[t.ref, t.email, t.phone, t.whatsapp]) as known (name)
+  join onceward.opt_outs o on o.organization_id is not distinct from t.organization_id
+   and o.recipient in (t.ref, 'erased:' || onceward.person_hash(t.ref))
+ where t.ctid = any($1::text[]::tid[]) and known.name is not null
+on conflict do nothing
+"""
+
+KEEP_OPT_OUTS = """
+insert into onceward.opt_outs (organization_id, recipient, channel, category, source, created_at)
+select t.organization_id, 'erased:' || onceward.person_hash(t.recipient), t.channel, t.category, t.source, t.created_at
+  from onceward.opt_outs t where t.ctid = any($1::text[]::tid[])
+on conflict do nothing
+"""
 
 
-async def erase_messages(tx: Transaction, person: Person) -> int:
-    """Blank address and data; a message that waits for the person is cancelled."""
-    rows = await tx.fetch(
-        "update onceward.messages set address = null, data = null, recipient = 'erased:' || $3,"
-        " status = case when status in ('pending', 'processing') then 'cancelled' else status end,"
-        " reason = case when status in ('pending', 'processing') then 'erased' else null end"
-        " where lower(recipient) = lower($1) or lower(address) = lower($1)"
-        f" or {contains('data', '$2')} returning id",
-        person.ref,
-        person.json,
-        person.hash,
-    )
-    await tx.execute("delete from onceward.work where id = any($1)", [row["id"] for row in rows])
-    return len(rows)
+CANCEL = """
+with gone as (
+    delete from onceward.work w where w.id = any($1) returning w.id, w.bundle, w.dead_reason
+)
+select onceward.finish_notification(m.id, m.notification, false)
+  from gone join onceward.messages m using (id) where m.notification is not null and gone.dead_reason is null
+union all
+select onceward.leave_bundle(gone.bundle) from gone where gone.bundle is not null
+"""
 
 
-async def erase_recipient(tx: Transaction, person: Person) -> int:
-    """Forget where to reach them. That they wanted nothing any more is kept, under the hash."""
-    count = await tx.fetchval(
-        "with gone as (delete from onceward.recipients where lower($1) in"
-        " (lower(ref), lower(email), lower(phone), lower(whatsapp)) returning 1) select count(*) from gone",
-        person.ref,
-    )
-    await tx.execute(
-        "update onceward.opt_outs set recipient = $2 where lower(recipient) = lower($1)", person.ref, person.hash
-    )
-    await tx.execute(
-        "delete from onceward.dashboard_messages where lower(recipient) = lower($1)"
-        f" or {contains('body', '$1')} or {contains('title', '$1')}",
-        person.ref,
-    )
-    return count
+async def cancel_waiting(tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None) -> None:
+    """A message that has not been sent is not sent any more, and nothing waits for it."""
+    await tx.execute(CANCEL, [each.key for each in found])
 
 
-ERASERS: tuple[Eraser, ...] = (Eraser("messages", erase_messages), Eraser("recipients", erase_recipient))
+async def forget_recipients(
+    tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None
+) -> None:
+    """Forget where to reach them; what they opted out of stays, under hashes that `begin_send` compares."""
+    rows = [each.row for each in found]
+    await tx.execute(KEEP_OPT_OUTS_OF_RECIPIENTS, rows)
+    await tx.execute("delete from onceward.recipients t where t.ctid = any($1::text[]::tid[])", rows)
+
+
+async def hash_opt_outs(tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None) -> None:
+    """Replace the name by its hash. The hash may be there already, from an erasure before."""
+    rows = [each.row for each in found]
+    await tx.execute(KEEP_OPT_OUTS, rows)
+    await tx.execute("delete from onceward.opt_outs t where t.ctid = any($1::text[]::tid[])", rows)
+
+
+WAITING = "t.status in ('pending', 'processing')"
+
+ERASERS: tuple[Eraser, ...] = (
+    Eraser(
+        name="messages",
+        table="onceward.messages",
+        columns={"recipient": "whole", "address": "whole"},
+        blank={
+            "recipient": "m.mark",
+            "address": "null",
+            "data": "null",
+            "reason": f"case when {WAITING} then 'erased' end",
+            "status": f"case when {WAITING} then 'cancelled' else t.status end",
+        },
+        together=True,
+        then=cancel_waiting,
+        key="t.id",
+    ),
+    # Messages to somebody else: they keep their recipient, and are sent before they are blanked.
+    Eraser(
+        name="mentions in messages",
+        table="onceward.messages",
+        columns={"data": "json", "reason": "text"},
+        blank={"data": "null", "reason": "null"},
+        waits=WAITING,
+    ),
+    Eraser(
+        name="message keys",
+        table="onceward.messages",
+        columns={"key": "text"},
+        kept="Without its key the same message could be sent a second time.",
+    ),
+    Eraser(
+        name="notification keys",
+        table="onceward.notifications",
+        columns={"key": "text"},
+        kept="Without its key the same notification could be sent a second time.",
+    ),
+    # Before the opt-outs: it reads those under the recipient's ref.
+    Eraser(
+        name="recipients",
+        table="onceward.recipients",
+        columns={
+            "ref": "whole",
+            "email": "whole",
+            "phone": "whole",
+            "whatsapp": "whole",
+            "whatsapp_group": "whole",
+            "slack": "whole",
+            "push": "json",
+        },
+        erase=forget_recipients,
+        names=("ref", "email", "phone", "whatsapp", "slack"),
+    ),
+    Eraser(
+        name="opt-outs",
+        table="onceward.opt_outs",
+        columns={"recipient": "whole"},
+        erase=hash_opt_outs,
+    ),
+    Eraser(
+        name="dashboard messages",
+        table="onceward.dashboard_messages",
+        columns={"recipient": "whole", "title": "text", "body": "text"},
+        delete=True,
+    ),
+    Eraser(
+        name="notices",
+        table="onceward.notices",
+        columns={"title": "text", "details": "json", "group_key": "text"},
+        blank={"title": "'erased'", "details": """'{"erased": true}'""", "group_key": "m.mark"},
+    ),
+)
+
+UNSEARCHED: dict[str, str] = {
+    "onceward.templates.*": "texts of the app, the same for everybody",
+    "onceward.recipients.locale": "a language, deleted with the recipient",
+    "onceward.recipients.timezone": "a time zone, deleted with the recipient",
+    "onceward.recipients.preferred_channel": "a closed set, deleted with the recipient",
+    "onceward.opt_outs.channel": "a name given by code",
+    "onceward.opt_outs.category": "a name given by code",
+    "onceward.opt_outs.source": "a name given by code",
+    "onceward.notifications.type": "a name given by code",
+    "onceward.notifications.channels": "names given by code",
+    "onceward.messages.channel": "a name given by code",
+    "onceward.messages.template": "a name given by code",
+    "onceward.messages.version": "a hash of the template",
+    "onceward.messages.category": "a name given by code",
+    "onceward.messages.locale": "a language",
+    "onceward.messages.timezone": "a time zone",
+    "onceward.messages.policy": "a name given by code",
+    "onceward.messages.reference": "the service's id of the message",
+    "onceward.messages.delivery": "a closed set",
+    "onceward.dashboard_messages.type": "a name given by code",
+    "onceward.dashboard_messages.severity": "a closed set",
+    "onceward.notices.type": "a name given by code",
+    "onceward.notices.channels": "names given by code",
+    "onceward.send_slots.*": "recipients are hashes here",
+}

@@ -9,11 +9,13 @@ Permanent
 Retry
 └── Declined           the service answered no for now: counted as a try
 Snooze
-├── Parked             the channel cannot be reached: nothing was sent, nothing is counted
+├── Parked             the service could not be reached or asked for a pause: this send did not happen, nothing is counted
+├── Resting            the channel is parked: nothing was tried, nothing is counted
 ├── NotYet             quiet hours, a window, a limit: nothing failed, it is too early
 └── LookLater          it may have been sent: look at the service before anything else
 
-`onceward.settled_message` knows Declined, Rejected and Parked by name: after these nothing is under way.
+`onceward.settled_message` knows Declined, Rejected and Parked by name: after these nothing of this send is under way.
+An earlier send that was never answered stays unresolved.
 """
 
 from __future__ import annotations
@@ -42,7 +44,11 @@ class Declined(Retry):
 
 
 class Parked(Snooze):
-    """The channel rests for a while."""
+    """A send met a service that is away or asks for a pause; the channel rests for a while."""
+
+
+class Resting(Snooze):
+    """The channel is parked, and this message did not try."""
 
 
 class NotYet(Snooze):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+DAYS_AHEAD = 16
+"""Two weeks: a window of one day a week may fall into the hour that the clock jumps over."""
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
@@ -74,7 +76,10 @@ def zone_or_default(name: str | None, default: str) -> ZoneInfo:
 
 
 def next_allowed(now: datetime, zone: ZoneInfo, *, quiet: Quiet | None, window: Window | None) -> datetime | None:
-    """When it may be sent; None: now. The window counts as the wish, quiet hours as the veto."""
+    """When it may be sent; None: now. The window counts as the wish, quiet hours as the veto.
+
+    Where quiet hours leave no time at all within the window, the window is disregarded.
+    """
 
     def allowed(moment: datetime) -> bool:
         local = moment.astimezone(zone)
@@ -86,10 +91,24 @@ def next_allowed(now: datetime, zone: ZoneInfo, *, quiet: Quiet | None, window: 
         return None
     turns = {each for each in (quiet.end if quiet else None, window.start if window else None) if each is not None}
     today = now.astimezone(zone).date()
-    for day in range(9):
-        for turn in sorted(turns):
-            # A turn in the hour that the clock jumps over falls right after the jump, as conversion puts it.
-            moment = datetime.combine(today + timedelta(days=day), turn, tzinfo=zone).astimezone(UTC)
+    for day in range(DAYS_AHEAD):
+        for moment in _moments(today + timedelta(days=day), turns, zone):
             if moment > now and allowed(moment):
                 return moment
+    if quiet is not None and window is not None:
+        return next_allowed(now, zone, quiet=quiet, window=None)
     raise ValueError(f"quiet hours {quiet} and window {window} leave no time at all in zone {zone}")
+
+
+def _moments(day: date, turns: Iterable[time], zone: ZoneInfo) -> list[datetime]:
+    """When the clock shows these times on a day, earliest first.
+
+    In autumn it shows some of them twice. A time that is jumped over in spring falls after the jump, as conversion puts it.
+    """
+    return sorted(
+        {
+            datetime.combine(day, turn.replace(fold=fold), tzinfo=zone).astimezone(UTC)
+            for turn in turns
+            for fold in (0, 1)
+        }
+    )

@@ -34,13 +34,14 @@ select number, outcome, started_at, finished_at, error ->> 'type' as error, erro
 """
 
 SENT = """
-update onceward.messages set status = 'success', reason = null, sending = null, sent_at = coalesce(sending_since, onceward.now())
+update onceward.messages set status = 'success', reason = null, sending = null, unsure_since = null,
+       sent_at = coalesce(unsure_since, sending_since, onceward.now())
  where id = $1 and status = 'unknown' returning id
 """
 
 RESEND = """
 with again as (
-    update onceward.messages set status = 'pending', reason = null, sending = null
+    update onceward.messages set status = 'pending', reason = null, sending = null, unsure_since = null
      where id = $1 and status = 'unknown' returning id, organization_id
 )
 insert into onceward.work (id, organization_id, kind, task, queue, sort_at)

@@ -15,7 +15,7 @@ import structlog
 
 from onceward.db import Database
 from onceward.messages import metrics
-from onceward.messages.errors import Parked
+from onceward.messages.errors import Resting
 
 log = structlog.get_logger(__name__)
 
@@ -69,7 +69,7 @@ class Parking:
     def _raise_if_parked(self) -> None:
         left = self._until - time.monotonic()
         if left > 0:
-            raise Parked(left + random.uniform(0, 0.5), f"channel {self._channel} is parked")
+            raise Resting(left + random.uniform(0, 0.5), f"channel {self._channel} is parked")
 
     async def park(self, reason: str, *, for_s: float | None = None) -> float:
         """Rest; longer every time, or as long as the service asked for. Returns for how long."""

@@ -31,7 +31,8 @@ on conflict do nothing
 
 OPT_IN = """
 delete from onceward.opt_outs
- where organization_id is not distinct from $1 and recipient = $2 and channel = $3 and category = $4
+ where organization_id is not distinct from $1 and channel = $3 and category = $4
+   and recipient in ($2, 'erased:' || onceward.person_hash($2))
 """
 
 BY_TOKEN = "select organization_id, recipient, category from onceward.messages where token = $1"
@@ -84,7 +85,7 @@ async def opt_out(
 
 
 async def opt_in(tx: Transaction, recipient: str, *, channel: str = "*", category: str = "*") -> None:
-    """Take back an opt-out of exactly this channel and category."""
+    """Take back an opt-out of exactly this channel and category, also one that an erasure left as a hash."""
     await tx.execute(OPT_IN, tx.organization, _filed(recipient), channel, category)
 
 

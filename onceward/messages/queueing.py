@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from onceward.db import RawJson, Transaction, dump_json
+from onceward.db import RawJson, Transaction, clean_json, clean_text, is_storable
 from onceward.messages.parking import queue_of
 from onceward.messages.policies import POLICIES
 from onceward.messages.recipient import CHANNELS, ChannelName, as_recipient
@@ -17,6 +17,11 @@ from onceward.work import Waker
 MAX_KEY_CHARACTERS = 500
 MAX_DATA_BYTES = 256 << 10
 AT_ONCE = 5000
+
+KEEP_TEMPLATE = """
+-- Each organization keeps the versions that it used, so that none can put a text of its own in the place of another's.
+insert into onceward.templates (organization_id, name, version, content) values ($1, $2, $3, $4) on conflict do nothing
+"""
 
 INSERT = """
 with input as materialized (
@@ -98,7 +103,7 @@ async def queue(
     if used not in CHANNELS:
         raise ValueError(f"channel {used!r} is none of {', '.join(CHANNELS)}")
     patience = POLICIES[policy or template.policy]
-    await tx.execute("select onceward.keep_template($1, $2, $3)", template.name, template.version, template.content)
+    await tx.execute(KEEP_TEMPLATE, tx.organization, template.name, template.version, template.content)
     done: list[Queued] = []
     for start in range(0, len(sendings), AT_ONCE):
         part = sendings[start : start + AT_ONCE]
@@ -148,8 +153,8 @@ def _columns(part: Sequence[Sending], channel: ChannelName) -> tuple[list[Any], 
     people = [as_recipient(each.to, channel) for each in part]
     return (
         [_key(each.key) for each in part],
-        [person.name(channel) for person in people],
-        [person.address(channel) for person in people],
+        [_clean(person.name(channel)) for person in people],
+        [_clean(person.address(channel)) for person in people],
         [_data(each) for each in part],
         [each.locale or person.locale for each, person in zip(part, people, strict=True)],
         [person.timezone for person in people],
@@ -160,11 +165,18 @@ def _columns(part: Sequence[Sending], channel: ChannelName) -> tuple[list[Any], 
 def _key(key: str) -> str:
     if not key or len(key) > MAX_KEY_CHARACTERS:
         raise ValueError(f"key must have 1 to {MAX_KEY_CHARACTERS} characters, not {len(key)}: {key[:40]!r}")
+    if not is_storable(key):
+        raise ValueError(f"key contains NUL or half of a surrogate pair, which PostgreSQL cannot store: {key[:40]!r}")
     return key
 
 
+def _clean(text: str | None) -> str | None:
+    return None if text is None else clean_text(text)
+
+
 def _data(each: Sending) -> RawJson:
-    text = dump_json(dict(each.data))
+    # Cleaned and not refused: a character that cannot be stored in a guest's name must not cost the mail.
+    text = clean_json(dict(each.data))
     if len(text) > MAX_DATA_BYTES:
         raise ValueError(f"data of message {each.key!r} take {len(text)} bytes, more than {MAX_DATA_BYTES}")
     return RawJson(text)

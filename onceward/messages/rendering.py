@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from babel import Locale, UnknownLocaleError
 from babel.dates import format_date, format_datetime, format_time
-from babel.numbers import format_currency, format_decimal, get_currency_precision
+from babel.numbers import format_decimal
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError, pass_context
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -21,6 +20,7 @@ from markupsafe import Markup
 
 from onceward.messages.errors import MissingVariable
 from onceward.messages.templates import Template
+from onceward.providers.outbound.money import format_amount
 from onceward.work import PayloadInvalid
 
 LAYOUT = Path(__file__).parent / "layout.html"
@@ -157,8 +157,7 @@ def _locale(context: Any) -> Locale:
 
 def _money(context: Any, minor: int, currency: str) -> str:
     """Minor units with their currency: 1990|money("EUR")."""
-    amount = Decimal(minor).scaleb(-get_currency_precision(currency.upper()))
-    return format_currency(amount, currency.upper(), locale=_locale(context))
+    return format_amount(minor, currency, _locale(context))
 
 
 def _number(context: Any, value: Any) -> str:

@@ -29,6 +29,7 @@ from onceward.settings import Settings
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of, engine_of, settings_of
 from onceward.web.auth import require
+from onceward.web.fields import AtMost
 from onceward.web.problems import Problem
 from onceward.work import PayloadInvalid
 
@@ -51,8 +52,8 @@ class NewNotification(BaseModel):
 
     type: str = Field(min_length=1, max_length=200)
     severity: str = "info"
-    recipients: list[str] = Field(max_length=10_000)
-    channels: list[ChannelName] = Field(min_length=1)
+    recipients: Annotated[list[str], AtMost(10_000)]
+    channels: Annotated[list[ChannelName], AtMost(20)] = Field(min_length=1)
     message: NotificationMessage = Field(default_factory=lambda: NotificationMessage.model_validate({}))
     template: str | None = None
 

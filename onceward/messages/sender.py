@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, assert_never
+from uuid import UUID
 
 import structlog
 
@@ -38,6 +39,7 @@ UNBEGIN = "update onceward.messages set sending = null, status = 'pending' where
 FORGET_PUSH = "update onceward.recipients set push = null where organization_id is not distinct from $1 and ref = $2"
 """The browser has gone; asking it again would only be refused."""
 
+NO_ORGANIZATION = UUID(int=0)
 LOOK_AFTER_S = 30.0
 """A service may need a moment until a message that it took can be found."""
 
@@ -72,7 +74,7 @@ class Sender:
         self._limits = Limits(db, limits or {})
         self._manners = manners or Manners()
         self._parking = {name: Parking(db, name) for name in CHANNELS}
-        self._versions: dict[tuple[str, str], Template] = {}
+        self._versions: dict[tuple[UUID | None, str, str], Template] = {}
 
     def install(self, registry: Registry) -> None:
         """A kind, and a task and queue per channel: one slow channel does not hold up the others."""
@@ -118,9 +120,12 @@ class Sender:
 
     async def _template(self, message: Message) -> Template:
         """The version it was queued with, from memory or from the database."""
-        key = (message.template, message.version)
-        if key in self._versions:
-            return self._versions[key]
+        # What this process has in its files is the same for all; other versions are the organization's own.
+        key = (None, message.template, message.version)
+        kept = (message.organization_id or NO_ORGANIZATION, message.template, message.version)
+        for known in (key, kept):
+            if known in self._versions:
+                return self._versions[known]
         try:
             current = self._templates.get(message.template)
         except UnknownTemplate:
@@ -129,12 +134,14 @@ class Sender:
             self._versions[key] = current
             return current
         content = await self._db.fetchval(
-            "select content from onceward.templates where name = $1 and version = $2", *key
+            "select content from onceward.templates where name = $2 and version = $3"
+            " and coalesce(organization_id, '00000000-0000-0000-0000-000000000000') = $1",
+            *kept,
         )
         if content is None:
             raise UnknownTemplate(f"template {message.template!r} has no version {message.version} in the database")
-        self._versions[key] = from_content(message.template, content)
-        return self._versions[key]
+        self._versions[kept] = from_content(message.template, content)
+        return self._versions[kept]
 
     def _mind_the_hours(self, message: Message, template: Template) -> None:
         manners = self._manners
@@ -193,11 +200,14 @@ class Sender:
             )
             match verdict:
                 case "go" if slot is None or not slot.late:
+                    if again and _key_forgotten(message, channel):
+                        # Waiting for the slot took too long.
+                        await self._db.execute(UNBEGIN, work.id, work.lease)
+                        raise Indeterminate(f"a send over {message.channel} began and was never answered")
                     return None
                 case "go":
                     # The moment has passed: reserve another. Nothing of this attempt is under way meanwhile.
-                    if not again:
-                        await self._db.execute(UNBEGIN, work.id, work.lease)
+                    await self._db.execute(UNBEGIN, work.id, work.lease)
                 case "unsure":
                     found = await self._look_up(message, channel, letter)
                     if found is not None:
@@ -211,8 +221,7 @@ class Sender:
 
     async def _look_up(self, message: Message, channel: Channel, letter: Letter) -> dict[str, Any] | None:
         """An earlier send was not answered. None: it is safe to send again."""
-        began = message.sending_since or datetime.now(UTC)
-        if (datetime.now(UTC) - began).total_seconds() < channel.repeatable_for_s:
+        if channel.repeatable_for_s and not _key_forgotten(message, channel):
             return None
         if not channel.readable:
             raise Indeterminate(f"a send over {message.channel} began and was never answered")
@@ -260,3 +269,10 @@ class Sender:
                 raise Indeterminate(reason)
             case _:
                 assert_never(outcome)
+
+
+def _key_forgotten(message: Message, channel: Channel) -> bool:
+    """Whether the first send that was not answered is so long ago that the service may not know its key any more."""
+    if not channel.repeatable_for_s or message.sending_since is None:
+        return False
+    return (datetime.now(UTC) - message.sending_since).total_seconds() >= channel.repeatable_for_s

@@ -32,6 +32,8 @@ on conflict (name) do update
        is distinct from (excluded.description, excluded.schema, excluded.sample, excluded.declared_by)
 """
 
+DECLARED_OVER_API = "select 1 from onceward.event_types where name = $1 and declared_by = 'api'"
+
 
 @dataclass(frozen=True, slots=True)
 class EventType:
@@ -83,12 +85,15 @@ class Catalogue:
                 raise ValueError(f"event type {each.name!r} is declared by two apps: names are unique over all of them")
             self._types[each.name] = each
 
-    def dump(self, name: str, data: Any) -> str:
-        """Data as JSON text, checked against the type's model; raises UnknownType or Invalid."""
+    async def check_published(self, conn: Connection | Transaction, name: str) -> None:
+        """Raise UnknownType unless an app of this process or somebody over the API has declared the type."""
         check_name(name)
-        known = self._types.get(name)
-        if known is None and self._types:
+        if self._types and name not in self._types and not await conn.fetchval(DECLARED_OVER_API, name):
             raise UnknownType("type", f"{name!r} is not in the catalogue{_nearest(name, self._types)}")
+
+    def dump(self, name: str, data: Any) -> str:
+        """Data as JSON text, checked against the model that an app of this process declared, if any; raises Invalid."""
+        known = self._types.get(name)
         try:
             if known is not None and known.adapter is not None:
                 return known.adapter.dump_json(known.adapter.validate_python(data), by_alias=True).decode()

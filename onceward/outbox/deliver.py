@@ -21,6 +21,7 @@ from onceward.outbox.publishing import QUEUE, RETRY_QUEUE
 from onceward.outbox.schedule import LONGEST_RETRY_AFTER_S, POLICY, wait_s
 from onceward.outbox.targets import Target, Targets
 from onceward.work import Claimed, Permanent, Registry, Retry, Task
+from onceward.work.gate import gate
 
 LOAD = """
 select d.id, d.endpoint_id, e.version, p.message_id, p.type, p.body
@@ -117,6 +118,7 @@ class Deliverer:
         if target.headers:
             headers = {**target.headers, **headers}
         began = time.monotonic()
+        gate("delivery-before-send")
         try:
             response = await self._client.request(
                 "POST", target.url, headers=headers, body=delivery.body, timeout_s=self._timeout_s
@@ -127,6 +129,7 @@ class Deliverer:
             raise _failure(
                 work, target, error.reason, {"ms": ms, "cause": type(error).__name__, "trips": True}
             ) from None
+        gate("delivery-after-send")
         told = {"status": response.status, "ms": response.elapsed_ms, "response": _text(response)}
         metrics.count_attempt(f"{response.status // 100}xx")
         stop = response.headers.get("webhook-delivery", "").strip().lower() == "disable"

@@ -16,6 +16,7 @@ FEATURE = Feature(
     error_handlers="onceward.outbox.routes:add_error_handlers",
     pages="onceward.outbox.pages:PAGES",
     checks="onceward.outbox.checks:CHECKS",
+    erasers="onceward.outbox.erasers:ERASERS",
     traced=(
         Traced(
             "onceward.published",

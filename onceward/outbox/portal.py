@@ -11,9 +11,16 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from onceward.db import Database
+from onceward.outbox.errors import Invalid
 from onceward.trust import Identity, NotAuthenticated, audit
 
 PREFIX = "owp_"
+FOREIGN = """
+select asked.endpoint_id from unnest($2::uuid[]) as asked (endpoint_id)
+ where not exists (select from onceward.endpoints e where e.endpoint_id = asked.endpoint_id
+                   and e.organization_id is not distinct from $1::uuid and e.deleted_at is null)
+ limit 1
+"""
 Actor = str | Identity
 
 
@@ -51,9 +58,11 @@ async def create(
     endpoint_ids: Sequence[UUID] | None = None,
     may_act: bool = True,
 ) -> MadeToken:
-    """A new token. Endpoints of another organization in the list are simply never found."""
+    """A new token. Raises `Invalid` for an endpoint that is not one of the organization's."""
     token = PREFIX + secrets.token_urlsafe(32)
     async with db.transaction(role="engine", organization=organization) as tx:
+        for foreign in await tx.fetch(FOREIGN, organization, list(endpoint_ids or ())):
+            raise Invalid("endpoint_ids", f"there is no endpoint {foreign['endpoint_id']}")
         expires_at: datetime = await tx.fetchval(
             "insert into onceward.portal_tokens (hash, organization_id, endpoint_ids, may_act, created_by, expires_at)"
             " values ($1, $2, $3, $4, $5, onceward.now() + $6::interval) returning expires_at",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from onceward.db import RawJson, Transaction
+from onceward.db import RawJson, Transaction, is_storable, json_contains_nul
 from onceward.outbox.catalogue import Catalogue
 from onceward.outbox.errors import Invalid
 from onceward.work import Waker
@@ -49,13 +49,20 @@ async def publish(
     `key` makes it happen once, however often this is called. An endpoint with channels gets only events that are
     published to one of them. `endpoint` addresses a single one, whatever it subscribes to.
     """
-    text = (catalogue or Catalogue()).dump(type, data)
+    known = catalogue or Catalogue()
+    await known.check_published(tx, type)
+    text = known.dump(type, data)
     if len(text) > MAX_DATA_BYTES:
         raise Invalid(
             "data", f"of {type} takes {len(text)} bytes, more than {MAX_DATA_BYTES}: send a reference instead"
         )
     if key is not None and not 1 <= len(key) <= MAX_KEY:
         raise Invalid("key", f"must have 1 to {MAX_KEY} characters, not {len(key)}")
+    if json_contains_nul(text):
+        raise Invalid("data", f"of {type} contains the character NUL, which PostgreSQL cannot store")
+    for field, given in (("key", key or ""), *(("channels", channel) for channel in channels)):
+        if not is_storable(given):
+            raise Invalid(field, f"contains NUL or half of a surrogate pair, which PostgreSQL cannot store: {given!r}")
     named = sorted(set(channels))
     row = await tx.fetchrow(PUBLISH, type, RawJson(text), key, named or None, endpoint)
     assert row is not None

@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from onceward.app import Onceward
+from onceward.connections import connection_budget
 from onceward.context import Context
-from onceward.db import Database, MigrationError
+from onceward.db import Database, MigrationError, Unavailable, wait_for_server
 from onceward.db.configured import ConfiguredDatabase
 from onceward.engine import Engine
 from onceward.feature import EVERY_ROLE, Features, Role, resolve
@@ -28,7 +29,10 @@ log = get_logger("onceward.process")
 
 
 class Component(Protocol):
-    """Something with a beginning and an end."""
+    """A part that has been made.
+
+    `start()` asks the database first and begins to run after that: if the connection is lost, it is called again.
+    """
 
     async def start(self) -> None: ...
 
@@ -46,7 +50,7 @@ class Process:
         self.context: Context | None = None
         self.engine: Engine | None = None
         self.first_login: str | None = None
-        """Where the administrator logs in, as long as nobody has."""
+        """Where the administrator logs in after `up`, until somebody has logged in."""
         self._undo: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._opening = ConfiguredDatabase(settings, self.features.migrations)
 
@@ -70,18 +74,27 @@ class Process:
         self._undo.append(("services", self.app.services.aclose))
         try:
             self._undo.append(("database", self._opening.close))
-            await self._opening.open()
+            wait_s = self.settings.database_wait_s
+            await self._opening.open(wait_s=wait_s)
             self.health.add("database", self._ask_database)
-            await self._prepare_schema()
+            await wait_for_server(self._prepare_schema, limit_s=wait_s)
             for name, component in self._make_parts(chosen):
-                await component.start()
+                await wait_for_server(component.start, limit_s=wait_s)
                 self._undo.append((name, component.stop))
-            if self.web is not None and (token := await first_admin_link(self.database)):
+            # Only where one process is everything: the output of a `serve` is kept in logs that many people read.
+            if self.web is not None and chosen == EVERY_ROLE and (token := await first_admin_link(self.database)):
                 self.first_login = f"{self.settings.public_url or self.web.url}/login?token={token}"
         except BaseException:
             await self.stop()
             raise
-        log.info("process.started", app=self.app.name, roles=sorted(chosen))
+        budget = connection_budget(pool_max=self.settings.pool_max, roles=chosen, pgbouncer=self.settings.pgbouncer)
+        log.info(
+            "process.started",
+            app=self.app.name,
+            roles=sorted(chosen),
+            connections_max=budget.total,
+            connections=str(budget),
+        )
 
     async def stop(self) -> None:
         """Stop everything that was started. One part's failure to stop does not keep the others running."""
@@ -133,6 +146,8 @@ class Process:
 
     async def _ask_database(self) -> None:
         await self.database.fetchval("select 1")
+        if self.database.is_away:
+            raise Unavailable("PostgreSQL refuses new connections")
 
     async def _prepare_schema(self) -> None:
         pending = await self._opening.pending_migrations()

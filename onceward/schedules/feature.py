@@ -13,5 +13,6 @@ FEATURE = Feature(
     parts=(Part("scheduler", "onceward.schedules.parts:scheduler", roles=SCHEDULER),),
     commands=("onceward.schedules.commands:register",),
     pages="onceward.schedules.pages:PAGES",
+    erasers="onceward.schedules.erasers:ERASERS",
     metrics="onceward.schedules.metrics",
 )

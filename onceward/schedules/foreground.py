@@ -87,7 +87,7 @@ async def run_here(
     heartbeat.start()
     try:
         work = await _hold(db, schedule, worker, leases.begin(), by)
-        leases.taken(work.lease, 1)
+        leases.taken(work.lease, [work])
         acks = Acknowledger(db, worker, leases)
         executor = Executor(db, worker=worker, acks=acks, leases=leases, open_tx=open_tx)
         await executor.run(_watched(schedule.task, on_progress), work)

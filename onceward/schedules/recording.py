@@ -8,20 +8,27 @@ from typing import Any, Protocol, cast
 
 import structlog
 
-from onceward.db import BROKEN, Database, RawJson, Unavailable
+from onceward.db import BROKEN, Database, RawJson, Transaction, Unavailable
 from onceward.schedules import metrics
-from onceward.schedules.run import Run
+from onceward.schedules.run import HELD, Run
 from onceward.schedules.scheduler import report_failure
-from onceward.work import Claimed, RetryPolicy, Snooze, Task, waits
+from onceward.work import Claimed, RetryPolicy, Snooze, Superseded, Task, waits
 from onceward.work.settle import describe, result_json
 
 log = structlog.get_logger(__name__)
 
 BEGIN = """
-update onceward.runs
-   set status = 'running', started_at = coalesce(started_at, onceward.now()), attempts = attempts + 1
- where id = $1 and status in ('pending', 'running')
-returning due_at, scope, attempts
+with held as (select id from onceward.work where id = $1 and lease = $2 for share)
+update onceward.runs r
+   set status = 'running', started_at = coalesce(r.started_at, onceward.now()), attempts = r.attempts + 1
+  from held
+ where r.id = held.id and r.status in ('pending', 'running')
+returning r.due_at, r.scope, r.attempts
+"""
+
+OVER = """
+select r.result from onceward.runs r join onceward.work w using (id)
+ where r.id = $1 and w.lease = $2 and r.status not in ('pending', 'running')
 """
 
 CLOSE = """
@@ -32,9 +39,6 @@ update onceward.runs
 """
 
 AGAIN = "update onceward.runs set duration_ms = coalesce(duration_ms, 0) + $2, error = $3 where id = $1"
-
-# The run is over: what was marked to be left alone by a repetition is not needed any more. Failures stay, to be read.
-FORGET = "delete from onceward.run_items where scope = $1 and outcome <> 'failed'"
 
 RETRY = waits(30, 120)
 """Three tries: a run may always be repeated, so a passing trouble need not wait for the next due time."""
@@ -77,9 +81,12 @@ async def record(
 ) -> Any:
     """Run once under its record. A run that is over already does nothing: the worker died after closing it."""
     db: Database = work.db
-    row = await db.fetchrow(BEGIN, work.id)
+    row = await db.fetchrow(BEGIN, work.id, work.lease)
     if row is None:
-        return await db.fetchval("select result from onceward.runs where id = $1", work.id)
+        over = await db.fetchrow(OVER, work.id, work.lease)
+        if over is None:
+            raise Superseded
+        return over["result"]
     run = Run(
         work,
         schedule=name,
@@ -95,23 +102,29 @@ async def record(
         raise
     except Exception as error:
         cause = _single(error)
-        await _failed(db, run, cause, _ms(began), last=retry.exhausted(work.attempts + 1, work.max_attempts))
+        if not isinstance(cause, Superseded):
+            last = retry.exhausted(work.attempts + 1, work.max_attempts)
+            await _failed(db, run, work.lease, cause, _ms(began), last=last)
         raise cause from None
-    await _succeeded(db, run, result, _ms(began))
+    await _succeeded(db, run, work.lease, result, _ms(began))
     return result
 
 
-async def _succeeded(db: Database, run: Run, result: Any, duration_ms: int) -> None:
+async def _must_hold(tx: Transaction, run: Run, lease: int) -> None:
+    """The record of a run belongs to the worker that holds it; the lock lasts until the record is committed."""
+    if not await tx.fetchval(HELD, run.id, lease):
+        raise Superseded
+
+
+async def _succeeded(db: Database, run: Run, lease: int, result: Any, duration_ms: int) -> None:
     c = run.counts
-    _count(run, "success", duration_ms)
     text = result_json(result)
     kept = None if text is None else RawJson(text)
     async with db.transaction(role="engine") as tx:
-        scope: int = await tx.fetchval("select scope from onceward.runs where id = $1", run.id)
+        await _must_hold(tx, run, lease)
         await tx.execute(
             CLOSE, run.id, "success", None, duration_ms, c.processed, c.succeeded, c.failed, c.skipped, kept, None
         )
-        await tx.execute(FORGET, scope)
         if c.processed and c.failed / c.processed > NOTABLE_SHARE:
             await tx.execute(
                 "select onceward.notify('CRON_FAILURE', 'warn', $1, $2, p_group => $3)",
@@ -119,6 +132,7 @@ async def _succeeded(db: Database, run: Run, result: Any, duration_ms: int) -> N
                 {"schedule": run.schedule, "run": run.id, "processed": c.processed, "failed": c.failed},
                 f"cron-items:{run.schedule}",
             )
+    _count(run, "success", duration_ms)
     log.info(
         "run_finished",
         schedule=run.schedule,
@@ -131,17 +145,17 @@ async def _succeeded(db: Database, run: Run, result: Any, duration_ms: int) -> N
     )
 
 
-async def _failed(db: Database, run: Run, error: BaseException, duration_ms: int, *, last: bool) -> None:
+async def _failed(db: Database, run: Run, lease: int, error: Exception, duration_ms: int, *, last: bool) -> None:
     if isinstance(error, (Unavailable, *BROKEN)):
         return  # nothing can be written now; the job is tried again without counting
     told = describe(error)
     c = run.counts
     log.error("run_failed", schedule=run.schedule, run=run.id, error=told["type"], last=last)
-    if not last:
-        await db.execute(AGAIN, run.id, duration_ms, told)
-        return
-    _count(run, "failed", duration_ms)
     async with db.transaction(role="engine") as tx:
+        await _must_hold(tx, run, lease)
+        if not last:
+            await tx.execute(AGAIN, run.id, duration_ms, told)
+            return
         await tx.execute(
             CLOSE,
             run.id,
@@ -156,6 +170,7 @@ async def _failed(db: Database, run: Run, error: BaseException, duration_ms: int
             told,
         )
         await report_failure(tx, run.schedule, run.id, told)
+    _count(run, "failed", duration_ms)
 
 
 def _count(run: Run, outcome: str, duration_ms: int) -> None:

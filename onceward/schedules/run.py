@@ -6,7 +6,8 @@
         await run.each(rows, expire_one)
 
 Each item has a transaction of its own, in which it is also marked as done. One item's failure is recorded and stops
-nothing; a run that is interrupted does, when it runs again, only what is left.
+nothing; a run that is interrupted does, when it runs again, only what is left. A worker that no longer holds the run
+(it stalled, and another took over) marks nothing, commits nothing more and leaves the record alone.
 """
 
 from __future__ import annotations
@@ -25,19 +26,20 @@ import asyncpg
 import structlog
 
 from onceward.db import BROKEN, Cause, Database, OutcomeUnknown, Transaction, Unavailable
-from onceward.work import Claimed
+from onceward.work import Claimed, Superseded
+from onceward.work.gate import gate
 from onceward.work.settle import describe
 
 log = structlog.get_logger(__name__)
 
-MARK = "select onceward.mark_item($1, $2, $3, $4, $5)"
-FAILED = """
-insert into onceward.run_items as i (scope, step, key, run_id, outcome, error) values ($1, $2, $3, $4, 'failed', $5)
-on conflict (scope, step, key) do update set error = excluded.error, run_id = excluded.run_id, at = excluded.at
-    where i.outcome = 'failed'
-"""
+MARK = "select verdict, earlier from onceward.mark_item($1, $2, $3, $4, $5, $6, $7)"
+HELD = "select onceward.holds_run($1, $2)"
 DONE = "select key, run_id, outcome from onceward.run_items where scope = $1 and step = $2 and outcome <> 'failed'"
-PROGRESS = "update onceward.runs set processed = $2, succeeded = $3, failed = $4, skipped = $5 where id = $1"
+PROGRESS = """
+with held as (select id from onceward.work where id = $1 and lease = $2 for share)
+update onceward.runs r set processed = $3, succeeded = $4, failed = $5, skipped = $6 from held where r.id = held.id
+returning r.id
+"""
 PROGRESS_EVERY_S = 1.0
 
 
@@ -46,7 +48,19 @@ class Skip(Exception):
 
 
 class _DoneAlready(Exception):
-    """Somebody else has done this item meanwhile; what was begun here is rolled back."""
+    """The item is done; what was begun here is rolled back. `earlier`: how, if an earlier attempt of this run did it."""
+
+    def __init__(self, earlier: str | None) -> None:
+        super().__init__(earlier)
+        self.earlier = earlier
+
+
+class _ItemFailed(Exception):
+    """The item's own code failed with an error that could also mean a broken database connection."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error
 
 
 @dataclass(slots=True)
@@ -119,7 +133,17 @@ class Run:
 
     @asynccontextmanager
     async def transaction(self, *, organization: UUID | None = None) -> AsyncGenerator[Any]:
-        """A transaction with verbs, for one organization or for the platform; caused by this run."""
+        """A transaction with verbs, for one organization or for the platform; caused by this run.
+
+        It commits only while this worker holds the run: `Superseded` is raised otherwise.
+        """
+        async with self._transaction(organization) as tx:
+            yield tx
+            if not await tx.fetchval(HELD, self.id, self._work.lease):
+                raise Superseded
+
+    @asynccontextmanager
+    async def _transaction(self, organization: UUID | None) -> AsyncGenerator[Any]:
         async with self._db.acquire() as conn:
             tx: Transaction = self._work.open_tx(conn, self._work)
             tx.organization = organization
@@ -130,7 +154,9 @@ class Run:
             except BaseException:
                 await asyncio.shield(tx.rollback())
                 raise
+            gate("item-before-commit")
             await tx.commit()
+            gate("item-after-commit")
 
     # -- items --------------------------------------------------------------------------------------------------------
 
@@ -178,31 +204,65 @@ class Run:
             await self.save_progress()
 
     async def save_progress(self) -> None:
+        """Write the counts. Raises `Superseded` when the run is another worker's by now."""
         c = self.counts
-        await self._db.execute(PROGRESS, self.id, c.processed, c.succeeded, c.failed, c.skipped)
+        values = (c.processed, c.succeeded, c.failed, c.skipped)
+        if await self._db.fetchval(PROGRESS, self.id, self._work.lease, *values) is None:
+            raise Superseded
 
     async def do_item(self, step: str, key: str, item: Any, call: Callable[..., Any], organization: UUID | None) -> str:
         """Mark and do one item in one transaction; the mark comes first, so that a second doer waits for this one."""
         try:
-            async with self.transaction(organization=organization) as tx:
-                if not await tx.fetchval(MARK, self._scope, step, key, self.id, "success"):
-                    raise _DoneAlready
-                await call(item, tx)
+            async with self._transaction(organization) as tx:
+                await self._mark(tx, step, key, "success")
+                await _call(call, item, tx)
             return "success"
-        except _DoneAlready:
-            return "before"
+        except _DoneAlready as done:
+            return done.earlier or "before"
         except Skip:
-            await self._db.fetchval(MARK, self._scope, step, key, self.id, "skipped")
-            return "skipped"
-        except (Unavailable, *BROKEN):
-            raise  # the database is away: that is the run's failure, not the item's
+            return await self._note(step, key, "skipped")
+        except _ItemFailed as failed:
+            return await self._note_failure(step, key, failed.error)
+        except (Unavailable, Superseded, *BROKEN):
+            raise  # the database is away, or the run is another worker's: that is not the item's failure
         except OutcomeUnknown:
-            # The mark knows: if it is there the item was committed, and a second try does nothing.
-            return await self.do_item(step, key, item, call, organization)
+            # The mark knows: if it is there the item was committed, by this very attempt, and a second try does nothing.
+            outcome = await self.do_item(step, key, item, call, organization)
+            return "success" if outcome == "before" else outcome
         except Exception as error:
-            log.warning("item_failed", schedule=self.schedule, run=self.id, step=step, error=type(error).__name__)
-            await self._db.execute(FAILED, self._scope, step, key, self.id, describe(error))
-            return "failed"
+            return await self._note_failure(step, key, error)
+
+    async def _note_failure(self, step: str, key: str, error: BaseException) -> str:
+        log.warning("item_failed", schedule=self.schedule, run=self.id, step=step, error=type(error).__name__)
+        return await self._note(step, key, "failed", describe(error))
+
+    async def _note(self, step: str, key: str, outcome: str, error: dict[str, Any] | None = None) -> str:
+        """Mark an item whose own transaction was rolled back."""
+        try:
+            await self._mark(self._db, step, key, outcome, error)
+        except _DoneAlready as done:
+            return done.earlier or "before"
+        return outcome
+
+    async def _mark(
+        self, conn: Transaction | Database, step: str, key: str, outcome: str, error: dict[str, Any] | None = None
+    ) -> None:
+        row = await conn.fetchrow(MARK, self._scope, step, key, self.id, self._work.lease, outcome, error)
+        assert row is not None
+        if row["verdict"] == "lost":
+            raise Superseded
+        if row["verdict"] == "done":
+            raise _DoneAlready(row["earlier"])
+
+
+async def _call(call: Callable[..., Any], item: Any, tx: Transaction) -> None:
+    """Run the item's function. An `OSError` of its own (a file, a socket, a time limit) is not an outage of the database."""
+    try:
+        await call(item, tx)
+    except BROKEN as error:
+        if isinstance(error, asyncpg.PostgresConnectionError) or tx.conn.is_closed():
+            raise
+        raise _ItemFailed(error) from error
 
 
 class _Each:

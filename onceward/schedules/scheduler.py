@@ -55,9 +55,29 @@ update onceward.runs r
 returning r.id, r.schedule, r.reason
 """
 
+# Not at the end of a run: a worker that stalled and wakes up later must still find what is done.
+PRUNE_MARKS = """
+with old as materialized (
+    select r.id, r.scope from onceward.runs r
+     where r.status = 'success' and r.has_marks and r.finished_at < onceward.now() - $1::interval
+       and not exists (select from onceward.runs u
+                        where u.schedule = r.schedule and u.scope = r.scope and u.status in ('pending', 'running'))
+     order by r.finished_at limit 100
+), marks as (
+    delete from onceward.run_items i using old o where i.scope = o.scope and i.outcome <> 'failed'
+), noted as (
+    update onceward.runs r set has_marks = false from old o where r.id = o.id
+)
+select count(*) from old
+"""
+
 PRUNE = """
-with old as (
-    select id, scope from onceward.runs where finished_at < onceward.now() - $1::interval order by finished_at limit 1000
+with old as materialized (
+    select r.id, r.scope from onceward.runs r
+     where r.finished_at < onceward.now() - $1::interval
+       and not exists (select from onceward.runs u
+                        where u.schedule = r.schedule and u.scope = r.scope and u.status in ('pending', 'running'))
+     order by r.finished_at limit 1000
 ), marks as (
     delete from onceward.run_items i using old o where i.scope = o.scope or i.run_id = o.id
 )
@@ -76,11 +96,13 @@ class Scheduler:
         waker: Waker | None = None,
         every_s: float = 0.5,
         keep: timedelta = timedelta(days=90),
+        keep_marks: timedelta = timedelta(days=1),
     ) -> None:
         self._db = db
         self._schedules: Mapping[str, Schedule] = {each.name: each for each in schedules}
         self._waker = waker
         self._keep = keep
+        self._keep_marks = keep_marks
         self._loops = [
             Loop("schedules", self.step, every_s=every_s),
             Loop("abandoned runs", self.close_abandoned, every_s=10.0),
@@ -144,6 +166,9 @@ class Scheduler:
         return len(rows)
 
     async def prune(self) -> None:
+        """Remove the marks of runs that succeeded a day ago, then old runs with all that is left of them."""
+        while await self._db.fetchval(PRUNE_MARKS, self._keep_marks):
+            pass
         await self._db.execute(PRUNE, self._keep)
 
 

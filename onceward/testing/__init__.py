@@ -1,4 +1,4 @@
-"""The testing kit: run work without a worker, move the clock, crash handlers at every gate."""
+"""The testing kit: run work without a worker, move the clock, crash or freeze a process at every gate."""
 
 from typing import TYPE_CHECKING
 
@@ -7,8 +7,20 @@ from onceward.lazy import lazy
 if TYPE_CHECKING:
     from onceward.testing.clock import FrozenClock
     from onceward.testing.crash import Crash, crash_test, give_back
+    from onceward.testing.stall import StallScenario, app_scenario, stall_test
     from onceward.testing.work import assert_enqueued, drain, perform
 
-__all__ = ["Crash", "FrozenClock", "assert_enqueued", "crash_test", "drain", "give_back", "perform"]
+__all__ = [
+    "Crash",
+    "FrozenClock",
+    "StallScenario",
+    "app_scenario",
+    "assert_enqueued",
+    "crash_test",
+    "drain",
+    "give_back",
+    "perform",
+    "stall_test",
+]
 
 __getattr__ = lazy(__name__, __file__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from typing import Any
+from uuid import UUID
 
 from onceward.engine import Engine
 from onceward.work import Claimed, JobTask, Registry
@@ -27,9 +28,13 @@ async def drain(engine: Engine, *queues: str, most: int = 10_000) -> int:
         for queue, names in engine.registry.queues().items():
             if queues and queue not in queues:
                 continue
-            for work in await _take(engine, queue, names, worker):
-                await executor.run(engine.registry.tasks[work.task], work)
-                round_ += 1
+            for together in _batches(engine.registry, await _take(engine, queue, names, worker)):
+                task = engine.registry.tasks[together[0].task]
+                if task.batch > 1:
+                    await executor.run_batch(task, together)
+                else:
+                    await executor.run(task, together[0])
+                round_ += len(together)
         await acks.close()
         ran += round_
         if round_ == 0:
@@ -38,6 +43,22 @@ async def drain(engine: Engine, *queues: str, most: int = 10_000) -> int:
         if ran > most:
             raise AssertionError(f"more than {most} pieces of work ran: does a job enqueue itself?")
     raise AssertionError("work kept coming for 1000 rounds")
+
+
+def _batches(registry: Registry, taken: list[Claimed]) -> list[list[Claimed]]:
+    """What runs together: jobs of a batch handler for the same organization, as a worker puts them together."""
+    made: list[list[Claimed]] = []
+    open_: dict[tuple[str, UUID | None], list[Claimed]] = {}
+    for work in taken:
+        size = registry.tasks[work.task].batch
+        together = open_.get((work.task, work.organization))
+        if size > 1 and work.bundle is None and together is not None and len(together) < size:
+            together.append(work)
+            continue
+        made.append([work])
+        if size > 1 and work.bundle is None:
+            open_[work.task, work.organization] = made[-1]
+    return made
 
 
 async def _take(engine: Engine, queue: str, names: list[str], worker: int) -> list[Claimed]:

@@ -39,22 +39,33 @@ where c.relkind = 'v' and n.nspname not in ('pg_catalog', 'information_schema')
 """
 
 BYPASS = """
-select r.rolname as role,
-       case when r.rolsuper then 'is a superuser' when r.rolbypassrls then 'has BYPASSRLS'
-            when r.rolcreaterole then 'may create roles' end as problem
-from pg_roles r
-where (r.rolname = 'onceward_app' or pg_has_role('onceward_app', r.oid, 'member'))
-  and (r.rolsuper or r.rolbypassrls or r.rolcreaterole)
+with handlers as (
+    -- The roles that handlers and workers in other languages act as. Neither may become, or inherit from, another one.
+    select oid, rolname, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb from pg_roles
+     where rolname in ('onceward_app', 'onceward_sql_worker')
+), tenant_tables as (
+    select c.oid, c.relowner from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     where c.relkind in ('r', 'p', 'v') and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
+)
+select h.rolname as role,
+       case when h.rolsuper then 'is a superuser' when h.rolbypassrls then 'has BYPASSRLS'
+            when h.rolcreaterole then 'may create roles' else 'may create databases' end as problem
+  from handlers h where h.rolsuper or h.rolbypassrls or h.rolcreaterole or h.rolcreatedb
 union all
-select 'onceward_app', 'is a member of ' || r.rolname
-from pg_roles r where r.rolname = 'onceward_engine' and pg_has_role('onceward_app', r.oid, 'member')
+select h.rolname, 'is a member of ' || r.rolname
+  from handlers h join pg_roles r on r.oid <> h.oid and pg_has_role(h.oid, r.oid, 'member')
 union all
-select 'onceward_app', 'owns ' || c.oid::regclass
-from pg_class c where c.relkind in ('r', 'p', 'v') and pg_has_role('onceward_app', c.relowner, 'member')
+select h.rolname, 'owns ' || c.oid::regclass from handlers h join tenant_tables c on c.relowner = h.oid
 union all
-select 'onceward_app', 'may truncate ' || c.oid::regclass
-from pg_class c join pg_namespace n on n.oid = c.relnamespace
-where c.relkind in ('r', 'p') and n.nspname = 'onceward' and has_table_privilege('onceward_app', c.oid, 'truncate')
+select h.rolname, 'may truncate ' || c.oid::regclass
+  from handlers h join tenant_tables c on has_table_privilege(h.oid, c.oid, 'truncate')
+union all
+select h.rolname, 'may create triggers on ' || c.oid::regclass
+  from handlers h join tenant_tables c on has_table_privilege(h.oid, c.oid, 'trigger')
+union all
+select h.rolname, 'may create objects in schema ' || n.nspname
+  from handlers h join pg_namespace n on n.nspname in ('onceward', 'webhook', 'audit', 'ticketing')
+   and has_schema_privilege(h.oid, n.oid, 'create')
 """
 
 DEFINERS = """
@@ -82,7 +93,7 @@ async def check_tenant_tables_are_protected(conn: Connection) -> Sequence[str]:
 
 
 async def check_app_role_cannot_bypass(conn: Connection) -> Sequence[str]:
-    """The role of handlers and API is bound by row-level security, whatever it tries."""
+    """The roles of handlers, API and SQL workers are bound by row-level security, whatever they try."""
     return [f"{row['role']} {row['problem']}" for row in await conn.fetch(BYPASS)]
 
 

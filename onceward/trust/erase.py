@@ -1,29 +1,39 @@
-"""Remove a person's data, keep the proof that nothing else was touched.
+"""Find a person's data in one organization, remove it, and keep the proof that nothing else was touched.
 
-A person is named by a reference: an address, a phone number or a user id. Each package lists, as `ERASERS` in its
-module `erasers`, how it finds and blanks what it holds about one; all of them run in one transaction, as the engine,
-which also writes the audit entry: who asked, when, how many rows, and the reference as a hash only.
+Each package lists, as `ERASERS` in its module `erasers`, which columns of which tables may hold personal data, and what
+becomes of them; `UNSEARCHED` there says of every other column why it holds none. All erasers run in one transaction, as
+the engine, which also writes the audit entry: who asked, when, how many rows, and the references as hashes only.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
-
-import orjson
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+from uuid import UUID
 
 from onceward.db import Database, Transaction
 from onceward.trust import audit
-from onceward.trust.errors import TrustError
 from onceward.trust.identity import Identity
+from onceward.trust.person import BadReference, Person
 
-SHORTEST_REFERENCE = 5
-IDS_PER_ENTRY = 1000
+__all__ = ["BadReference", "Eraser", "Found", "Person", "Report", "Searched", "erase", "find"]
 
+Kind = Literal["whole", "text", "list", "json", "body"]
+"""How a column is compared: `whole` holds one name of a person; `text`, `list` (of texts), `json` and `body` (bytes of a
+request) may mention people."""
 
-class BadReference(TrustError):
-    """Too short to mean one person."""
+OWN_ROWS = "t.organization_id is not distinct from $1::uuid"
+INSTANCE = "$1::uuid is null"
+"""For tables that belong to no organization: searched when the whole instance is, and then only."""
+
+CANDIDATE: Mapping[Kind, str] = {
+    "whole": "lower(btrim(t.{column}::text)) = any($2::text[])",
+    "text": "exists (select from unnest($3::text[]) n where position(n in lower(t.{column}::text)) > 0)",
+    "body": "exists (select from unnest($3::text[]) n where position(lower(encode(convert_to(n, 'UTF8'), 'escape'))"
+    " in lower(encode(t.{column}, 'escape'))) > 0)",
+}
 
 
 class DryRun(Exception):
@@ -31,49 +41,111 @@ class DryRun(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
-    """Whose data go. `json` is the reference as it stands inside JSON text."""
+class Found:
+    """A row about the person: where it is, which columns say so, and what hooks and exports need of it."""
 
-    ref: str
-
-    @property
-    def json(self) -> str:
-        return orjson.dumps(self.ref).decode()[1:-1]
-
-    @property
-    def hash(self) -> str:
-        return hashlib.sha256(self.ref.strip().lower().encode()).hexdigest()
+    row: str
+    columns: tuple[str, ...]
+    waits: bool
+    key: Any
+    names: tuple[str, ...]
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-EraseFunction = Callable[[Transaction, Person], Awaitable[int]]
+EraseRows = Callable[[Transaction, Person, Sequence[Found], UUID | None], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eraser:
+    """One table: where a person may be in it, and what becomes of the rows.
+
+    `blank` gives for each column the SQL that replaces it where the column matched, or in every found row for all of its
+    columns with `together`. In that SQL, `t` is the row and `m.mark` the text that replaces a name. `delete` removes the
+    row instead, `erase` does something of its own, `kept` says why nothing is done. `waits` is SQL that is true while the
+    row is still needed: it is reported and left as it is.
+    """
+
+    name: str
+    table: str
+    columns: Mapping[str, Kind]
+    blank: Mapping[str, str] = field(default_factory=dict[str, str])
+    together: bool = False
+    delete: bool = False
+    erase: EraseRows | None = None
+    kept: str | None = None
+    then: EraseRows | None = None
+    scope: str = OWN_ROWS
+    waits: str = "false"
+    key: str = "null::bigint"
+    names: tuple[str, ...] = ()
+    """Columns with other names of the same person, which a report proposes to search for as well."""
+
+    def __post_init__(self) -> None:
+        ways = [bool(self.blank), self.delete, self.erase is not None, self.kept is not None]
+        if sum(ways) != 1:
+            raise ValueError(f"eraser {self.name!r}: give exactly one of blank, delete, erase and kept")
+        missing = set(self.columns) - set(self.blank)
+        if self.blank and missing:
+            raise ValueError(f"eraser {self.name!r}: blank says nothing about {', '.join(sorted(missing))}")
 
 
 @dataclass(frozen=True, slots=True)
-class Eraser:
-    """`what` names the kind of data; `run` returns how many rows it changed."""
+class Searched:
+    """What one eraser found: rows that it changes, rows that are still needed, and in which columns."""
 
-    what: str
-    run: EraseFunction
+    name: str
+    table: str
+    rows: int
+    waiting: int
+    columns: Mapping[str, int]
+    kept: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found where. `also_known_as` are other names that the found rows give the same person."""
+
+    searched: tuple[Searched, ...]
+    also_known_as: tuple[str, ...]
+    dry_run: bool
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Changed rows by eraser."""
+        return {each.name: each.rows for each in self.searched if each.kept is None}
+
+    @property
+    def found(self) -> tuple[Searched, ...]:
+        return tuple(each for each in self.searched if each.rows or each.waiting)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "dry_run": self.dry_run,
+            "rows": self.rows,
+            "found": [asdict(each) for each in self.found],
+            "also_known_as": list(self.also_known_as),
+        }
 
 
 async def erase(
     db: Database,
-    person: str,
+    person: str | Sequence[str],
     erasers: Iterable[Eraser],
     *,
+    organization: UUID | None,
     actor: str | Identity,
     reason: str | None = None,
     dry_run: bool = False,
-) -> dict[str, int]:
-    """Rows changed by kind of data, in one transaction. A dry run does it all and rolls back."""
-    if len(person.strip()) < SHORTEST_REFERENCE:
-        raise BadReference(f"person {person!r} is shorter than {SHORTEST_REFERENCE} characters: it could be anybody")
-    whom = Person(person.strip())
-    counts: dict[str, int] = {}
+) -> Report:
+    """Erase a person from one organization (None: from what belongs to no organization) in one transaction.
+
+    A dry run does the same and rolls back, so that its report is what an erasure at this moment would do.
+    """
+    whom = Person(person)
+    report = Report((), (), dry_run)
     try:
         async with db.transaction(role="engine") as tx:
-            for eraser in erasers:
-                counts[eraser.what] = counts.get(eraser.what, 0) + await eraser.run(tx, whom)
+            report = await _search_and_remove(tx, whom, erasers, organization, dry_run=dry_run)
             if dry_run:
                 raise DryRun
             await audit.record(
@@ -81,15 +153,123 @@ async def erase(
                 "person.erased",
                 entity_type="person",
                 entity_id=whom.hash,
-                metadata={"rows": counts},
+                metadata={"rows": report.rows, "references": [each.hash for each in whom.references]},
                 actor=actor,
                 reason=reason,
+                organization=organization,
             )
     except DryRun:
-        return counts
-    return counts
+        pass
+    return report
 
 
-def contains(column: str, parameter: str) -> str:
-    """SQL: whether a json or text column mentions the reference; compares text without case, never a pattern."""
-    return f"position(lower({parameter}) in lower({column}::text)) > 0"
+async def _search_and_remove(
+    tx: Transaction, person: Person, erasers: Iterable[Eraser], organization: UUID | None, *, dry_run: bool
+) -> Report:
+    searched: list[Searched] = []
+    names: set[str] = set()
+    for eraser in erasers:
+        # What is reported only needs no lock: rows of unfinished work must stay free for their workers.
+        changes = eraser.kept is None and eraser.waits != "true"
+        found = [each async for each in find(tx, eraser, person, organization, lock=changes)]
+        names.update(name for each in found for name in each.names if not person.is_named(name))
+        ready = [each for each in found if not each.waits]
+        if ready and eraser.kept is None:
+            await _remove(tx, eraser, person, ready, organization)
+        searched.append(_searched(eraser, found))
+    return Report(tuple(searched), tuple(sorted(names)), dry_run)
+
+
+async def find(
+    tx: Transaction,
+    eraser: Eraser,
+    person: Person,
+    organization: UUID | None,
+    *,
+    lock: bool = False,
+    values: bool = False,
+) -> AsyncGenerator[Found]:
+    """Rows of the organization that are about the person. PostgreSQL picks candidates, `Person` decides.
+
+    `lock` keeps everybody else from changing them until the transaction ends; `values` brings the whole row.
+    """
+    if await tx.fetchval("select to_regclass($1) is null", eraser.table):
+        return
+    columns = ", ".join(f"{_value(column, kind)} as {column}" for column, kind in eraser.columns.items())
+    names = "".join(f", t.{name}::text" for name in eraser.names)
+    candidate = " or ".join(_candidate(column, kind) for column, kind in eraser.columns.items())
+    # The parameters are named once more so that PostgreSQL knows their types where a statement does not use them.
+    statement = (
+        f"select t.ctid::text as found_row, {eraser.waits} as found_waits, {eraser.key} as found_key,"
+        f" array_remove(array[null::text{names}], null) as found_names, {'to_jsonb(t)' if values else 'null::jsonb'} as found_values, {columns}"
+        f" from {eraser.table} t where {eraser.scope} and ({candidate})"
+        " and ($1::uuid is null or true) and $2::text[] is not null and $3::text[] is not null"
+        + (" for update of t" if lock else "")
+    )
+    async for row in tx.conn.cursor(statement, organization, person.forms, person.needles):
+        matched = tuple(name for name, kind in eraser.columns.items() if _matches(person, kind, row[name]))
+        if matched:
+            yield Found(
+                row["found_row"],
+                matched,
+                row["found_waits"],
+                row["found_key"],
+                tuple(row["found_names"]),
+                row["found_values"] or {},
+            )
+
+
+def _value(column: str, kind: Kind) -> str:
+    return f"t.{column}" if kind in ("body", "list") else f"t.{column}::text"
+
+
+def _candidate(column: str, kind: Kind) -> str:
+    return CANDIDATE[kind if kind in CANDIDATE else "text"].format(column=column)
+
+
+def _matches(person: Person, kind: Kind, value: Any) -> bool:
+    match kind:
+        case "whole":
+            return person.is_named(value)
+        case "text":
+            return person.is_mentioned(value)
+        case "list":
+            return person.is_in_list(value)
+        case "json":
+            return value is not None and person.is_in_json(json.loads(value))
+        case "body":
+            return person.is_in_body(value)
+
+
+async def _remove(
+    tx: Transaction, eraser: Eraser, person: Person, found: Sequence[Found], organization: UUID | None
+) -> None:
+    if eraser.erase is not None:
+        await eraser.erase(tx, person, found, organization)
+    elif eraser.delete:
+        await tx.execute(
+            f"delete from {eraser.table} t where t.ctid = any($1::text[]::tid[])", [each.row for each in found]
+        )
+    else:
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for each in found:
+            groups.setdefault(tuple(eraser.blank) if eraser.together else each.columns, []).append(each.row)
+        for columns, rows in groups.items():
+            changes = ", ".join(f"{column} = {eraser.blank[column]}" for column in columns)
+            await tx.execute(
+                f"update {eraser.table} t set {changes} from (select $2::text as mark) m"
+                " where t.ctid = any($1::text[]::tid[])",
+                rows,
+                person.mark,
+            )
+    if eraser.then is not None:
+        await eraser.then(tx, person, found, organization)
+
+
+def _searched(eraser: Eraser, found: Sequence[Found]) -> Searched:
+    columns: dict[str, int] = {}
+    for each in found:
+        for column in each.columns:
+            columns[column] = columns.get(column, 0) + 1
+    waiting = sum(each.waits for each in found)
+    return Searched(eraser.name, eraser.table, len(found) - waiting, waiting, columns, eraser.kept)

@@ -1,20 +1,16 @@
-"""What trust itself holds about a person: their account, their sessions, and mentions in the audit log."""
+"""What trust itself holds about a person: their account, their sessions, keys they made, and mentions in the audit log."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from uuid import UUID
+
 from onceward.db import Transaction
 from onceward.trust import audit
-from onceward.trust.erase import IDS_PER_ENTRY, Eraser, Person, contains
+from onceward.trust.erase import INSTANCE, Eraser, Found, Person
 
-MENTIONS = f"""
-select id,
-    {contains("coalesce(actor, '')", "$1")} or {contains("coalesce(user_id, '')", "$1")}
-        or {contains("coalesce(entity_id, '')", "$1")} as who,
-    {contains("coalesce(reason, '')", "$1")} or {contains("coalesce(changes::text, '')", "$2")}
-        or {contains("coalesce(metadata::text, '')", "$2")} as content
-from onceward.audit_log
-where erased_at is null or who_salt is not null or content_salt is not null
-"""
+IDS_PER_ENTRY = 1000
+WHO = frozenset({"actor", "user_id", "entity_id"})
 
 BLANK_WHO = """
 update onceward.audit_log set actor = 'erased', user_id = null, entity_id = null, who_salt = null,
@@ -28,28 +24,37 @@ update onceward.audit_log set reason = null, changes = null, metadata = null, co
 where id = any($1)
 """
 
+CLOSE = """
+update onceward.users u set email = 'erased-' || user_id || '@invalid', name = '', admin = false,
+       disabled_at = onceward.now()
+ where user_id = any($1)
+   and ($2::uuid is null or not u.admin and not exists (select from onceward.memberships m where m.user_id = u.user_id))
+returning user_id
+"""
 
-async def erase_account(tx: Transaction, person: Person) -> int:
-    """Close the account and forget name and address; its id stays, so that old entries still point somewhere."""
-    rows = await tx.fetch(
-        "update onceward.users set email = 'erased-' || user_id || '@invalid', name = '', admin = false,"
-        " disabled_at = onceward.now() where lower(email) = lower($1) or user_id::text = lower($1) returning user_id",
-        person.ref,
+
+async def close_accounts(tx: Transaction, _person: Person, found: Sequence[Found], organization: UUID | None) -> None:
+    """Take the person out of the organization, and close an account that then belongs nowhere.
+
+    An account that another organization uses, or an administrator's, is closed only for the whole instance. Its id stays,
+    so that old entries still point somewhere.
+    """
+    ids = [each.key for each in found]
+    await tx.execute(
+        "delete from onceward.memberships where user_id = any($1) and ($2::uuid is null or organization_id = $2)",
+        ids,
+        organization,
     )
-    ids = [row["user_id"] for row in rows]
-    for table in ("sessions", "login_links", "memberships"):
-        await tx.execute(f"delete from onceward.{table} where user_id = any($1)", ids)
-    return len(ids)
+    closed = [row["user_id"] for row in await tx.fetch(CLOSE, ids, organization)]
+    for table in ("sessions", "login_links"):
+        await tx.execute(f"delete from onceward.{table} where user_id = any($1)", closed)
 
 
-async def erase_mentions(tx: Transaction, person: Person) -> int:
-    """Blank the parts of audit entries that name the person, and say in an entry which ones they were."""
-    rows = await tx.fetch(f"select * from ({MENTIONS}) found where who or content order by id", person.ref, person.json)
-    who = [row["id"] for row in rows if row["who"]]
-    content = [row["id"] for row in rows if row["content"]]
-    await tx.execute(BLANK_WHO, who)
-    await tx.execute(BLANK_CONTENT, content)
-    ids = [row["id"] for row in rows]
+async def blank_entries(tx: Transaction, person: Person, found: Sequence[Found], organization: UUID | None) -> None:
+    """Blank the parts of audit entries that name the person, and record in an entry which ones they were."""
+    await tx.execute(BLANK_WHO, [each.key for each in found if WHO.intersection(each.columns)])
+    await tx.execute(BLANK_CONTENT, [each.key for each in found if set(each.columns) - WHO])
+    ids = sorted(each.key for each in found)
     for start in range(0, len(ids), IDS_PER_ENTRY):
         await audit.record(
             tx,
@@ -58,8 +63,69 @@ async def erase_mentions(tx: Transaction, person: Person) -> int:
             entity_id=person.hash,
             metadata={"ids": ids[start : start + IDS_PER_ENTRY]},
             actor="system:erase",
+            organization=organization,
         )
-    return len(ids)
 
 
-ERASERS: tuple[Eraser, ...] = (Eraser("accounts", erase_account), Eraser("audit entries", erase_mentions))
+ERASERS: tuple[Eraser, ...] = (
+    Eraser(
+        name="accounts",
+        table="onceward.users",
+        columns={"email": "whole", "user_id": "whole", "name": "text"},
+        erase=close_accounts,
+        # Members of the organization; for the instance everybody who was not erased before.
+        scope="(exists (select from onceward.memberships o where o.user_id = t.user_id and o.organization_id = $1::uuid)"
+        " or $1::uuid is null and t.email <> 'erased-' || t.user_id || '@invalid')",
+        key="t.user_id",
+        names=("email", "user_id"),
+    ),
+    Eraser(
+        name="api keys",
+        table="onceward.api_keys",
+        columns={"name": "text", "created_by": "text"},
+        blank={"name": "'erased'", "created_by": "'erased'"},
+    ),
+    Eraser(
+        name="system metrics",
+        table="onceward.system_metrics",
+        columns={"user_id": "whole", "metadata": "json"},
+        blank={"user_id": "null", "metadata": """'{"erased": true}'"""},
+        scope=INSTANCE,
+    ),
+    Eraser(
+        name="audit entries",
+        table="onceward.audit_log",
+        columns={
+            "actor": "text",
+            "user_id": "whole",
+            "entity_id": "text",
+            "reason": "text",
+            "changes": "json",
+            "metadata": "json",
+        },
+        erase=blank_entries,
+        key="t.id",
+    ),
+)
+
+UNSEARCHED: dict[str, str] = {
+    "onceward.memberships.*": "only ids; deleted with the account",
+    "onceward.sessions.*": "only hashes and ids; deleted with the account",
+    "onceward.login_links.*": "only hashes and ids; deleted with the account",
+    "onceward.api_keys.prefix": "random",
+    "onceward.api_keys.hash": "a hash",
+    "onceward.api_keys.scopes": "a closed set",
+    "onceward.audit_log.action": "a name given by code",
+    "onceward.audit_log.entity_type": "a name given by code",
+    "onceward.audit_log.who_salt": "random; deleted with what it salts",
+    "onceward.audit_log.who_hash": "a salted hash; tells nothing once the salt is deleted",
+    "onceward.audit_log.content_salt": "random; deleted with what it salts",
+    "onceward.audit_log.content_hash": "a salted hash; tells nothing once the salt is deleted",
+    "onceward.audit_seals.*": "hashes",
+    "onceward.auth_failures.*": "the hash of an address, deleted after an hour",
+    "onceward.migrations.*": "names of files and their checksums",
+    "onceward.organizations.*": "the tenant itself, which is renamed or deleted as a whole",
+    "onceward.secrets.name": "a name given by code or an operator",
+    "onceward.secrets.value": "sealed; cannot be searched",
+    "onceward.system_metrics.job_id": "an id of the engine",
+}

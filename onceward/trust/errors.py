@@ -6,6 +6,7 @@ TrustError
 ├── TooManyFailures       too many wrong credentials from one place
 ├── UnknownOrganization   no organization of that id
 ├── AlreadyActing         the transaction already acts for another organization
+├── UserDisabled          an account that an administrator has disabled
 ├── SecretError
 │   ├── BadSecretKey      an encryption key that cannot be used
 │   ├── UnknownSecretKey  sealed under a key that is not configured
@@ -42,6 +43,10 @@ class UnknownOrganization(TrustError):
 
 class AlreadyActing(TrustError):
     """A transaction belongs to one organization: what must happen for another is a job of its own."""
+
+
+class UserDisabled(TrustError):
+    """Only an administrator of the instance enables the account again."""
 
 
 class SecretError(TrustError):

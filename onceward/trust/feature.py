@@ -9,6 +9,7 @@ from onceward.feature import Feature, Part, SealedColumn, Traced
 FEATURE = Feature(
     name="trust",
     migrations=Path(__file__).parent / "migrations",
+    before_migrations=Path(__file__).parent / "roles.sql",
     parts=(
         Part("audit sealer", "onceward.trust.parts:sealer"),
         Part("expired logins", "onceward.trust.parts:expired_logins"),

@@ -28,7 +28,9 @@ LARGEST_KEY_SET = 256 * 1024
 KEYS_LAST_S = 600.0
 """How long a fetched key set is used before it is fetched again."""
 REFETCH_AFTER_S = 30.0
-"""A token with an unknown key id fetches at most this often."""
+"""Tokens with unknown key ids cause at most one fetch in this time, however many they are."""
+RETRY_AFTER_S = 5.0
+"""While there are no keys at all, a fetch that failed is repeated after this time."""
 
 FetchKeys = Callable[[], Awaitable[Mapping[str, Any]]]
 
@@ -64,6 +66,8 @@ class TokenVerifier:
         self._fixed = secret if secret is not None else public_key
         self._keys: dict[str | None, pyjwt.PyJWK] = {}
         self._fetched_at: float | None = None
+        self._fetching: asyncio.Task[None] | None = None
+        self._failure: str | None = None
         if sum(one is not None for one in (secret, public_key, jwks)) != 1:
             raise BadVerifier("give exactly one of a shared secret, a public key or a key set (JWKS)")
         family = SHARED if secret is not None else SIGNED
@@ -111,9 +115,10 @@ class TokenVerifier:
     async def _key(self, kid: str | None) -> Any:
         if self._fetch is None:
             return self._fixed
-        age = float("inf") if self._fetched_at is None else time.monotonic() - self._fetched_at
-        if age > KEYS_LAST_S or (kid not in self._keys and age > REFETCH_AFTER_S):
-            await self._refresh()
+        if self._is_fetch_due(kid):
+            await self._fetch_once()
+        if not self._keys and self._failure is not None:
+            raise NotAuthenticated(f"the key set could not be fetched: {self._failure}")
         key = self._keys.get(kid)
         if key is None and kid is None and len(self._keys) == 1:
             key = next(iter(self._keys.values()))
@@ -121,18 +126,31 @@ class TokenVerifier:
             raise NotAuthenticated("the token is signed with a key that is not in the key set")
         return key
 
+    def _is_fetch_due(self, kid: str | None) -> bool:
+        if self._fetched_at is None:
+            return True
+        age_s = time.monotonic() - self._fetched_at
+        if self._failure is not None and not self._keys:
+            return age_s > RETRY_AFTER_S
+        return age_s > KEYS_LAST_S or (kid not in self._keys and age_s > REFETCH_AFTER_S)
+
+    async def _fetch_once(self) -> None:
+        """Fetch the key set, or wait for the fetch that is under way. A caller that gives up does not stop it."""
+        if self._fetching is None:
+            self._fetching = asyncio.create_task(self._refresh())
+        await asyncio.shield(self._fetching)
+
     async def _refresh(self) -> None:
-        """Fetch the key set; one that cannot be had leaves the old keys in use."""
+        """Fetch the key set; when that fails, the old keys stay in use."""
         assert self._fetch is not None
         try:
-            found = await self._fetch()
+            self._keys = _usable(await self._fetch(), self.rules.algorithms)
+            self._failure = None
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            if not self._keys:
-                raise NotAuthenticated(f"the key set could not be had: {type(error).__name__}") from error
-            return
+            self._failure = type(error).__name__
         finally:
             self._fetched_at = time.monotonic()
-        self._keys = _usable(found, self.rules.algorithms)
+            self._fetching = None
 
 
 def _usable(key_set: Mapping[str, Any], algorithms: Sequence[str]) -> dict[str | None, pyjwt.PyJWK]:

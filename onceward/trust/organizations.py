@@ -10,9 +10,9 @@ from uuid import UUID
 
 import asyncpg
 
-from onceward.db import Connection, Transaction
+from onceward.db import Connection, Transaction, is_storable
 from onceward.trust import audit
-from onceward.trust.errors import AlreadyActing, NotFound, TrustError, UnknownOrganization
+from onceward.trust.errors import AlreadyActing, NotFound, TrustError, UnknownOrganization, UserDisabled
 
 SLUG = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
 Role = Literal["owner", "operator", "viewer"]
@@ -43,6 +43,8 @@ async def create_organization(tx: Transaction, slug: str, *, name: str = "", act
     """A new tenant. `tx` must run as the engine."""
     if not SLUG.match(slug):
         raise TrustError(f"slug {slug!r} must be 1-63 of a-z, 0-9 and -, not starting with -")
+    if not is_storable(name):
+        raise TrustError(f"name {name!r} contains NUL or half of a surrogate pair, which PostgreSQL cannot store")
     row = await tx.fetchrow(
         "insert into onceward.organizations (slug, name) values ($1, $2) on conflict (slug) do nothing returning *",
         slug,
@@ -110,14 +112,18 @@ async def act_for(tx: Transaction, organization: UUID | str, *, actor: str | Non
 
 
 async def add_user(tx: Transaction, email: str, *, name: str = "", admin: bool | None = None, actor: str) -> UUID:
-    """A person, or the one already known by this address. `admin=None` leaves that as it is."""
+    """A person, or the one already known by this address. `admin=None` leaves that as it is.
+
+    Raises `UserDisabled` for an account that was disabled: who may add people to one organization may not enable
+    somebody in all of them.
+    """
     email = email.strip()
     if "@" not in email or len(email) > 320:
         raise TrustError("email must be an address like name@example.org")
     try:
         row = await tx.fetchrow(
             "insert into onceward.users (email, name, admin) values ($1, $2, coalesce($3, false))"
-            " on conflict (lower(email)) do update set admin = coalesce($3, users.admin), disabled_at = null"
+            " on conflict (lower(email)) do update set admin = coalesce($3, users.admin) where users.disabled_at is null"
             " returning user_id, admin, xmax = 0 as created",
             email,
             name,
@@ -125,7 +131,11 @@ async def add_user(tx: Transaction, email: str, *, name: str = "", admin: bool |
         )
     except asyncpg.CharacterNotInRepertoireError as error:
         raise TrustError("email must be text") from error
-    assert row is not None
+    if row is None:
+        raise UserDisabled(
+            f"user {email!r} is disabled: an administrator of the instance can enable the account with"
+            " `onceward users enable`"
+        )
     await audit.record(
         tx,
         "user.created" if row["created"] else "user.changed",
@@ -135,6 +145,30 @@ async def add_user(tx: Transaction, email: str, *, name: str = "", admin: bool |
         actor=actor,
     )
     return row["user_id"]
+
+
+async def set_disabled(tx: Transaction, email: str, *, disabled: bool, actor: str, reason: str | None = None) -> UUID:
+    """Disable a person's account everywhere, and end their sessions and links; or enable it again. Runs as the engine."""
+    user_id = await tx.fetchval(
+        "update onceward.users set disabled_at = case when $2 then coalesce(disabled_at, onceward.now()) end"
+        " where lower(email) = lower($1) returning user_id",
+        email.strip(),
+        disabled,
+    )
+    if user_id is None:
+        raise NotFound(f"there is no user {email!r}")
+    if disabled:
+        for table in ("sessions", "login_links"):
+            await tx.execute(f"delete from onceward.{table} where user_id = $1", user_id)
+    await audit.record(
+        tx,
+        "user.disabled" if disabled else "user.enabled",
+        entity_type="user",
+        entity_id=user_id,
+        actor=actor,
+        reason=reason,
+    )
+    return user_id
 
 
 async def set_member(tx: Transaction, organization: UUID, email: str, role: Role, *, actor: str) -> UUID:

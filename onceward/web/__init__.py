@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from onceward.web.api import create_api, database_of, engine_of, settings_of
     from onceward.web.asgi import Dispatcher
     from onceward.web.auth import authenticator_of, client_of, require
-    from onceward.web.health import Health
+    from onceward.web.fields import AtMost
     from onceward.web.problems import Problem
     from onceward.web.server import WebServer
 
 __all__ = [
+    "AtMost",
     "Dispatcher",
-    "Health",
     "Identity",
     "Problem",
     "WebServer",

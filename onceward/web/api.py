@@ -20,6 +20,7 @@ from onceward.settings import Settings
 from onceward.web import auth, problems
 from onceward.web.health import health_router
 from onceward.web.requests import RequestContext
+from onceward.web.slashes import SlashRedirect
 
 
 def create_api(
@@ -40,7 +41,9 @@ def create_api(
         openapi_url="/api/v1/openapi.json",
         docs_url="/api/v1/docs",
         redoc_url=None,
+        redirect_slashes=False,
     )
+    api.router.default = SlashRedirect(api.router)
     api.state.database = database
     api.state.engine = engine
     api.state.settings = settings

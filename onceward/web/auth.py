@@ -29,6 +29,7 @@ from onceward.trust.errors import (
     TooManyFailures,
     TrustError,
     UnknownOrganization,
+    UserDisabled,
 )
 from onceward.trust.failures import FailureLimit
 from onceward.trust.identity import Identity, Scope
@@ -69,30 +70,43 @@ class Authenticator:
         bearer, session = _credentials(connection)
         if bearer is None and session is None:
             raise NotAuthenticated("no credential was sent")
-        client = client_of(connection)
-        async with self.database.acquire() as conn:
-            try:
-                identity = await self._recognise(conn, connection, bearer, session)
-            except NotAuthenticated as error:
-                log.warning("auth.failed", ip=client, reason=str(error))
-                await self.limit.count(conn, client)
-                raise
+        try:
+            # Before a connection is borrowed: checking a token may have to fetch keys from another server.
+            holder = None if bearer is None or looks_like_key(bearer) else await self._from_token(bearer)
+            async with self.database.acquire() as conn:
+                identity = await self._recognise(conn, connection, bearer, session, holder)
+        except NotAuthenticated as error:
+            await self.count_failure(connection, str(error))
+            raise
         if identity.kind == "session":
             await self._refuse_forgery(connection, identity)
         return identity
 
+    async def count_failure(self, connection: HTTPConnection, reason: str) -> None:
+        """Log and count a wrong credential; raises `TooManyFailures` when the client has used up its tries."""
+        client = client_of(connection)
+        log.warning("auth.failed", ip=client, reason=reason)
+        async with self.database.acquire() as conn:
+            await self.limit.count(conn, client)
+
+    async def _from_token(self, token: str) -> Identity:
+        if self.tokens is None:
+            raise NotAuthenticated("tokens are not accepted here: ONCEWARD_JWT_* is not set")
+        return await self.tokens.authenticate(token)
+
     async def _recognise(
-        self, conn: Connection, connection: HTTPConnection, bearer: str | None, session: str | None
+        self,
+        conn: Connection,
+        connection: HTTPConnection,
+        bearer: str | None,
+        session: str | None,
+        holder: Identity | None,
     ) -> Identity:
         wanted = connection.headers.get("x-organization") or connection.query_params.get("organization")
         if bearer is None:
             wanted = wanted or unquote(connection.cookies.get(ORGANIZATION_COOKIE, "")) or None
             return await _in_session(conn, session or "", wanted)
-        if looks_like_key(bearer):
-            return await _acting(conn, await authenticate_key(conn, bearer), wanted)
-        if self.tokens is None:
-            raise NotAuthenticated("tokens are not accepted here: ONCEWARD_JWT_* is not set")
-        return await _acting(conn, await self.tokens.authenticate(bearer), wanted)
+        return await _acting(conn, holder or await authenticate_key(conn, bearer), wanted)
 
     def refuse_other_sites(self, connection: HTTPConnection) -> None:
         """Browsers say which site a change comes from; other clients need not."""
@@ -174,6 +188,8 @@ def _problem(error: TrustError) -> Problem:
             return Problem(403, str(error))
         case NotFound() | UnknownOrganization():
             return Problem(404, str(error))
+        case UserDisabled():
+            return Problem(409, str(error))
         case _:
             return Problem(400, str(error))
 

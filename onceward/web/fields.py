@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import orjson
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from onceward.db.text import NUL, find_unstorable, objection
 
 HIGHEST = 2**63 - 1
 
 
 def _storable(text: str) -> str:
-    if "\x00" in text:
-        raise ValueError("must not contain a NUL character")
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise ValueError("must be Unicode text, without half characters (surrogates)") from None
+    if (reason := objection(text)) is not None:
+        raise ValueError(reason)
     return text
 
 
@@ -34,9 +34,36 @@ def _storable_object(value: dict[str, Any]) -> dict[str, Any]:
         written = orjson.dumps(value)
     except (TypeError, ValueError):
         raise ValueError("must be plain JSON: numbers within 64 bits, Unicode text, not too deep") from None
-    if b"\\u0000" in written:
-        raise ValueError("must not contain a NUL character")
+    if b"\\u0000" in written and find_unstorable(value) is not None:
+        raise ValueError(NUL)
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """For lists and objects: count the entries before looking at any, so that a long one costs no time and one error.
+
+    pydantic's `max_length` looks at every entry of an object first.
+    """
+
+    entries: int
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        found = handler(schema)
+        for each in (found, *found.get("anyOf", ())):
+            if each.get("type") == "array":
+                each["maxItems"] = self.entries
+            elif each.get("type") == "object":
+                each["maxProperties"] = self.entries
+        return found
+
+    def _check(self, value: Any) -> Any:
+        if isinstance(value, Sized) and len(value) > self.entries:
+            raise ValueError(f"must not have more than {self.entries} entries")
+        return value
 
 
 Text = Annotated[str, AfterValidator(_storable)]

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, cast
 
 import orjson
+from asyncpg import DataError
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from onceward.db import DatabaseError, OutcomeUnknown, Unavailable
+from onceward.db import DatabaseError, OutcomeUnknown, Unavailable, loudness
 from onceward.telemetry import get_logger
 
 log = get_logger("onceward.web")
 
 MEDIA_TYPE = "application/problem+json"
+MOST_ERRORS = 20
+"""Wrong fields that an answer lists."""
+MOST_TEXT = 200
+"""Characters of each name and reason in it."""
 
 
 class Problem(HTTPException):
@@ -58,6 +63,17 @@ def respond(problem: Problem, request_id: str | None = None) -> Response:
     )
 
 
+def unfit(errors: Sequence[tuple[str, str]], *, others: int = 0) -> Problem:
+    """A request whose fields are wrong. Long texts are cut and `others` are only counted: the sender chose the fields."""
+    shown = [{"field": field[:MOST_TEXT], "reason": reason[:MOST_TEXT]} for field, reason in errors]
+    summary = "; ".join(f"{item['field']}: {item['reason']}" for item in shown)
+    more: dict[str, Any] = {}
+    if others:
+        summary += f"; and {others} more"
+        more["errors_not_shown"] = others
+    return Problem(422, summary, title="Request does not fit", errors=shown, **more)
+
+
 def request_id_of(request: Request) -> str | None:
     return cast("str | None", request.scope.get("onceward.request_id"))
 
@@ -73,16 +89,18 @@ def install(api: FastAPI) -> None:
         return respond(Problem(found.status_code, str(found.detail), headers=found.headers), request_id_of(request))
 
     async def on_invalid(request: Request, error: Exception) -> Response:
-        errors = [
-            {"field": ".".join(str(part) for part in item["loc"]), "reason": item["msg"]}
-            for item in cast(RequestValidationError, error).errors()
-        ]
-        summary = "; ".join(f"{item['field']}: {item['reason']}" for item in errors)
-        return respond(Problem(422, summary, title="Request does not fit", errors=errors), request_id_of(request))
+        found = cast(RequestValidationError, error).errors()
+        shown = [(".".join(str(part)[:MOST_TEXT] for part in item["loc"]), item["msg"]) for item in found[:MOST_ERRORS]]
+        return respond(unfit(shown, others=len(found) - len(shown)), request_id_of(request))
+
+    async def on_unstorable(request: Request, error: Exception) -> Response:
+        # The last resort: `storable.py` and the types of `fields.py` name the field.
+        log.warning("web.value_refused", error=type(error).__name__, path=request.url.path)
+        return respond(unfit([("request", "holds a value that cannot be stored")]), request_id_of(request))
 
     async def on_database(request: Request, error: Exception) -> Response:
         # Only "nothing happened" may be sent again without thought; an unknown outcome needs its key looked up first.
-        log.warning("web.database_unavailable", error=type(error).__name__)
+        log.log(loudness(error), "web.database_unavailable", error=type(error).__name__)  # the pool logs an outage once
         match error:
             case Unavailable():
                 problem = Problem(503, "the database cannot be reached; try again", headers={"Retry-After": "2"})
@@ -99,4 +117,5 @@ def install(api: FastAPI) -> None:
     api.add_exception_handler(HTTPException, on_http)
     api.add_exception_handler(RequestValidationError, on_invalid)
     api.add_exception_handler(DatabaseError, on_database)
+    api.add_exception_handler(DataError, on_unstorable)
     api.add_exception_handler(Exception, on_bug)

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as uvicorn speaks it, with a short way for requests that arrive whole.
+"""HTTP/1.1 as `guard.py` speaks it, with a short way for requests that arrive whole.
 
 uvicorn makes a scope, an event and a task for every request, and writes an answer in two pieces. For a webhook that
 is more than all the rest of its handling. So a mounted callable may take a POST directly: as soon as its last byte was
@@ -12,9 +12,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, cast
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from onceward.web.asgi import Dispatcher
+from onceward.web.edge import Edge
+from onceward.web.guard import BETWEEN, BODY, HEAD, GuardedProtocol, Refused
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -46,7 +48,7 @@ class _Turn:
         self.response_complete = True
 
 
-class DirectProtocol(HttpToolsProtocol):
+class DirectProtocol(GuardedProtocol):
     """One connection. A request that is offered directly is held back until its last byte was read."""
 
     prefix: ClassVar[bytes] = b""
@@ -58,38 +60,35 @@ class DirectProtocol(HttpToolsProtocol):
         super().__init__(*args, **options)
         self._held: bytes | None = None
         self._turn = _Turn()
-        self._idle_since: float | None = None
-        self._idle_timer: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self._held is not None:
             # The rest is still to come: how large and how slow it may be is the long way's business.
-            self._go_the_long_way()
-
-    def on_message_begin(self) -> None:
-        # Its scope is made where one is needed.
-        self.url = b""
-        self.expect_100_continue = False
-        self.headers = []
+            try:
+                self._go_the_long_way()
+            except Refused:
+                self._refuse_noted()
 
     def on_headers_complete(self) -> None:
-        cycle = cast(Any, self.cycle)
-        parser = cast(Any, self.parser)
-        if (
-            self.url.startswith(self.prefix)
-            and (cycle is None or cycle.response_complete)
-            and parser.get_method() == b"POST"
-            and not self.expect_100_continue
-            and parser.should_keep_alive()
-            and not parser.should_upgrade()
-            and b"%" not in self.url
-            and b"?" not in self.url
-            and self.url.isascii()
-        ):
-            self._held = b""
-        else:
-            self._begin()
+        self._check_head()
+        if self._upgrade is None:
+            cycle = cast(Any, self.cycle)
+            parser = cast(Any, self.parser)
+            if (
+                self.url.startswith(self.prefix)
+                and (cycle is None or cycle.response_complete)
+                and parser.get_method() == b"POST"
+                and not self.expect_100_continue
+                and parser.should_keep_alive()
+                and b"%" not in self.url
+                and b"?" not in self.url
+                and self.url.isascii()
+            ):
+                self._held = b""
+            else:
+                self._begin()
+        self._part = BODY
 
     def on_body(self, body: bytes) -> None:
         if self._held is None:
@@ -102,6 +101,8 @@ class DirectProtocol(HttpToolsProtocol):
         if body is None:
             super().on_message_complete()
             return
+        self._part = BETWEEN
+        self._finished_one = True
         turn = self._turn
         turn.response_complete = False
         before, self.cycle = self.cycle, cast(Any, turn)
@@ -117,17 +118,17 @@ class DirectProtocol(HttpToolsProtocol):
         body, self._held = self._held, None
         if self.transport.is_closing():
             return
+        self._part = HEAD
         self._begin()
+        self._part = BODY
         if body:
             super().on_body(body)
 
-    def _begin(self) -> None:
-        """What uvicorn does with a request's head."""
-        read = (self.url, self.headers, self.expect_100_continue)
-        super().on_message_begin()
-        self.url, headers, self.expect_100_continue = read
-        self.headers += headers
-        super().on_headers_complete()
+    def _drop_unfinished(self) -> bool:
+        if self._held is None:
+            return super()._drop_unfinished()
+        self._held = None
+        return False
 
     def _reply(self, status: int, head: bytes, body: bytes) -> None:
         turn = self._turn
@@ -145,44 +146,12 @@ class DirectProtocol(HttpToolsProtocol):
             self.transport.close()
         self.on_response_complete()
 
-    # -- the end of idle connections: one timer that looks again, not one made and cancelled for every request ----------
 
-    def on_response_complete(self) -> None:
-        self.server_state.total_requests += 1
-        if self.transport.is_closing():
-            return
-        self.flow.resume_reading()
-        if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
-            return
-        self._idle_since = self.loop.time()
-        if self._idle_timer is None:
-            self._idle_timer = self.loop.call_later(self.timeout_keep_alive, self._look_if_idle)
-
-    def _unset_keepalive_if_required(self) -> None:
-        self._idle_since = None
-
-    def _look_if_idle(self) -> None:
-        self._idle_timer = None
-        if self._idle_since is None:
-            return
-        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
-        if left <= 0:
-            self.timeout_keep_alive_handler()
-        else:
-            self._idle_timer = self.loop.call_later(left, self._look_if_idle)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-            self._idle_timer = None
-        super().connection_lost(exc)
-
-
-def protocol(asgi: object) -> type[asyncio.Protocol]:
-    """The class of connections for an app: with a short way, if one was mounted."""
+def protocol(asgi: object, edge: Edge) -> type[asyncio.Protocol]:
+    """Return the class of a server's connections: with a short way, if the application has one."""
+    members: dict[str, Any] = {"edge": edge}
     if not isinstance(asgi, Dispatcher) or asgi.direct is None:
-        return HttpToolsProtocol
+        return type("LimitedProtocol", (GuardedProtocol,), members)
     prefix, direct = asgi.direct
-    members = {"prefix": f"{prefix}/".encode(), "direct": staticmethod(direct)}
+    members |= {"prefix": f"{prefix}/".encode(), "direct": staticmethod(direct)}
     return type("MountedProtocol", (DirectProtocol,), members)

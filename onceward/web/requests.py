@@ -7,10 +7,11 @@ import time
 import uuid
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from onceward.telemetry import bind, get_logger
-from onceward.web import metrics
+from onceward.web import metrics, storable
 from onceward.web.problems import Problem, respond
 
 log = get_logger("onceward.access")
@@ -54,7 +55,10 @@ class RequestContext:
             declared = headers.get("content-length", "")
             if declared.isdigit() and int(declared) > self._max_body_bytes:
                 raise self._too_large()
-            await self._api(scope, self._limited(receive), send_with_id)
+            storable.refuse_in_head(scope, headers)
+            await self._api(scope, self._whole(receive, headers.get("content-type", "")), send_with_id)
+        except ClientDisconnect:
+            log.info("request.client_gone", method=scope["method"], path=scope["path"])
         except Problem as problem:
             await self._answer_late(problem, scope, receive, send_with_id, started=status > 0)
         except Exception:
@@ -64,18 +68,32 @@ class RequestContext:
         finally:
             self._record(scope, status, time.perf_counter() - began)
 
-    def _limited(self, receive: Receive) -> Receive:
-        seen = 0
+    def _whole(self, receive: Receive, content_type: str) -> Receive:
+        """Hand the body over in one piece, after a look at its size and for what cannot be stored."""
+        is_read = False
 
-        async def receive_counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > self._max_body_bytes:
-                raise self._too_large()
-            return message
+        async def receive_whole() -> Message:
+            nonlocal is_read
+            if is_read:
+                return await receive()
+            pieces: list[bytes] = []
+            size = 0
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return message
+                pieces.append(message.get("body", b""))
+                size += len(pieces[-1])
+                if size > self._max_body_bytes:
+                    raise self._too_large()
+                if not message.get("more_body", False):
+                    break
+            is_read = True
+            body = b"".join(pieces)
+            storable.refuse_in_body(content_type, body)
+            return {"type": "http.request", "body": body, "more_body": False}
 
-        return receive_counted
+        return receive_whole
 
     def _too_large(self) -> Problem:
         return Problem(413, f"the body is larger than {self._max_body_bytes} bytes (ONCEWARD_MAX_BODY_BYTES)")

@@ -12,8 +12,9 @@ from starlette.types import ASGIApp
 
 from onceward.settings import Settings
 from onceward.telemetry import get_logger
+from onceward.web.edge import Edge, EdgeLimits
 from onceward.web.protocol import protocol
-from onceward.web.websockets import LeanWebSocket
+from onceward.web.websockets import websocket_protocol
 
 log = get_logger("onceward.web")
 
@@ -35,13 +36,14 @@ class WebServer:
 
     def __init__(self, asgi: ASGIApp, settings: Settings) -> None:
         self._settings = settings
+        self._edge = Edge(EdgeLimits.of(settings))
         config = uvicorn.Config(
             asgi,
             log_config=None,
             access_log=False,
             lifespan="off",
-            http=protocol(asgi),
-            ws=LeanWebSocket,
+            http=protocol(asgi, self._edge),
+            ws=websocket_protocol(self._edge),
             ws_per_message_deflate=False,  # its windows would cost more memory than all else of an idle connection
             ws_max_size=settings.max_body_bytes,
             loop="none",
@@ -63,13 +65,16 @@ class WebServer:
                 await self._serving
                 raise CannotListen("the web server ended at its start")
             await asyncio.sleep(0.005)
-        log.info("web.listening", url=self.url)
+        log.info(
+            "web.listening", url=self.url, max_connections=min(self._edge.limits.connections, self._edge.descriptors)
+        )
 
     async def stop(self) -> None:
         if self._serving is not None:
             self._server.should_exit = True
             await self._serving
             self._serving = None
+            self._edge.close()
 
     @property
     def url(self) -> str:
@@ -81,7 +86,7 @@ class WebServer:
         host, port = self._settings.host, self._settings.port
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            return socket.create_server((host, port), family=family, backlog=2048)
+            return socket.create_server((host, port), family=family, backlog=self._edge.backlog)
         except OSError as error:
             raise CannotListen(
                 f"cannot listen on {host}:{port}: {error.strerror}; "

@@ -1,19 +1,119 @@
-"""WebSockets as uvicorn speaks them, without what it keeps of each handshake: 1.4 KiB a connection, never read again."""
+"""WebSockets as uvicorn speaks them, with a budget of frames, and without what uvicorn keeps of each handshake.
+
+The handshake is 1.4 KiB per connection and is never read again. A frame costs the event loop some microseconds
+whatever it holds, and pings are answered before anybody knows who sent them; so frames are counted as they are
+parsed, a few at a time, for the connection and for the client's address. Who sends more is closed with code 4429.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+import asyncio
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from onceward.web.edge import Address, Edge, FrameBudget
 
 if TYPE_CHECKING:
     from websockets.frames import Frame
 
+PIECE = 1024
+"""Bytes that are parsed before the budget is looked at: not more than about 150 frames."""
+TOO_MANY_FRAMES = 4429
+LINGER_S = 1.0
+"""How long a client that was closed for its frames has to read the code."""
+
 
 class LeanWebSocket(WebSocketsSansIOProtocol):
-    """One connection. What a client says after the handshake is the occasion; it may also speak before."""
+    """One connection. Its first message after the handshake lets go of the handshake; it may also speak before."""
+
+    edge: ClassVar[Edge]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._address: Address | None = None
+        self._frames = FrameBudget(self.edge.limits.frames_per_s, self.edge.now)
+        self._stalled_since: float | None = None
+        self._is_cut_off = False
+
+    def count_for(self, address: Address | None) -> None:
+        """The client whose connections and frames this one is counted among; called before `connection_made`."""
+        self._address = address
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.edge.enter(self, self._address)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.edge.leave(self, self._address)
+        super().connection_lost(exc)
+
+    # -- frames --------------------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        for start in range(0, len(data), PIECE):
+            if self._is_cut_off or self.transport.is_closing():
+                return
+            self._read(data[start : start + PIECE])
+
+    def _read(self, piece: bytes) -> None:
+        self.conn.receive_data(piece)
+        if self.conn.parser_exc is not None:
+            self.handle_parser_exception()
+            return
+        if self._afford(len(self.conn.events)):
+            self.handle_events()
+        else:
+            self._cut_off()
+
+    def _afford(self, frames: int) -> bool:
+        """Charge the connection and its address, each whatever the other says."""
+        now = self.edge.now
+        address_affords = self._address is None or self._address.frames.take(frames, now)
+        return self._frames.take(frames, now) and address_affords
+
+    def _cut_off(self) -> None:
+        """Close with a code, and read nothing more: parsing what still comes is what must be avoided."""
+        self.edge.refuse("frames")
+        self._is_cut_off = True
+        if not self.read_paused:
+            self.transport.pause_reading()
+        self.read_paused = False  # or the application's next `receive` would resume reading
+        self.conn.events_received()
+        reason = "too many frames"
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": TOO_MANY_FRAMES, "reason": reason})
+        self.stop_keepalive()
+        if self.handshake_complete and not self.close_sent:
+            self.conn.send_close(TOO_MANY_FRAMES, reason)
+            self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
+        self.close_timer = self.loop.call_later(LINGER_S, self.transport.abort)
 
     def handle_text(self, event: Frame) -> None:
         if self.handshake_complete:
             self.request = self.response = cast(Any, None)
         super().handle_text(event)
+
+    # -- time limits ---------------------------------------------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        self._stalled_since = self.edge.now
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._stalled_since = None
+        super().resume_writing()
+
+    def visit(self, now: float) -> None:
+        """Cut off a client that does not read; pings and the closing handshake would wait for it for ever."""
+        if self._stalled_since is None:
+            if self.transport.is_closing() and self.transport.get_write_buffer_size():
+                self._stalled_since = now
+        elif now - self._stalled_since >= self.edge.limits.write_s:
+            self.edge.refuse("slow_reader")
+            self.transport.abort()
+
+
+def websocket_protocol(edge: Edge) -> type[asyncio.Protocol]:
+    """Return the class of a server's WebSocket connections."""
+    return type("LimitedWebSocket", (LeanWebSocket,), {"edge": edge})

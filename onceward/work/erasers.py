@@ -1,28 +1,61 @@
-"""What work holds about a person: arguments of jobs, results and errors of attempts."""
+"""What work holds about a person: arguments of jobs, results and errors of attempts, and keys that name them."""
 
 from __future__ import annotations
 
-from onceward.db import Transaction
-from onceward.trust.erase import Eraser, Person, contains
+from onceward.trust.erase import Eraser
 
+UNFINISHED = "exists (select from onceward.work w where w.id = t.{id})"
 
-async def erase_arguments(tx: Transaction, person: Person) -> int:
-    """Blank the arguments of finished jobs. What is still to do needs them; it is erased when asked for again later."""
-    return await tx.fetchval(
-        "with blanked as (update onceward.jobs j set args = '{\"erased\": true}', tags = null"
-        f" where {contains('args', '$1')} and not exists (select from onceward.work w where w.id = j.id) returning 1)"
-        " select count(*) from blanked",
-        person.json,
-    )
+ERASERS: tuple[Eraser, ...] = (
+    Eraser(
+        name="jobs",
+        table="onceward.jobs",
+        columns={"args": "json", "tags": "list"},
+        blank={"args": """'{"erased": true}'""", "tags": "null"},
+        together=True,
+        waits=UNFINISHED.format(id="id"),
+    ),
+    Eraser(
+        name="attempts",
+        table="onceward.attempts",
+        columns={"result": "json", "error": "json"},
+        blank={"result": "null", "error": "null"},
+    ),
+    Eraser(
+        name="checkpoints",
+        table="onceward.checkpoints",
+        columns={"cursor": "json"},
+        delete=True,
+        waits=UNFINISHED.format(id="work_id"),
+    ),
+    # The row itself is deleted when the work ends or its dead letter is discarded.
+    Eraser(
+        name="unfinished work",
+        table="onceward.work",
+        columns={"lane": "text", "parent": "text", "unique_key": "text"},
+        delete=True,
+        waits="true",
+    ),
+    Eraser(
+        name="unique keys",
+        table="onceward.unique_keys",
+        columns={"key": "text"},
+        kept="Without its key the same job could be enqueued a second time.",
+        scope="t.organization_id = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000')",
+    ),
+)
 
-
-async def erase_attempts(tx: Transaction, person: Person) -> int:
-    """Blank results and errors that mention the person; outcome and times stay."""
-    return await tx.fetchval(
-        "with blanked as (update onceward.attempts set result = null, error = null"
-        f" where {contains('result', '$1')} or {contains('error', '$1')} returning 1) select count(*) from blanked",
-        person.json,
-    )
-
-
-ERASERS: tuple[Eraser, ...] = (Eraser("jobs", erase_arguments), Eraser("attempts", erase_attempts))
+UNSEARCHED: dict[str, str] = {
+    "onceward.jobs.task": "a name given by code",
+    "onceward.attempts.kind": "a closed set",
+    "onceward.attempts.task": "a name given by code",
+    "onceward.work.task": "a name given by code",
+    "onceward.work.queue": "a name given by code",
+    "onceward.work.dead_reason": "a closed set",
+    "onceward.workers.*": "processes, not people",
+    "onceward.queues.name": "a name given by code",
+    "onceward.queues.paused_by": "the operator who paused it; cleared when it is resumed",
+    "onceward.queues.parked_for": "the type of an error of a service",
+    "onceward.lanes.*": "lanes that an operator gave settings",
+    "onceward.prune_marks.*": "names of tables",
+}

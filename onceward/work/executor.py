@@ -11,7 +11,16 @@ from typing import Any, NamedTuple, Protocol, TypeGuard
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Connection, Database, OutcomeUnknown, Transaction, Unavailable, loudness
+from onceward.db import (
+    Connection,
+    Database,
+    OutcomeUnknown,
+    Transaction,
+    Unavailable,
+    lost_connection,
+    note_lost_connection,
+)
+from onceward.db.sqlstates import LOST_LEASE
 from onceward.trust.metrics_events import record_metric
 from onceward.work.claimed import Claimed
 from onceward.work.forms import differs_elsewhere
@@ -20,6 +29,7 @@ from onceward.work.leases import Leases
 from onceward.work.outcomes import (
     Again,
     Cancelled,
+    Crashed,
     Dead,
     Indeterminate,
     NotKnown,
@@ -34,14 +44,15 @@ from onceward.work.outcomes import (
     Superseded,
     TimedOut,
 )
+from onceward.work.record import Written, record
 from onceward.work.settle import Acknowledger, describe, final_statement, settle
-from onceward.work.statements import RELEASE
 from onceward.work.task import Task
 
 log = structlog.get_logger(__name__)
 
-LOST_LEASE = "OW001"
 TRANSIENT = ("40001", "40P01")
+AFTER_LOST_S = (0.05, 1.0, 5.0)
+"""How long work waits that lost its connection, by the number of crashes before."""
 OTHER_VERSION_S = 5.0
 """What does not fit this version of its task waits so long for a worker that runs another one."""
 
@@ -175,26 +186,27 @@ class Executor:
         except Unavailable as error:
             return await self._settle(task, work, judge(task, work, error))
         tx = self._open_tx(conn, work) if carried is None else carried.tx
+        begun = committing = False
         seat.begins(task.timeout_s)  # waiting for others to give a connection back is not its handler's time
         try:
             if carried is None:
                 await tx.open()
+            begun = True
             gate("after-begin")
             result = await task.run(work, tx)
             seat.ended()
             gate("before-commit")
+            committing = True
             await self._commit(tx, work, result, seat)
             self._leases.done(work)
             gate("after-commit")
             return "success"
         except OutcomeUnknown as error:
-            tx.abandon()
-            return await self._release(work, error)
-        except asyncpg.PostgresError as error:
+            # If the commit did happen, the row is gone with its lease and nothing below is written.
             seat.ended()
+            if committing:
+                tx.abandon()
             await asyncio.shield(tx.rollback())
-            if getattr(error, "sqlstate", None) == LOST_LEASE:
-                raise Superseded from error
             failure: BaseException = error
         except asyncio.CancelledError as error:
             seat.ended()
@@ -203,6 +215,11 @@ class Executor:
         except Exception as error:
             seat.ended()
             await asyncio.shield(tx.rollback())
+            # Only from the statement that acknowledges: whatever a handler's own statements raise is its failure.
+            if committing and getattr(error, "sqlstate", None) == LOST_LEASE:
+                raise Superseded from error
+            if begun:
+                note_lost_connection(error, conn)
             failure = error
         finally:
             if seat.carried is None:
@@ -226,6 +243,7 @@ class Executor:
         now = datetime.now(UTC)
         for work in works:
             work.started_at = now
+        committing = False
         try:
             async with self._db.acquire() as conn:
                 tx = self._open_tx(conn, works[0])
@@ -235,19 +253,17 @@ class Executor:
                     await task.run(works, tx)
                     seat.ended()
                     gate("before-commit")
+                    committing = True
                     await tx.commit(_batch_statement(works, self._worker))
                     for work in works:
                         self._leases.done(work)
                     return "success"
-                except OutcomeUnknown as error:
-                    tx.abandon()
-                    for work in works:
-                        await self._release(work, error)
-                    return "released"
                 except BaseException as error:
+                    if committing and isinstance(error, OutcomeUnknown):
+                        tx.abandon()
                     seat.ended()
                     await asyncio.shield(tx.rollback())
-                    if getattr(error, "sqlstate", None) == LOST_LEASE:
+                    if committing and getattr(error, "sqlstate", None) == LOST_LEASE:
                         raise Superseded from error
                     raise
         except Superseded:
@@ -262,6 +278,11 @@ class Executor:
             seat.ended()
             if len(works) == 1:
                 return await self._settle(task, works[0], judge(task, works[0], reason))
+            if committing and isinstance(error, OutcomeUnknown):
+                # Never tried again in place. If the commit did happen, the rows are gone and nothing is written.
+                for work in works:
+                    await self._settle(task, work, judge(task, work, error))
+                return "crashed"
             return await self._one_by_one(task, works, seat)
 
     async def _one_by_one(self, task: Task, works: list[Claimed], seat: Seat) -> str:
@@ -271,40 +292,23 @@ class Executor:
 
     async def _settle(self, task: Task, work: Claimed, outcome: Outcome) -> str:
         """Write the outcome, however long the database is away; the lease decides whether it still counts."""
-        pause_s = 0.1
-        while True:
-            try:
-                async with self._db.acquire() as conn:
-                    if _does_not_fit(outcome) and await differs_elsewhere(conn, task):
-                        outcome = Again(OTHER_VERSION_S, outcome.error, counted=False)
-                    kept = await settle(conn, work, self._worker, outcome, critical=task.critical)
-                    if _timed_out(outcome):
-                        told = {"task": work.task, "kind": work.kind, "timeout_s": task.timeout_s}
-                        await record_metric(conn, "worker_timeout", job_id=work.id, metadata=told)
-                self._leases.done(work)
-                gate("after-settle")
-                _tell(work, outcome, critical=task.critical)
-                # One name for a success, whichever way it was settled: rates are computed from it.
-                name = "success" if isinstance(outcome, Succeeded) else type(outcome).__name__.lower()
-                return name if kept else "superseded"
-            except (*BROKEN, Unavailable) as error:
-                log.log(loudness(error), "settle_delayed", id=work.id, task=work.task, error=type(error).__name__)
-                await asyncio.sleep(pause_s)
-                pause_s = min(5.0, pause_s * 2)
 
-    async def _release(self, work: Claimed, error: Exception) -> str:
-        """The commit's outcome is unknown: give up the lease. If it did happen the row is gone and nothing is released."""
-        log.warning("outcome_unknown", kind=work.kind, id=work.id, task=work.task, error=type(error).__name__)
-        pause_s = 0.1
-        while True:
-            try:
-                async with self._db.acquire() as conn:
-                    await conn.fetch(RELEASE, [work.id], [work.lease])
-                self._leases.done(work)
-                return "released"
-            except (*BROKEN, Unavailable):
-                await asyncio.sleep(pause_s)
-                pause_s = min(5.0, pause_s * 2)
+        async def write(conn: Connection, outcome: Outcome) -> Written:
+            if _does_not_fit(outcome) and await differs_elsewhere(conn, task):
+                outcome = Again(OTHER_VERSION_S, outcome.error, counted=False)
+            kept = await settle(conn, work, self._worker, outcome, critical=task.critical)
+            if _timed_out(outcome):
+                fields = {"task": work.task, "kind": work.kind, "timeout_s": task.timeout_s}
+                await record_metric(conn, "worker_timeout", job_id=work.id, metadata=fields)
+            return Written(outcome, kept)
+
+        written = await record(self._db, work, outcome, write)
+        self._leases.done(work)
+        gate("after-settle")
+        _tell(work, written.outcome, critical=task.critical)
+        # One name for a success, whichever way it was settled: rates are computed from it.
+        name = "success" if isinstance(written.outcome, Succeeded) else type(written.outcome).__name__.lower()
+        return name if written.kept else "superseded"
 
 
 def _batch_statement(works: list[Claimed], worker: int) -> str:
@@ -339,8 +343,10 @@ def judge(task: Task, work: Claimed, error: BaseException) -> Outcome:
             return Dead("payload_invalid", describe(error, "payload_invalid"), error.result)
         case Permanent():
             return Dead("permanent", describe(error, "permanent"), error.result)
+        case _ if not isinstance(error, Retry | TimedOut) and lost_connection(error):
+            return Crashed(AFTER_LOST_S[min(work.crashes, 2)], describe(error, "connection_lost"))
         case _ if _is_transient(error):
-            # Not the handler's fault: a deadlock victim or a lost connection has done nothing, and is not counted.
+            # Not the handler's fault: a deadlock victim, or one that got no connection, has done nothing and is not counted.
             return Again(0.05, describe(error), counted=False)
         case _ if task.retry.exhausted(failures, work.max_attempts):
             reason = "timeout" if isinstance(error, TimedOut) else "max_attempts_exceeded"

@@ -9,10 +9,11 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from onceward.db import is_storable, json_contains_nul
 from onceward.work.outcomes import PayloadInvalid
 from onceward.work.task import Task
 
@@ -124,6 +125,7 @@ class Order(Orderable):
         self.options = options or Options()
 
     def _with(self, **changes: Any) -> Order:
+        _check_storable(self.name, changes)
         return Order(self.job, replace(self.options, **changes))
 
 
@@ -162,7 +164,7 @@ class JobTask(Orderable):
             raise ValueError(
                 f"{self.name}: arguments take {len(text)} bytes, more than 1 MiB: store them and pass a reference"
             )
-        if "\\u0000" in text:
+        if json_contains_nul(text):
             raise ValueError(f"{self.name}: arguments contain the character NUL, which PostgreSQL cannot store")
         return text
 
@@ -174,7 +176,18 @@ class JobTask(Orderable):
             raise PayloadInvalid(f"{self.name}: {_first_problem(error)}") from None
 
     def _with(self, **changes: Any) -> Order:
+        _check_storable(self.name, changes)
         return Order(self, Options(**changes))
+
+
+def _check_storable(name: str, options: dict[str, Any]) -> None:
+    for option, value in options.items():
+        given = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+        for text in given:
+            if isinstance(text, str) and not is_storable(text):
+                raise ValueError(
+                    f"{name}: {option} {text[:40]!r} contains NUL or half of a surrogate pair, which PostgreSQL cannot store"
+                )
 
 
 def _first_problem(error: ValidationError) -> str:

@@ -3,8 +3,8 @@
 pending ──claim──▶ processing ──▶ success
    ▲                   │  ├─────▶ failed       ends, nobody is called (a task that is not critical)
    │                   │  ├─────▶ dead_letter  ends, an operator is told, can be replayed
-   └── retry, snoozed ─┘  ├─────▶ cancelled    asked to stop
-                          └─────▶ unknown      sent to a service without keys, and never answered (messages)
+   └── retry, snoozed, ┘  ├─────▶ cancelled    asked to stop
+       crashed            └─────▶ unknown      sent to a service without keys, and never answered (messages)
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 DeadReason = Literal[
-    "max_attempts_exceeded", "payload_invalid", "permanent", "no_handler", "timeout", "worker_lost", "cancelled"
+    "max_attempts_exceeded",
+    "payload_invalid",
+    "permanent",
+    "no_handler",
+    "timeout",
+    "worker_lost",
+    "connection_lost",
+    "not_recorded",
+    "cancelled",
 ]
 
 
@@ -100,6 +108,18 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True)
+class Crashed:
+    """The handler's database connection was lost. Back to pending, as after a crash: the third one is a dead letter.
+
+    It is not counted at all when PostgreSQL itself was restarted meanwhile. A handler that ends its own session every time
+    would otherwise run for ever.
+    """
+
+    due_in_s: float
+    error: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Dead:
     """A dead letter, or `failed` for a task that is not critical."""
 
@@ -118,7 +138,7 @@ class NotKnown:
     error: dict[str, Any]
 
 
-Outcome = Succeeded | Again | Dead | Stopped | NotKnown
+Outcome = Succeeded | Again | Crashed | Dead | Stopped | NotKnown
 
 
 @dataclass(frozen=True, slots=True)

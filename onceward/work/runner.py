@@ -19,10 +19,12 @@ import structlog
 from onceward.db import BROKEN, Connection, Database, Unavailable, end, loudness
 from onceward.telemetry.logs import running
 from onceward.work.claim import BEGINNING, Claim, claim, claim_lanes, claim_suspect, release
+from onceward.work.claim_connections import ClaimConnections
 from onceward.work.claimed import Claimed
-from onceward.work.executor import Carried, Executor
+from onceward.work.executor import Executor
 from onceward.work.leases import Leases
 from onceward.work.outcomes import Cancelled, PayloadInvalid, TimedOut
+from onceward.work.slot import Slot, SuspectTurn
 from onceward.work.task import Registry, Task
 
 log = structlog.get_logger(__name__)
@@ -46,61 +48,6 @@ MOST_LANES = 500
 """As in onceward.claim_lanes: a claim that visited so many and found nothing goes on from there at once."""
 
 
-class Slot:
-    """What one slot is doing, so that it can be stopped."""
-
-    __slots__ = ("_upcoming", "carried", "deadline", "lent", "next", "running", "started", "stop_with", "task", "work")
-
-    def __init__(self, upcoming: Callable[[], Claimed | None]) -> None:
-        self.task: asyncio.Task[None] | None = None
-        self.work: Claimed | None = None
-        self.next: Claimed | None = None
-        """What runs here after this, whatever happens to this."""
-        self.carried: Carried | None = None
-        self._upcoming = upcoming
-        self.deadline: float | None = None
-        self.started = 0.0
-        self.lent = False
-        self.running = False
-        """A handler is: what is not may not be stopped."""
-        self.stop_with: BaseException | None = None
-
-    def begins(self, timeout_s: float | None) -> None:
-        self.started = time.monotonic()
-        self.deadline = None if timeout_s is None else self.started + timeout_s
-        self.stop_with = None
-        self.running = True
-
-    def ended(self) -> None:
-        self.running = False
-        self.deadline = None
-
-    def stop(self, reason: BaseException) -> None:
-        """Cancel the handler; it is told again on the next tick if it does not listen."""
-        if self.running and self.task is not None:
-            self.stop_with = reason
-            self.task.cancel()
-
-    def following(self) -> Claimed | None:
-        self.next = self._upcoming()
-        return self.next
-
-    def take_reason(self) -> BaseException | None:
-        """The handler has listened: from here on nobody interrupts the settling of what it did."""
-        self.ended()
-        reason, self.stop_with = self.stop_with, None
-        return reason
-
-
-class SuspectTurn:
-    """At most one suspect at a time in this process: if the process dies, the suspect did it."""
-
-    __slots__ = ("taken",)
-
-    def __init__(self) -> None:
-        self.taken = False
-
-
 class QueueRunner:
     """Feeds and runs one queue."""
 
@@ -111,6 +58,7 @@ class QueueRunner:
         executor: Executor,
         leases: Leases,
         suspects: SuspectTurn,
+        connections: ClaimConnections,
         *,
         queue: str,
         worker: int,
@@ -122,6 +70,7 @@ class QueueRunner:
         self._executor = executor
         self._leases = leases
         self._suspects = suspects
+        self._connections = connections
         self._count = count
         self.queue = queue
         self._worker = worker
@@ -145,15 +94,15 @@ class QueueRunner:
         self._done = 0
         self._per_s = 0.0
         self._counted_at = time.monotonic()
-        self._conn: Connection | None = None
         self._next_suspect = 0.0
         self._mark: datetime = BEGINNING
+        self._from_start_at = 0.0
         self._cursor = ""
         self._has_lanes = True
         self._has_plain = True
         self._resume_s: float | None = None
         self._enough = max(1, concurrency // 4) if not self._ahead_allowed else 1
-        self._stopping = False
+        self._stopping = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
 
     # -- life ----------------------------------------------------------------------------------------------------
@@ -173,7 +122,12 @@ class QueueRunner:
 
     async def stop(self, grace_s: float) -> None:
         """Claim no more, hand back what was not started, wait for the rest, then cut it off."""
-        self._stopping = True
+        self._stopping.set()
+        # A claim under way is let finish: one that is cut off may still take rows, and nobody would know which.
+        self._hungry.set()
+        self._wanted.set()
+        if self._loops:
+            await asyncio.wait(self._loops, timeout=GRACE_S)
         await end(*self._loops)
         waiting = list(self._ready)
         self._ready.clear()
@@ -181,14 +135,14 @@ class QueueRunner:
         deadline = time.monotonic() + grace_s
         while self._busy and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
-        unfinished = [work for slot in self._slots for work in (slot.work, slot.next) if work is not None]
+        unfinished = [
+            work for slot in self._slots for work in (slot.work, slot.next, *slot.batch[1:]) if work is not None
+        ]
         for slot in self._slots:
             if slot.task is not None:
                 slot.task.cancel()
         await asyncio.wait([slot.task for slot in self._slots if slot.task is not None], timeout=GRACE_S)
         await self._hand_back(unfinished)
-        if self._conn is not None and not self._conn.is_closed():
-            await self._conn.close()
 
     async def _hand_back(self, work: Sequence[Claimed]) -> None:
         if not work:
@@ -220,7 +174,7 @@ class QueueRunner:
 
     async def _feed(self) -> None:
         pause_s = 0.1
-        while not self._stopping:
+        while not self._stopping.is_set():
             try:
                 self._measure()
                 room = self._room()
@@ -233,15 +187,19 @@ class QueueRunner:
                     await asyncio.sleep(COLLECT_S)
                     room = self._room()
                 self._wanted.clear()
+                if self._stopping.is_set():
+                    return
                 got = await self._claim(room)
                 pause_s = 0.1
-                if got == 0:
+                if got == 0 and not self._stopping.is_set():
                     await self._until_wanted()
             except (*BROKEN, Unavailable, asyncpg.PostgresError, TimeoutError) as error:
                 log.log(
                     loudness(error), "claim_failed", queue=self.queue, error=type(error).__name__, retry_in_s=pause_s
                 )
-                await asyncio.sleep(pause_s)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause_s):
+                        await self._stopping.wait()
                 pause_s = min(5.0, pause_s * 2)
 
     async def _until_wanted(self) -> None:
@@ -267,18 +225,11 @@ class QueueRunner:
             return self._poll_s
         return min(self._poll_s, max(0.001, self._resume_s))
 
-    async def _connection(self) -> Connection:
-        """The queue's own: claims never wait for handlers to give a connection back.
-
-        Its commits need not be on disk. A claim that a crash of the server forgets leaves the row unclaimed, and the
-        worker that thought it had it is superseded.
-        """
-        if self._conn is None or self._conn.is_closed():
-            self._conn = await self._db.connect(application_name=f"onceward claim {self.queue}"[:60], durable=False)
-        return self._conn
-
     async def _claim(self, room: int) -> int:
-        conn = await self._connection()
+        async with self._connections.use() as conn:
+            return await self._claim_with(conn, room)
+
+    async def _claim_with(self, conn: Connection, room: int) -> int:
         got = 0
         full = False
         if self._has_plain:
@@ -289,6 +240,8 @@ class QueueRunner:
             self._mark = taken.reached if full else BEGINNING
             # A queue of lanes only is not asked for anything else until something wakes it.
             self._has_plain = got > 0 or not self._has_lanes
+        if self._stopping.is_set():
+            return got
         if not full and not self._suspects.taken and self._suspects_due():
             got += await self._hand_out(conn, await self._claim_suspect(conn))
         if self._has_lanes and got < room:
@@ -300,7 +253,8 @@ class QueueRunner:
         if work:
             await self._load(conn, work)
             self._ready.extend(work)
-            self._rouse()
+            if not self._stopping.is_set():
+                self._rouse()
         return len(work)
 
     def _rouse(self) -> None:
@@ -328,18 +282,35 @@ class QueueRunner:
             self._leases.lost(lease)
             raise
 
+    def _start_of_claim(self) -> datetime:
+        """Return the watermark, or the beginning once a poll interval.
+
+        Priority puts work before the watermark, and what was enqueued through SQL or PgBouncer sends no wake-up.
+        """
+        now = time.monotonic()
+        if self._mark == BEGINNING or now - self._from_start_at >= self._poll_s:
+            self._from_start_at = now
+            return BEGINNING
+        return self._mark
+
     async def _claim_due(self, conn: Connection, room: int) -> Claim:
         with self._lease() as lease:
             taken = await claim(
-                conn, queue=self.queue, tasks=self._names, most=room, lease=lease, worker=self._worker, mark=self._mark
+                conn,
+                queue=self.queue,
+                tasks=self._names,
+                most=room,
+                lease=lease,
+                worker=self._worker,
+                mark=self._start_of_claim(),
             )
-            self._leases.taken(lease, len(taken.work))
+            self._leases.taken(lease, taken.work)
         return taken
 
     async def _claim_suspect(self, conn: Connection) -> list[Claimed]:
         with self._lease() as lease:
             work = await claim_suspect(conn, queue=self.queue, tasks=self._names, lease=lease, worker=self._worker)
-            self._leases.taken(lease, len(work))
+            self._leases.taken(lease, work)
         self._suspects.taken = self._suspects.taken or bool(work)
         return work
 
@@ -356,7 +327,7 @@ class QueueRunner:
                 cursor=self._cursor,
                 suspect=not self._suspects.taken,
             )
-            self._leases.taken(lease, len(taken.work))
+            self._leases.taken(lease, taken.work)
         self._cursor = taken.cursor
         self._resume_s = taken.resume_s
         self._has_lanes = taken.visited > 0
@@ -384,7 +355,7 @@ class QueueRunner:
 
     async def _slot(self, slot: Slot) -> None:
         while True:
-            if slot.next is None and (not self._ready or self._free() <= 0):
+            if slot.next is None and (self._stopping.is_set() or not self._ready or self._free() <= 0):
                 self._hungry.set()
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 self._idle.append(future)
@@ -400,24 +371,31 @@ class QueueRunner:
                 # Meant for the handler, and nobody took it: a queue that loses its slots looks alive and does nothing.
                 slot.task.uncancel()
                 log.error("slot_interrupted", queue=self.queue, id=work.id, task=work.task)
-                self._leases.lost(work.lease)
+                self._give_up(slot)
             except Exception:
-                # A fault of our own: the row stays under its lease and is handed back as a lost claim.
+                # A fault of our own: the row is handed back at the next turn of the worker's loop.
                 log.exception("slot_failed", queue=self.queue, id=work.id, task=work.task)
-                self._leases.lost(work.lease)
+                self._give_up(slot)
             finally:
                 self._busy -= 1
                 self._done += 1
                 self._lent -= slot.lent
                 slot.lent = False
                 slot.work = None
+                slot.batch = ()
                 running.set(None)
-            if (self._ready or self._stopping) and len(self._ready) < self._places * 2:
+            if (self._ready or self._stopping.is_set()) and len(self._ready) < self._places * 2:
                 self._hungry.set()
+
+    def _give_up(self, slot: Slot) -> None:
+        """Hand back what this slot was running, and only that: other rows under the same lease may be running."""
+        for work in slot.batch or (slot.work,):
+            if work is not None:
+                self._leases.give_up(work)
 
     def _upcoming(self) -> Claimed | None:
         """The next piece, if it will want a transaction to itself."""
-        if self._stopping or not self._ready:
+        if self._stopping.is_set() or not self._ready:
             return None
         work = self._ready[0]
         task = self._tasks[work.task]
@@ -435,7 +413,8 @@ class QueueRunner:
             task = _without_body(task)
         try:
             if task.batch > 1:
-                outcome = await self._executor.run_batch(task, self._gather(work, task), slot)
+                slot.batch = self._gather(work, task)
+                outcome = await self._executor.run_batch(task, slot.batch, slot)
             else:
                 outcome = await self._executor.run(task, work, slot)
         finally:
@@ -454,7 +433,7 @@ class QueueRunner:
         keep: deque[Claimed] = deque()
         while self._ready and len(batch) < task.batch:
             work = self._ready.popleft()
-            same = work.task == task.name and work.organization == first.organization and work.bundle is None
+            same = work.task == task.name and work.organization == first.organization
             (batch if same else keep).append(work)
         self._ready.extendleft(reversed(keep))
         return batch

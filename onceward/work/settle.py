@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import traceback
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,50 +12,66 @@ from typing import Any, assert_never, cast
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Connection, Database, RawJson, Unavailable, dump_json, loudness, quote
+from onceward.db import Connection, Database, RawJson, clean_json, clean_text, dump_json, loudness, quote
 from onceward.work.claimed import Claimed
 from onceward.work.leases import Leases
-from onceward.work.outcomes import Again, Dead, NotKnown, Outcome, Stopped, Succeeded
+from onceward.work.outcomes import Again, Crashed, Dead, NotKnown, Outcome, Stopped, Succeeded
+from onceward.work.record import FIRST_PAUSE_S, LONGEST_PAUSE_S, Written, is_refused, record
 from onceward.work.statements import FINISH
 
 log = structlog.get_logger(__name__)
 
 SETTLE = "select onceward.settle($1, $2, $3, $4, $5, $6, $7, onceward.now() + make_interval(secs => $8), $9)"
 MAX_RESULT_BYTES = 64 << 10
+MAX_MESSAGE = 4000
 
 
 def describe(error: BaseException, reason: str | None = None) -> dict[str, Any]:
-    """What is kept of an error, under row-level security: type, message, frames."""
+    """Return what is kept of an error, under row-level security: type, message, frames. PostgreSQL can store all of it."""
     frames = traceback.extract_tb(error.__traceback__)
-    told: dict[str, Any] = {
-        "type": type(error).__name__,
-        "message": str(error)[:4000].replace("\x00", ""),
-        "stack": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames[-20:]],
-    }
-    if isinstance(error, asyncpg.PostgresError):
-        told["sqlstate"] = getattr(error, "sqlstate", None)
-        told["constraint"] = getattr(error, "constraint_name", None)
+    kept: dict[str, Any] = {"type": clean_text(type(error).__name__), "message": _message(error)}
+    if reason is not None:
+        kept["reason"] = reason
+    stack = [clean_text(f"{frame.filename}:{frame.lineno} {frame.name}") for frame in frames[-20:]]
     details: object = getattr(error, "details", None)
     if isinstance(details, dict):
-        # An outcome that a handler described itself: where in our code it was raised tells nobody anything.
-        del told["stack"]
-        told |= cast("dict[str, Any]", details)
-    if reason is not None:
-        told.setdefault("reason", reason)
-    return told
+        # A handler described this outcome itself: where in our code it was raised helps nobody.
+        return kept | _kept_details(cast("dict[str, Any]", details))
+    kept["stack"] = stack
+    if isinstance(error, asyncpg.PostgresError):
+        kept["sqlstate"] = getattr(error, "sqlstate", None)
+        kept["constraint"] = getattr(error, "constraint_name", None)
+    return kept
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return clean_text(str(error)[:MAX_MESSAGE])
+    except Exception as failure:  # a __str__ of somebody else's
+        return f"its message cannot be read: {type(failure).__name__}"
+
+
+def _kept_details(details: dict[str, Any]) -> dict[str, Any]:
+    try:
+        text = clean_json(details)
+    except (TypeError, ValueError) as error:
+        return {"not_kept": clean_text(f"the details are not JSON: {error}")}
+    if len(text) > MAX_RESULT_BYTES:
+        return {"not_kept": f"the details take {len(text)} bytes, more than {MAX_RESULT_BYTES}"}
+    return json.loads(text)  # unlike orjson it keeps all digits of whole numbers
 
 
 def result_json(result: Any) -> str | None:
-    """A handler's result as JSON; one that cannot be kept is replaced by a note that says so."""
+    """Return a handler's result as JSON that PostgreSQL can store; what cannot be kept is replaced by a note saying so."""
     if result is None:
         return None
     try:
-        text = dump_json(result)
-    except TypeError as error:
-        return dump_json({"not_kept": f"the result is not JSON: {error}"})
+        text = clean_json(result)
+    except (TypeError, ValueError) as error:
+        return dump_json({"not_kept": clean_text(f"the result is not JSON: {error}")})
     if len(text) > MAX_RESULT_BYTES:
         return dump_json({"not_kept": f"the result takes {len(text)} bytes, more than {MAX_RESULT_BYTES}"})
-    return text.replace("\\u0000", "")
+    return text
 
 
 def final_statement(work: Claimed, worker: int, result: Any) -> str:
@@ -78,6 +95,8 @@ async def settle(conn: Connection, work: Claimed, worker: int, outcome: Outcome,
             name, result = "success", value
         case Again(due_in_s, error, counted):
             name = "retry" if counted else "snoozed"
+        case Crashed(due_in_s, error):
+            name, reason = "crashed", "connection_lost"
         case Dead(reason, error, result):
             name = "dead_letter" if critical else "failed"
         case Stopped(error):
@@ -95,7 +114,7 @@ async def settle(conn: Connection, work: Claimed, worker: int, outcome: Outcome,
         name,
         work.started_at or datetime.now(UTC),
         None if text is None else RawJson(text),
-        error,
+        None if error is None else RawJson(clean_json(error)),
         due_in_s,
         reason,
     )
@@ -166,11 +185,12 @@ class Acknowledger:
             task.add_done_callback(self._flushing.discard)
 
     async def _flush(self, statement: str, ready: Sequence[tuple[Claimed, Any]]) -> None:
+        """Acknowledge these. A batch that is refused is halved until the culprit is alone; its neighbours are not held up."""
         ids = [work.id for work, _ in ready]
         leases = list({work.lease for work, _ in ready})
         kept = {str(work.id): text for work, result in ready if (text := result_json(result)) is not None}
         results = None if not kept else "{" + ",".join(f'"{id}":{text}' for id, text in kept.items()) + "}"
-        pause_s = 0.1
+        pause_s = FIRST_PAUSE_S
         while True:
             try:
                 async with self._db.acquire() as conn:
@@ -178,15 +198,33 @@ class Acknowledger:
                         statement, ids, leases, self._worker, None if results is None else RawJson(results)
                     )
                 break
-            except (*BROKEN, Unavailable, asyncpg.PostgresError) as error:
+            except Exception as error:
+                if is_refused(error):
+                    await self._flush_apart(statement, ready, error)
+                    return
                 # Repeating is safe: a row that was acknowledged is gone, and only rows still under the lease count.
                 log.log(loudness(error), "ack_delayed", count=len(ids), error=type(error).__name__)
                 await asyncio.sleep(pause_s)
-                pause_s = min(5.0, pause_s * 2)
+                pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
         for work, _ in ready:
             self._leases.done(work)
         if len(rows) < len(ids):
             log.info("superseded", count=len(ids) - len(rows))
+
+    async def _flush_apart(self, statement: str, ready: Sequence[tuple[Claimed, Any]], error: Exception) -> None:
+        if len(ready) > 1:
+            middle = len(ready) // 2
+            await self._flush(statement, ready[:middle])
+            await self._flush(statement, ready[middle:])
+            return
+        work, result = ready[0]
+        log.error("ack_refused", id=work.id, kind=work.kind, task=work.task, error=type(error).__name__)
+
+        async def write(conn: Connection, outcome: Outcome) -> Written:
+            return Written(outcome, await settle(conn, work, self._worker, outcome))
+
+        await record(self._db, work, Succeeded(result), write)
+        self._leases.done(work)
 
     async def close(self) -> None:
         self._begin()

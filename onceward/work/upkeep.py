@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import structlog
@@ -13,9 +13,7 @@ log = structlog.get_logger(__name__)
 
 RELEASE_UNKNOWN = """
 with lost as (
-    delete from onceward.claims
-     where worker = $1 and not lease = any($2::bigint[]) and claimed_at < clock_timestamp() - interval '2 seconds'
-    returning lease, ids
+    delete from onceward.claims where worker = $1 and lease = any($2::bigint[]) returning lease, ids
 )
 update onceward.work w
    set lease = null, claimed_at = null, slot = null, parent_slot = null
@@ -94,9 +92,17 @@ delete from onceward.prune_later p using done d where p.id = d.id
 """
 
 
-async def release_unknown(conn: Connection, worker: int, known: Sequence[int]) -> int:
-    """Hand back rows under leases this worker does not know: claims whose reply was lost."""
-    rows = await conn.fetch(RELEASE_UNKNOWN, worker, known)
+async def release_unknown(conn: Connection, worker: int, known: Callable[[int], bool]) -> int:
+    """Hand back rows under leases this worker does not know: claims whose reply was lost.
+
+    A lease is known before its claim is sent. So `known` is asked after the leases were read: a claim made meanwhile is
+    either not among them or known.
+    """
+    held = await conn.fetch("select lease from onceward.claims where worker = $1", worker)
+    lost = [row["lease"] for row in held if not known(row["lease"])]
+    if not lost:
+        return 0
+    rows = await conn.fetch(RELEASE_UNKNOWN, worker, lost)
     if rows:
         log.warning("lost_claims_released", worker=worker, count=len(rows))
     return len(rows)

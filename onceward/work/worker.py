@@ -14,14 +14,17 @@ import structlog
 
 from onceward.db import Database
 from onceward.trust.metrics_events import record_metric
+from onceward.work.claim import release
+from onceward.work.claim_connections import ClaimConnections
 from onceward.work.executor import Executor, Opener
 from onceward.work.forms import form
 from onceward.work.heartbeat import Heartbeat, Identity
 from onceward.work.leases import Leases
 from onceward.work.loop import Loop
 from onceward.work.rescue import Rescued, Rescuer
-from onceward.work.runner import QueueRunner, SuspectTurn
+from onceward.work.runner import QueueRunner
 from onceward.work.settle import Acknowledger
+from onceward.work.slot import SuspectTurn
 from onceward.work.task import Registry, Task, open_transaction
 from onceward.work.upkeep import forget_finished, prune, release_orphans, release_unknown, set_aside_unclaimed
 from onceward.work.wake import Waker
@@ -74,6 +77,7 @@ class Worker:
         self._acks = Acknowledger(db, self.id, self._leases, kinds=registry.kinds)
         executor = Executor(db, worker=self.id, acks=self._acks, leases=self._leases, open_tx=open_tx, wake=waker.wake)
         suspects = SuspectTurn()
+        self._claim_connections = ClaimConnections(db)
         queues = registry.queues()
         wanted = self._options.only_queues
         self._runners = [
@@ -83,6 +87,7 @@ class Worker:
                 executor,
                 self._leases,
                 suspects,
+                self._claim_connections,
                 queue=queue,
                 worker=self.id,
                 concurrency=self._options.queue_concurrency.get(queue, self._options.concurrency),
@@ -138,12 +143,13 @@ class Worker:
         for each in self._loops:
             await each.stop()
         await asyncio.gather(*(runner.stop(self._options.grace_s) for runner in self._runners))
+        await self._claim_connections.close()
         await self._acks.close()
         if self._heartbeat is not None:
             await asyncio.to_thread(self._heartbeat.stop)
         async with self._db.acquire() as conn:
-            await release_unknown(conn, self.id, self._leases.known())
-            await conn.execute("delete from onceward.claims where worker = $1", self.id)
+            # Nothing runs here any more: whatever is still under a lease of this worker was claimed and never started.
+            await release_unknown(conn, self.id, lambda _lease: False)
             await conn.execute("delete from onceward.workers where id = $1", self.id)
         log.info("worker_stopped", worker=self.id)
 
@@ -178,11 +184,21 @@ class Worker:
 
     async def _tidy_claims(self) -> None:
         self._turn += 1
+        given_up = self._leases.take_given_up()
+        try:
+            async with self._db.acquire() as conn:
+                await release(conn, given_up)
+        except BaseException:
+            for work in given_up:
+                self._leases.give_up(work)
+            raise
+        for work in given_up:
+            self._leases.done(work)
         finished = self._leases.take_finished()
         async with self._db.acquire() as conn:
             await forget_finished(conn, finished)
             if self._turn % 5 == 0:
-                await release_unknown(conn, self.id, self._leases.known())
+                await release_unknown(conn, self.id, self._leases.knows)
 
     async def _set_aside_unclaimed(self) -> None:
         async with self._db.acquire() as conn:

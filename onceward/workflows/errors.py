@@ -63,6 +63,18 @@ class HistoryChanged(Snooze):
     """Inside a run: what was loaded is no longer what is recorded. The run is put back, and looks again."""
 
 
+class Interrupted(BaseException):
+    """Inside a run: it cannot go on, and the workflow's code has no part in that and must not catch it.
+
+    `reason` is what the executor judges: the lease was lost, the outcome of a commit is unknown, the connection broke.
+    The history decides what is left to do.
+    """
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
 class Parked(BaseException):
     """Inside a run: nothing more can be done before `until` (None: ever), or before one of the waiting steps is answered."""
 

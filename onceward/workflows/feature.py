@@ -15,5 +15,6 @@ FEATURE = Feature(
     routes="onceward.workflows.routes:routers",
     pages="onceward.workflows.pages:PAGES",
     checks="onceward.workflows.checks:CHECKS",
+    erasers="onceward.workflows.erasers:ERASERS",
     traced=(Traced("onceward.workflows", "workflow", label="r.name", at="r.created_at", state="r.state"),),
 )

@@ -16,6 +16,7 @@ from onceward.engine import Engine
 from onceward.trust import Identity
 from onceward.web.api import database_of, engine_of
 from onceward.web.auth import require
+from onceward.web.fields import Number
 from onceward.web.problems import Problem
 from onceward.workflows import QUEUE, WorkflowState, operate
 
@@ -67,7 +68,7 @@ def _reading(router: APIRouter) -> None:
         state: str | None = None,
         key: str | None = None,
         attributes: Annotated[str | None, Query(description='JSON that theirs must contain: {"order": 7}')] = None,
-        before: int | None = None,
+        before: Number | None = None,
         limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     ) -> list[dict[str, Any]]:
         # As the engine with the organization named: an index on jsonb is not used under row-level security.

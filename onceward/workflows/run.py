@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
-from onceward.db import OutcomeUnknown, RawJson, dump_json
+from onceward.db import RawJson, dump_json
 from onceward.work import Claimed, Host, Settled, Snooze, Superseded
 from onceward.work.gate import gate
 from onceward.work.settle import describe
@@ -23,14 +23,16 @@ from onceward.workflows.errors import (
     Continued,
     Halted,
     HistoryChanged,
+    Interrupted,
     Parked,
     StepFailed,
     TooManySteps,
     WorkflowDiverged,
 )
 from onceward.workflows.history import History
+from onceward.workflows.interruption import interrupting, is_transient
 from onceward.workflows.recorder import Ending, Record
-from onceward.workflows.step import Place, StepCall, is_transient
+from onceward.workflows.step import Place, StepCall
 from onceward.workflows.task import QUEUE, WorkflowTask
 
 if TYPE_CHECKING:
@@ -47,10 +49,11 @@ update onceward.workflows f set ending = $3, state = 'compensating', error = $4
  where f.id = w.id returning f.id
 """
 UNSUSPECT = "update onceward.work set crashes = 0 where id = $1 and lease = $2 and crashes > 0"
-CANCEL_CHILDREN = """
-select onceward.cancel(s.ref) from onceward.workflow_steps s
- where s.workflow_id = $1 and s.kind = 'child' and s.state = 'waiting' and s.ref is not null
+CHILDREN = """
+select s.ref from onceward.workflow_steps s
+ where s.workflow_id = $1 and s.kind = 'child' and s.state = 'waiting' and s.ref is not null order by s.ref
 """
+CANCEL_CHILD = "select onceward.workflow_cancel_child_or_fail($1, $2, $3)"
 
 
 class Run:
@@ -75,6 +78,14 @@ class Run:
     async def perform(self, workflow: Workflow) -> None:
         """Run to rest. Never returns: raises `Settled`, or what the executor is to judge."""
         try:
+            await self._to_rest(workflow)
+            return
+        except Interrupted as interrupted:
+            reason = interrupted.reason
+        raise reason  # without a cause: what lost the connection has been judged already
+
+    async def _to_rest(self, workflow: Workflow) -> None:
+        try:
             if self.unwinding:
                 await self._replay_and_unwind(workflow)
             await self._go_on(workflow)
@@ -82,15 +93,13 @@ class Run:
             await self._park(parked)
         except Continued as continued:
             await self._continue(continued)
-        except OutcomeUnknown as error:
-            raise HistoryChanged(0.05, "a commit was lost: the history tells whether it happened") from error
 
     async def _go_on(self, workflow: Workflow) -> None:
         try:
             result = await self._call(workflow)
             self._require_all_was_asked_for()
             text = dump_json(result) if result is not None else None
-        except (Superseded, Snooze, WorkflowDiverged, OutcomeUnknown):
+        except (Snooze, WorkflowDiverged):
             raise
         except Exception as error:
             if is_transient(error):
@@ -140,8 +149,10 @@ class Run:
             full = name if number == 1 else f"{name}#{number}"
         else:
             full = f"{name}:{key}"
-        if len(full) > MAX_KEY or "\x00" in full:
-            raise ValueError(f"step {name}: key must have at most {MAX_KEY - len(name)} characters and no NUL")
+        if len(full) > MAX_KEY or "\x00" in full or not _is_text(full):
+            raise ValueError(
+                f"step {name!r}: key must have at most {MAX_KEY - len(name)} characters, none of them NUL or a surrogate"
+            )
         if full in self._keys:
             raise ValueError(f"step {name}: key {key!r} was used before in this workflow: every step needs its own")
         return full
@@ -172,28 +183,28 @@ class Run:
         started_at: datetime | None = None,
     ) -> datetime:
         """Durable when it returns. Returns when what is not finished is due."""
-        kept = await self._recorder.record(
-            Record(
-                self.work.id,
-                self.work.lease,
-                place.position,
-                place.kind,
-                place.key,
-                place.name,
-                state,
-                attempts,
-                result,
-                None if error is None else dump_json(error),
-                due_s,
-                started_at,
-            )
+        record = Record(
+            self.work.id,
+            self.work.lease,
+            place.position,
+            place.kind,
+            place.key,
+            place.name,
+            state,
+            attempts,
+            result,
+            None if error is None else dump_json(error),
+            due_s,
+            started_at,
         )
-        if kept is None:
-            raise HistoryChanged(0.0, "the lease is lost, or the step was answered meanwhile")
-        if self._suspect:
-            # It has come further than the worker that died with it: it is no suspect any more.
-            await self.host.db.execute(UNSUSPECT, self.work.id, self.work.lease)
-            self._suspect = False
+        with interrupting():
+            kept = await self._recorder.record(record)
+            if kept is None:
+                raise HistoryChanged(0.0, "the lease is lost, or the step was answered meanwhile")
+            if self._suspect:
+                # It has come further than the worker that died with it: it is no suspect any more.
+                await self.host.db.execute(UNSUSPECT, self.work.id, self.work.lease)
+                self._suspect = False
         return kept.due_at or self.history.now
 
     async def _finish(
@@ -202,9 +213,9 @@ class Run:
         gate("workflow-before-finish")
         told = None if error is None else dump_json(error)
         work = self.work
-        ended = await self._recorder.finish(
-            Ending(work.id, work.lease, state, outcome, result, told, work.started_at, self.host.worker)
-        )
+        ending = Ending(work.id, work.lease, state, outcome, result, told, work.started_at, self.host.worker)
+        with interrupting():
+            ended = await self._recorder.finish(ending)
         if ended is None:
             raise Superseded
         gate("workflow-after-finish")
@@ -215,9 +226,10 @@ class Run:
     async def _park(self, parked: Parked) -> None:
         gate("workflow-before-park")
         work = self.work
-        kept: bool = await self.host.db.fetchval(
-            "select onceward.workflow_park($1, $2, $3, $4)", work.id, work.lease, parked.until, list(parked.waiting)
-        )
+        with interrupting():
+            kept: bool = await self.host.db.fetchval(
+                "select onceward.workflow_park($1, $2, $3, $4)", work.id, work.lease, parked.until, list(parked.waiting)
+            )
         if not kept:
             raise Superseded
         gate("workflow-after-park")
@@ -241,15 +253,16 @@ class Run:
             )
         arguments = self.task.dump(continued.arguments)
         gate("workflow-before-continue")
-        new: int | None = await self.host.db.fetchval(
-            "select onceward.workflow_continue($1, $2, $3, $4, $5, $6)",
-            self.work.id,
-            self.work.lease,
-            self.host.worker,
-            self.work.started_at,
-            RawJson(arguments),
-            self.task.version,
-        )
+        with interrupting():
+            new: int | None = await self.host.db.fetchval(
+                "select onceward.workflow_continue($1, $2, $3, $4, $5, $6)",
+                self.work.id,
+                self.work.lease,
+                self.host.worker,
+                self.work.started_at,
+                RawJson(arguments),
+                self.task.version,
+            )
         if new is None:
             raise Superseded
         gate("workflow-after-continue")
@@ -268,7 +281,7 @@ class Run:
         assert ending is not None
         try:
             await self._call(workflow)
-        except (WorkflowDiverged, Superseded):
+        except WorkflowDiverged:
             raise
         except (Halted, Parked, Continued, Exception) as end:
             log.debug("replayed", id=self.work.id, until=type(end).__name__)  # how it ends was decided before
@@ -282,10 +295,11 @@ class Run:
         """Decide, durably, that it goes backwards from here; undo; end."""
         self.unwinding = True
         if self._compensations and self.history.ending is None:
-            if await self.host.db.fetchval(DECIDE, self.work.id, self.work.lease, ending, error) is None:
-                raise Superseded
+            with interrupting():
+                if await self.host.db.fetchval(DECIDE, self.work.id, self.work.lease, ending, error) is None:
+                    raise Superseded
             gate("workflow-after-decision")
-        await self.host.db.fetch(CANCEL_CHILDREN, self.work.id)
+        await self._cancel_children()
         for call in reversed(self._compensations):
             recorded = call.place.recorded
             if recorded is not None and recorded.state == "done":
@@ -298,3 +312,19 @@ class Run:
                     f"{failed.type}: {failed.message}"
                 ) from failed
         await self._finish(ending, ending, error=error)
+
+    async def _cancel_children(self) -> None:
+        """Those that this workflow still waits for; nothing, if the lease is lost: they are another run's by now."""
+        with interrupting():
+            for child in await self.host.db.fetch(CHILDREN, self.work.id):
+                await self.host.db.execute(CANCEL_CHILD, self.work.id, self.work.lease, child["ref"])
+                gate("workflow-after-child-cancel")
+
+
+def _is_text(text: str) -> bool:
+    """Whether PostgreSQL can hold it: half of a surrogate pair has no encoding."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import asyncpg
 
-from onceward.db import OutcomeUnknown, Unavailable, quote
+from onceward.db import OutcomeUnknown, lost_connection, note_lost_connection, quote
+from onceward.db.sqlstates import LOST_LEASE
 from onceward.work import Indeterminate, Permanent, Retry, RetryPolicy, Snooze, Superseded
-from onceward.work.executor import LOST_LEASE, TRANSIENT
 from onceward.work.gate import gate
 from onceward.work.settle import describe
-from onceward.workflows.errors import Halted, HistoryChanged, Parked, StepFailed
+from onceward.workflows.errors import Halted, HistoryChanged, Interrupted, Parked, StepFailed
 from onceward.workflows.functions import Callee, Step
 from onceward.workflows.history import Recorded
+from onceward.workflows.interruption import interrupting, is_transient
 
 if TYPE_CHECKING:
     from onceward.workflows.run import Run
@@ -108,11 +109,9 @@ class StepCall(Generic[T]):
                 if self._callee.transaction is not None:
                     return await self._in_transaction(failures + 1, started)
                 return await self._by_itself(failures + 1, started)
-            except _LEAVE_ALONE:
-                raise
             except Exception as error:
                 if is_transient(error):
-                    raise
+                    raise Interrupted(error) from error
                 failures = await self._failed(error, failures, started)
 
     async def _by_itself(self, attempt: int, started: datetime) -> T:
@@ -138,14 +137,17 @@ class StepCall(Generic[T]):
                 gate("workflow-after-commit")
                 return value
             except OutcomeUnknown as error:
-                conn.terminate()
-                raise HistoryChanged(
-                    0.05, "the commit of a step was lost: the history tells whether it happened"
-                ) from error
+                tx.abandon()
+                lost = HistoryChanged(0.05, "the commit of a step was lost: the history tells whether it happened")
+                raise Interrupted(lost) from error
             except BaseException as error:
                 await asyncio.shield(tx.rollback())
                 if isinstance(error, asyncpg.PostgresError) and error.sqlstate == LOST_LEASE:
-                    raise Superseded from error
+                    raise Interrupted(Superseded()) from error
+                note_lost_connection(error, conn)
+                if isinstance(error, Exception) and lost_connection(error):
+                    # Nothing of this try happened. The executor decides how often a step may lose its connection.
+                    raise Interrupted(error) from error
                 raise
 
     def _round_trip(self, value: Any) -> tuple[str, Any]:
@@ -179,7 +181,8 @@ class StepCall(Generic[T]):
 
     async def _await_turn(self, failures: int, rate_per_s: float) -> None:
         """Reserve the next start on all nodes together, and wait for it; put the workflow down if it is far off."""
-        wait_s: float = await self._run.host.db.fetchval(RESERVE, self._callee.name, rate_per_s)
+        with interrupting():
+            wait_s: float = await self._run.host.db.fetchval(RESERVE, self._callee.name, rate_per_s)
         if wait_s > RATE_IN_PLACE_S:
             due_at = await self._run.record(self.place, "retry", attempts=failures, due_s=wait_s)
             raise Parked(due_at)
@@ -204,13 +207,3 @@ def recording(
         f"{quote(place.key)}, {quote(place.name)}, {quote(state)}, {attempts}, "
         f"{'null' if result is None else quote(result)}::json, {'null' if ref is None else ref}, '{started.isoformat()}')"
     )
-
-
-_LEAVE_ALONE = (Superseded, StepFailed, HistoryChanged)
-
-
-def is_transient(error: Exception) -> bool:
-    """Not the step's fault: the run is put back, uncounted, and the history decides what is left to do."""
-    if isinstance(error, Unavailable):
-        return True
-    return isinstance(error, asyncpg.PostgresError) and error.sqlstate in TRANSIENT

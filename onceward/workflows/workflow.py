@@ -16,7 +16,16 @@ from onceward.db import Cause, Transaction
 from onceward.work import PayloadInvalid, RetryPolicy, Superseded, as_policy
 from onceward.work.gate import gate
 from onceward.workflows import starting
-from onceward.workflows.errors import ChildFailed, Continued, Halted, Parked, StepFailed, WaitTimedOut
+from onceward.workflows.errors import (
+    ChildFailed,
+    Continued,
+    Halted,
+    Interrupted,
+    Parked,
+    StepFailed,
+    WaitTimedOut,
+)
+from onceward.workflows.interruption import interrupting
 from onceward.workflows.run import Run
 from onceward.workflows.step import How, Place, StepCall, recording
 from onceward.workflows.task import Start, WorkflowTask
@@ -29,6 +38,7 @@ STEPS = RetryPolicy(attempts=5, first_s=1, factor=4, most_s=3600)
 COMPENSATIONS = RetryPolicy(attempts=12, first_s=1, factor=3, most_s=3600)
 """Compensations are tried harder: about six hours, then an operator is told."""
 
+HOLD = "select id from onceward.work where id = $1 and lease = $2 for share"
 WAIT = "select * from onceward.workflow_wait($1, $2, $3, $4, $5, $6, $7)"
 
 
@@ -120,11 +130,18 @@ class Workflow:
                 f"gather takes wf.step(...) and wf.child(...), not {wrong[0]!r}: use a child for a sequence"
             )
         turns = asyncio.Semaphore(at_once)
+        interrupted: list[Interrupted] = []
 
         async def perform(call: StepCall[Any] | ChildCall) -> Any:
             async with turns:
+                if interrupted:
+                    return _End(interrupted[0])
                 try:
                     return await call.perform()
+                except Interrupted as end:
+                    # Those that have begun are recorded if they can be; no other one begins.
+                    interrupted.append(end)
+                    return _End(end)
                 except (Parked, Halted, StepFailed) as end:
                     return _End(end)
 
@@ -196,7 +213,7 @@ class Workflow:
         timeout: Seconds | None = None,
         key: object = None,
     ) -> Any:
-        """Wait for a signal sent to this workflow, or with `match` for an announced event that contains it.
+        """Wait for a signal sent to this workflow. With `match`: one that contains it, or such an announced event.
 
         `of` is the type of what comes. After `timeout` raises `WaitTimedOut`. Signals sent earlier are found; events
         that were announced earlier are not.
@@ -220,20 +237,21 @@ class Workflow:
 
     async def _begin_wait(self, place: Place, of: Any, match: Mapping[str, Any] | None, timeout: Seconds | None) -> Any:
         run = self._run
-        row = await run.host.db.fetchrow(
-            WAIT,
-            self.id,
-            run.work.lease,
-            place.position,
-            place.key,
-            place.name,
-            None if match is None else dict(match),
-            None if timeout is None else _seconds(timeout),
-        )
+        with interrupting():
+            row = await run.host.db.fetchrow(
+                WAIT,
+                self.id,
+                run.work.lease,
+                place.position,
+                place.key,
+                place.name,
+                None if match is None else dict(match),
+                None if timeout is None else _seconds(timeout),
+            )
         assert row is not None
         gate("workflow-after-wait")
         if row["state"] == "lost":
-            raise Superseded
+            raise Interrupted(Superseded())
         if row["state"] == "done":
             return _decode(place.name, of, row["result"])
         raise Parked(row["due_at"], (place.position,))
@@ -317,18 +335,22 @@ class ChildCall:
             parent=work.id,
             position=self.place.position,
         )
-        async with run.host.db.transaction(role="engine", organization=work.organization, cause=work.cause) as tx:
-            started = await starting.start(tx, wanted, wake=run.host.wake)
-            if started.duplicate:
-                raise ValueError(
-                    f"child {self._start.name} with key {self._start.options.key!r} was started before, as workflow "
-                    f"{started.id}: a child needs a key of its own, or none"
+        with interrupting():
+            async with run.host.db.transaction(role="engine", organization=work.organization, cause=work.cause) as tx:
+                # The lease first: a run that was replaced would find its own child started by the other run.
+                if await tx.fetchval(HOLD, work.id, work.lease) is None:
+                    raise Superseded
+                started = await starting.start(tx, wanted, wake=run.host.wake)
+                if started.duplicate:
+                    raise ValueError(
+                        f"child {self._start.name} with key {self._start.options.key!r} was started before, as "
+                        f"workflow {started.id}: a child needs a key of its own, or none"
+                    )
+                began = datetime.now().astimezone()
+                await tx.execute(
+                    recording(work.id, work.lease, self.place, 1, None, began, state="waiting", ref=started.id)
                 )
-            statement = recording(
-                work.id, work.lease, self.place, 1, None, datetime.now().astimezone(), state="waiting", ref=started.id
-            )
-            await tx.execute(statement)
-            gate("workflow-before-child")
+                gate("workflow-before-child")
         gate("workflow-after-child")
 
 
@@ -344,7 +366,7 @@ class _End:
 def _together(ends: list[Any], *, keep_failures: bool) -> list[Any]:
     reasons = [end.reason for end in ends if isinstance(end, _End)]
     for reason in reasons:
-        if isinstance(reason, Halted):
+        if isinstance(reason, Halted | Interrupted):
             raise reason
     if parked := [reason for reason in reasons if isinstance(reason, Parked)]:
         times = [each.until for each in parked if each.until is not None]

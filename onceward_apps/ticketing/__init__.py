@@ -1,6 +1,25 @@
 """Ticket checkout: from the seat map to the ledger, on Onceward's public API alone."""
 
-from onceward_apps.ticketing import handlers, jobs, queries, routes, schedules, workflows
+from onceward_apps.ticketing import (
+    dispute_handlers,
+    handlers,
+    jobs,
+    queries,
+    refund_handlers,
+    routes,
+    schedules,
+    workflows,
+)
 from onceward_apps.ticketing.app import app
 
-__all__ = ["app", "handlers", "jobs", "queries", "routes", "schedules", "workflows"]
+__all__ = [
+    "app",
+    "dispute_handlers",
+    "handlers",
+    "jobs",
+    "queries",
+    "refund_handlers",
+    "routes",
+    "schedules",
+    "workflows",
+]

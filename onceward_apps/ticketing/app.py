@@ -63,6 +63,18 @@ class CheckoutRefunded(BaseModel):
     timestamp: datetime
 
 
+class CheckoutRefundFailed(BaseModel):
+    """`checkout.refund_failed`: money that had gone back came back to us; the buyer does not have it."""
+
+    checkout_id: UUID
+    event_id: UUID
+    organization_id: UUID
+    refund_id: UUID
+    amount_cents: int
+    currency: str
+    timestamp: datetime
+
+
 class TicketScanned(BaseModel):
     """`ticket.scanned`: somebody was let in."""
 
@@ -85,6 +97,9 @@ class EventCancelled(BaseModel):
 
 app.event_type("checkout.completed", CheckoutCompleted, description="A checkout was paid and its tickets were issued.")
 app.event_type("checkout.refunded", CheckoutRefunded, description="Money of a checkout went back to the buyer.")
+app.event_type(
+    "checkout.refund_failed", CheckoutRefundFailed, description="A refund that had been made came back to us."
+)
 app.event_type("event.cancelled", EventCancelled, description="An event was cancelled; its orders are being refunded.")
 app.event_type("ticket.scanned", TicketScanned, description="A ticket was used to enter.")
 app.topic("occupancy/{org}/{event_id}", allow="viewer", replay=1)

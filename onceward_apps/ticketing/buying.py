@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 from onceward import Tx
 from onceward.capacity import Refused, Want, claim, extend, release
+from onceward.services import step
 from onceward_apps.ticketing import jobs
 from onceward_apps.ticketing.codes import basket_name
 from onceward_apps.ticketing.errors import (
@@ -22,7 +23,10 @@ from onceward_apps.ticketing.errors import (
     TooMany,
 )
 from onceward_apps.ticketing.model import Coupon, Policy, Quote, quote
-from onceward_apps.ticketing.store import buying, setup
+from onceward_apps.ticketing.store import buying, coupons, setup
+
+UNPAID = ("started", "failed", "expired")
+"""From these a checkout ends without having been paid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +50,18 @@ class Buyer:
 async def hold(
     tx: Tx, event_id: UUID, basket: str, *, seats: Sequence[UUID] = (), places: Mapping[UUID, int] | None = None
 ) -> Held:
-    """Hold these seats and places for this basket, all or none, for the event's time."""
+    """Hold these seats and places for this basket, all or none, for the event's time.
+
+    `places` says how many places of a section the basket holds afterwards in all, so that a repeated request adds nothing.
+    A request never releases places: for a smaller number use `let_go`.
+    """
     event = await _on_sale(tx, event_id)
     name = basket_name(basket)
-    wants = await _wants(tx, event_id, seats, places or {})
+    await buying.lock_basket(tx, name, event_id)  # before the count: parallel requests may not each add up to the limit
     before = await buying.holds(tx, name, event_id)
+    wants = await _wants(tx, event_id, seats, places or {}, before)
+    if not wants:
+        return _held(before)
     already = {row["seat_id"] for row in before if row["seat_id"] is not None}
     count = len(before) + len(wants) - len(already & set(seats))
     if count > event["most_per_order"]:
@@ -69,24 +80,42 @@ async def held(tx: Tx, event_id: UUID, basket: str) -> Held:
 
 
 async def let_go(tx: Tx, event_id: UUID, basket: str, *, holds: Sequence[UUID] | None = None) -> Held:
-    """Give back some of what a basket holds, or all of it."""
+    """Release some of what a basket holds, or all of it. A checkout over any of it ends, and its payment page closes."""
     name = basket_name(basket)
+    await buying.lock_basket(tx, name, event_id)
+    open_checkouts = await buying.lock_checkouts_of(tx, name, event_id)
     rows = [row for row in await buying.holds(tx, name, event_id) if holds is None or row["id"] in set(holds)]
     if rows:
+        ended = {row["checkout_id"] for row in rows}
+        for checkout in open_checkouts:
+            if checkout["id"] in ended:
+                await end(tx, checkout["id"], "abandoned", of=UNPAID)
         await release(tx, [row["claim_id"] for row in rows])
         await buying.let_go(tx, [row["id"] for row in rows])
     return _held(await buying.holds(tx, name, event_id))
 
 
 async def start_checkout(tx: Tx, event_id: UUID, basket: str, buyer: Buyer, *, coupon: str | None = None) -> Any:
-    """A checkout over all that the basket holds. Its holds now last as long as it does."""
+    """Start a checkout over all that the basket holds. Its holds now last as long as it does.
+
+    A hold has one checkout that can be paid. The same request again returns the same checkout; a different one replaces
+    it: the older checkout ends, its payment page closes, and money that still arrives for it is refunded.
+    """
     event = await _on_sale(tx, event_id)
     name = basket_name(basket)
+    code = coupon.strip().upper() if coupon else ""
+    await buying.lock_basket(tx, name, event_id)
+    older = await buying.lock_checkouts_of(tx, name, event_id)
     holds = await buying.holds(tx, name, event_id)
     if not holds:
         raise NothingHeld("nothing is held in this basket (any more): choose seats first")
+    now = await buying.clock(tx)
+    for checkout in older:
+        if checkout["expires_at"] > now and _is_same(checkout, holds, buyer, code):
+            return await buying.checkout(tx, checkout["id"])
+        await end(tx, checkout["id"], "abandoned", of=UNPAID)
+    found = await _coupon(tx, code, event_id) if code else None
     until = await _extend(tx, event, holds)
-    found = None if coupon is None or not coupon.strip() else await _coupon(tx, coupon.strip().upper(), event_id)
     asked = _quote(event, holds, found)
     checkout_id = uuid4()
     await buying.add_checkout(
@@ -111,7 +140,7 @@ async def start_checkout(tx: Tx, event_id: UUID, basket: str, buyer: Buyer, *, c
         min(row["created_at"] for row in holds),
         until,
     )
-    await buying.add_items(tx, checkout_id, _columns(holds, asked))
+    await buying.add_items(tx, checkout_id, _columns(holds, asked), [row["id"] for row in holds])
     return await buying.checkout(tx, checkout_id)
 
 
@@ -126,7 +155,7 @@ async def abandon(tx: Tx, checkout_id: UUID) -> bool:
     if holds:
         await release(tx, [row["claim_id"] for row in holds])
         await buying.let_go(tx, [row["id"] for row in holds])
-    return await end(tx, checkout_id, "abandoned", of=("started", "failed", "expired"))
+    return await end(tx, checkout_id, "abandoned", of=UNPAID)
 
 
 async def end(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> bool:
@@ -135,10 +164,25 @@ async def end(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> b
     if ended is None:
         return False
     if ended["provider_session"] is not None:
-        session = ended["provider_session"]
-        order = jobs.close_payment.once(f"close:{session}", for_ever=True)
-        await tx.enqueue(order, provider=ended["provider"], session=session)
+        await close_page(tx, ended["provider"], ended["provider_session"])
     return True
+
+
+async def close_page(tx: Tx, provider: str, session: str) -> None:
+    """Close a payment page by a job, once."""
+    order = jobs.close_payment.once(f"close:{session}", for_ever=True)
+    await tx.enqueue(order, provider=provider, session=session)
+
+
+def _is_same(checkout: Any, holds: Sequence[Any], buyer: Buyer, code: str) -> bool:
+    """Whether a request asks for what an open checkout already is."""
+    return (
+        checkout["status"] in ("started", "failed")
+        and set(checkout["holds"]) == {row["id"] for row in holds}
+        and (checkout["email"], checkout["name"], checkout["user_id"], checkout["locale"])
+        == (buyer.email, buyer.name, buyer.user_id, buyer.locale)
+        and (checkout["coupon_code"] or "") == code
+    )
 
 
 def policy_of(event: Any) -> Policy:
@@ -156,7 +200,8 @@ def _quote(event: Any, holds: Sequence[Any], found: Any) -> Quote:
         if found is None
         else Coupon(code=found["code"], percent_bps=found["percent_bps"], amount_cents=found["amount_cents"])
     )
-    return quote([row["price_cents"] for row in holds], policy_of(event), coupon)
+    prices = [row["price_cents"] for row in holds]
+    return quote(prices, policy_of(event), coupon, step=step(event["currency"]))
 
 
 def _columns(holds: Sequence[Any], asked: Quote) -> list[list[Any]]:
@@ -184,12 +229,12 @@ async def _extend(tx: Tx, event: Any, holds: Sequence[Any]) -> datetime:
 
 
 async def _coupon(tx: Tx, code: str, event_id: UUID) -> Any:
-    found = await buying.coupon(tx, code, event_id)
+    found = await coupons.lock_by_code(tx, code, event_id)
     if found is None:
         raise BadCoupon(f"there is no coupon {code!r} for this event")
     if found["valid_until"] is not None and found["valid_until"] <= await buying.clock(tx):
         raise BadCoupon(f"coupon {code!r} is over")
-    if found["most_uses"] is not None and found["used"] >= found["most_uses"]:
+    if found["most_uses"] is not None and await coupons.uses(tx, found["id"]) >= found["most_uses"]:
         raise BadCoupon(f"coupon {code!r} is used up")
     return found
 
@@ -205,7 +250,11 @@ async def _on_sale(tx: Tx, event_id: UUID) -> Any:
     return event
 
 
-async def _wants(tx: Tx, event_id: UUID, seats: Sequence[UUID], places: Mapping[UUID, int]) -> list[Want]:
+async def _wants(
+    tx: Tx, event_id: UUID, seats: Sequence[UUID], places: Mapping[UUID, int], before: Sequence[Any]
+) -> list[Want]:
+    if not seats and not places:
+        raise NothingHeld("nothing was chosen: give seats or places")
     found = await buying.seats(tx, event_id, seats)
     if len(found) != len(set(seats)):
         raise NotFound("some of these seats are not of this event")
@@ -217,9 +266,8 @@ async def _wants(tx: Tx, event_id: UUID, seats: Sequence[UUID], places: Mapping[
     for section, number in places.items():
         if section not in pools:
             raise NotFound(f"section {section} of this event has no places without seats")
-        wants += [Want(pools[section]) for _ in range(number)]  # one claim each, so that each can be given back alone
-    if not wants:
-        raise NothingHeld("nothing was chosen: give seats or places")
+        missing = number - sum(row["section_id"] == section for row in before)
+        wants += [Want(pools[section]) for _ in range(missing)]  # one claim each, so that each can be given back alone
     return wants
 
 

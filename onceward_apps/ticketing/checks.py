@@ -92,6 +92,82 @@ select format('payment %s bought nothing, and no refund of it is owed or done', 
  where p.purpose = 'refused' and not exists (select from ticketing.refunds r where r.payment_id = p.id)
 limit $1
 """
+REFUNDS_ARRIVE = """
+select format('refund %s is booked, but the payment service said only %s', r.id, coalesce(r.provider_status, 'nothing'))
+  from ticketing.refunds r
+ where r.status = 'done' and r.method = 'service' and coalesce(r.provider_status, '') not in ('succeeded', 'COMPLETED')
+union all
+select format('refund %s failed at %s (%s): repeat it, or pay it another way', r.id, r.failed_at, r.failure)
+  from ticketing.refunds r
+ where r.status = 'failed' and r.failed_at <= onceward.now() - interval '1 day'
+union all
+select format('refund %s has been pending since %s: ask the payment service', r.id, r.attempted_at)
+  from ticketing.refunds r
+ where r.status = 'pending' and r.attempted_at <= onceward.now() - interval '14 days'
+limit $1
+"""
+DISPUTES = """
+select format('dispute %s is %s, and the books do not say so', d.id, d.status)
+  from ticketing.disputes d
+ where (d.status = 'lost' and (d.journal_id is null or d.closing_journal_id is null))
+    or (d.status = 'won' and d.journal_id is not null and d.closing_journal_id is null)
+    or (d.status = 'open' and d.closing_journal_id is not null)
+union all
+select format('ticket %s is frozen, and no dispute of its order is open', t.id)
+  from ticketing.tickets t
+ where t.frozen_at is not null and t.status <> 'void'
+   and not exists (select from ticketing.disputes d where d.checkout_id = t.checkout_id and d.status = 'open')
+limit $1
+"""
+
+PLACES = """
+select format('place %s has %s tickets that admit (hold %s, %s)', h.claim_id, count(*), h.id, x.name)
+  from ticketing.tickets t
+  join ticketing.checkout_items i on i.id = t.item_id
+  join ticketing.seat_holds h on h.id = i.seat_hold_id
+  join ticketing.sections x on x.id = h.section_id
+ where t.status <> 'void'
+ group by h.id, h.claim_id, x.name having count(*) > 1
+union all
+select format('section %s (%s) has %s tickets that admit and %s places sold', x.id, x.name, t.number, p.sold)
+  from ticketing.sections x
+  join (select section_id, count(*) as number from ticketing.tickets where status <> 'void' group by section_id) t
+    on t.section_id = x.id
+  join (select q.section_id, sum(c.sold) as sold
+          from ticketing.pools q join onceward.capacity_pools c on c.id = q.pool_id group by q.section_id) p
+    on p.section_id = x.id
+ where t.number > p.sold
+limit $1
+"""
+PAYABLE = """
+select format('hold %s has %s checkouts that can be paid', i.seat_hold_id, count(*))
+  from ticketing.checkout_items i join ticketing.checkouts c on c.id = i.checkout_id
+ where c.status in ('started', 'failed')
+ group by i.seat_hold_id having count(*) > 1
+limit $1
+"""
+COUPONS = """
+select format('coupon %s (%s) was used %s times, %s are allowed', k.id, k.code, count(*), k.most_uses)
+  from ticketing.coupons k join ticketing.checkouts c on c.coupon_id = k.id and c.status in ('completed', 'refunded')
+ where k.most_uses is not null
+ group by k.id, k.code, k.most_uses having count(*) > k.most_uses
+limit $1
+"""
+JOURNALS = """
+select format('journal %s belongs to %s payments', journal_id, count(*))
+  from ticketing.payments where journal_id is not null group by journal_id having count(*) > 1
+union all
+select format('payment %s has no journal', id) from ticketing.payments where journal_id is null
+union all
+select format('checkout %s was sold by %s payments', checkout_id, count(*))
+  from ticketing.payments where purpose = 'sale' group by checkout_id having count(*) > 1
+union all
+select format('checkout %s is %s and was paid %s, no payment sold it', c.id, c.status, c.total_cents)
+  from ticketing.checkouts c
+ where c.status in ('completed', 'refunded') and c.total_cents > 0
+   and not exists (select from ticketing.payments p where p.checkout_id = c.id and p.purpose = 'sale')
+limit $1
+"""
 
 
 def _finds_nothing(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
@@ -110,4 +186,10 @@ CHECKS: tuple[Check, ...] = (
     Check("ticketing.totals_add_up", _finds_nothing(TOTALS)),
     Check("ticketing.cash_is_what_was_captured_less_refunds", _finds_nothing(CASH)),
     Check("ticketing.refused_payments_are_refunded", _finds_nothing(REFUNDS)),
+    Check("ticketing.a_place_has_one_ticket", _finds_nothing(PLACES)),
+    Check("ticketing.a_hold_has_one_payable_checkout", _finds_nothing(PAYABLE)),
+    Check("ticketing.coupons_are_used_as_often_as_allowed", _finds_nothing(COUPONS)),
+    Check("ticketing.a_payment_has_one_journal", _finds_nothing(JOURNALS)),
+    Check("ticketing.refunds_arrive", _finds_nothing(REFUNDS_ARRIVE)),
+    Check("ticketing.disputes_are_booked", _finds_nothing(DISPUTES)),
 )

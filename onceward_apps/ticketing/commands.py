@@ -22,6 +22,7 @@ ACTOR = "operator:cli"
 group = typer.Typer(no_args_is_help=True, help="The bundled ticket shop: events, seats, orders and refunds.")
 
 OrganizationOption = Annotated[str, typer.Option("--organization", "-o", help="Slug or id of the organization.")]
+RefundArgument = Annotated[UUID, typer.Argument(metavar="REFUND", help="Id of the refund.")]
 EventArgument = Annotated[UUID, typer.Argument(metavar="EVENT", help="Id of the event.")]
 
 
@@ -168,6 +169,52 @@ def refund(
 
     made = run(work())
     say("nothing was paid; the tickets are void" if made is None else f"refund {made} is on its way")
+
+
+@group.command("refunds")
+def refunds(
+    organization: OrganizationOption,
+    status: Annotated[str | None, typer.Option("--status", help="pending, done or failed.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the newest refunds of an organization; those that failed wait for an operator."""
+    from onceward_apps.ticketing.store import refunds as store
+
+    async def work() -> list[dict[str, Any]]:
+        async with acting(organization) as tx:
+            return [dict(row) for row in await store.listed(tx, status, 200)]
+
+    columns = ("id", "status", "amount_cents", "currency", "provider", "provider_status", "failure", "requested_at")
+    listing(run(work()), columns=columns, as_json=as_json)
+
+
+@group.command("repeat-refund")
+def repeat_refund(refund: RefundArgument, organization: OrganizationOption) -> None:
+    """Ask the payment service once more for a refund that failed."""
+    from onceward_apps.ticketing import refunding
+
+    async def work() -> int:
+        async with acting(organization) as tx:
+            return await refunding.repeat(tx, refund, actor=ACTOR)
+
+    say(f"attempt {run(work())} at refund {refund} is on its way")
+
+
+@group.command("settle-refund")
+def settle_refund(
+    refund: RefundArgument,
+    organization: OrganizationOption,
+    note: Annotated[str, typer.Option("--note", help="How it was paid, such as the reference of a bank transfer.")],
+) -> None:
+    """Book a refund that failed as paid another way."""
+    from onceward_apps.ticketing import refunding
+
+    async def work() -> None:
+        async with acting(organization) as tx:
+            await refunding.settle(tx, refund, note=note, actor=ACTOR)
+
+    run(work())
+    say(f"refund {refund} is booked as paid another way")
 
 
 @group.command("cancel-event")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import segno
-from babel.numbers import format_currency, get_currency_precision
 
+from onceward.services import format_amount, format_number
 from onceward_apps.ticketing.codes import qr_payload
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def qr_png(ticket: Any) -> bytes:
 
 def money(cents: int, currency: str, locale: str = "en") -> str:
     """As people write it: 12.50 EUR is €12.50."""
-    text = format_currency(cents / 10 ** get_currency_precision(currency), currency, locale=locale)
+    text = format_amount(cents, currency, locale)
     return text.replace(currency, f"{currency}\N{NO-BREAK SPACE}", 1) if text.startswith(currency) else text
 
 
@@ -121,8 +121,7 @@ def _row(pdf: FPDF, label: str, amount: str, *, bold: bool = False) -> None:
 
 
 def _amount(cents: int, order: Any) -> str:
-    digits = get_currency_precision(order["currency"])
-    return f"{cents / 10**digits:,.{digits}f} {order['currency']}"
+    return f"{format_number(cents, order['currency'])} {order['currency']}"
 
 
 def _plain(text: str) -> str:

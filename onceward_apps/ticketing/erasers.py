@@ -1,32 +1,104 @@
-"""What ticketing knows about a person: names and addresses on orders and tickets. Amounts and codes stay, nobody's."""
+"""What ticketing holds about a person: names and addresses on orders and tickets, and who asked or scanned. Amounts stay."""
 
 from __future__ import annotations
 
-from onceward.db import Transaction
-from onceward.trust.erase import Eraser, Person
+from onceward.trust.erase import Eraser
 
-ORDERS = """
-update ticketing.checkouts set email = 'erased@invalid', name = '', user_id = null
- where lower(email) = lower($1) or user_id = $1
-"""
-TICKETS = """
-update ticketing.tickets set holder_email = null, holder_name = '', user_id = null
- where lower(holder_email) = lower($1) or user_id = $1
-"""
+ERASERS: tuple[Eraser, ...] = (
+    Eraser(
+        name="ticket orders",
+        table="ticketing.checkouts",
+        columns={"email": "whole", "name": "text", "user_id": "whole"},
+        blank={"email": "'erased@invalid'", "name": "''", "user_id": "null"},
+        together=True,
+        # An order that is being paid needs an address for its tickets.
+        waits="t.status = 'started'",
+        names=("email", "user_id"),
+    ),
+    Eraser(
+        name="results of ticket orders",
+        table="ticketing.checkouts",
+        columns={"result": "json"},
+        blank={"result": """'{"erased": true}'"""},
+        waits="t.status = 'started'",
+    ),
+    Eraser(
+        name="tickets",
+        table="ticketing.tickets",
+        columns={"holder_email": "whole", "holder_name": "text", "user_id": "whole", "void_reason": "text"},
+        blank={
+            "holder_email": "null",
+            "holder_name": "''",
+            "user_id": "null",
+            "void_reason": "case when t.void_reason is not null then 'erased' end",
+        },
+        together=True,
+        names=("holder_email", "user_id"),
+    ),
+    Eraser(
+        name="refunds",
+        table="ticketing.refunds",
+        columns={"reason": "text", "requested_by": "text"},
+        blank={"reason": "'erased'", "requested_by": "'erased'"},
+    ),
+    Eraser(
+        name="payments",
+        table="ticketing.payments",
+        columns={"reason": "text"},
+        blank={"reason": "'erased'"},
+    ),
+    Eraser(
+        name="scans",
+        table="ticketing.scans",
+        columns={"scanned_by": "text"},
+        blank={"scanned_by": "'erased'"},
+    ),
+    Eraser(
+        name="event pages",
+        table="ticketing.events",
+        columns={"name": "text", "description": "text", "support_contact": "text", "cancel_reason": "text"},
+        kept="The organizer publishes these texts: change the event.",
+    ),
+    Eraser(
+        name="venues",
+        table="ticketing.venues",
+        columns={"name": "text", "address": "text"},
+        kept="The organizer publishes these texts: change the venue.",
+    ),
+)
 
+CODE = "a name given by code or an organizer"
 
-async def _count(tx: Transaction, query: str, person: Person) -> int:
-    if await tx.fetchval("select to_regclass('ticketing.tickets') is null"):
-        return 0
-    return int((await tx.execute(query, person.ref)).rpartition(" ")[2])
-
-
-async def erase_orders(tx: Transaction, person: Person) -> int:
-    return await _count(tx, ORDERS, person)
-
-
-async def erase_tickets(tx: Transaction, person: Person) -> int:
-    return await _count(tx, TICKETS, person)
-
-
-ERASERS: tuple[Eraser, ...] = (Eraser("ticket orders", erase_orders), Eraser("tickets", erase_tickets))
+UNSEARCHED: dict[str, str] = {
+    "ticketing.signing_keys.*": "keys of the organization",
+    "ticketing.venues.timezone": "a time zone",
+    "ticketing.events.currency": "a currency",
+    "ticketing.events.refund_policy": "a text for every buyer",
+    "ticketing.sections.*": CODE,
+    "ticketing.pools.*": CODE,
+    "ticketing.seats.*": "places, not people",
+    "ticketing.seat_holds.basket": "random",
+    "ticketing.coupons.*": CODE,
+    "ticketing.checkouts.basket": "random",
+    "ticketing.checkouts.locale": "a language",
+    "ticketing.checkouts.currency": "a currency",
+    "ticketing.checkouts.fee_paid_by": "a closed set",
+    "ticketing.checkouts.coupon_code": CODE,
+    "ticketing.checkouts.provider": "a closed set",
+    "ticketing.checkouts.provider_session": "the payment service's id",
+    "ticketing.checkouts.payment_url": "the payment service's page",
+    "ticketing.checkouts.payment_reference": "the payment service's id",
+    "ticketing.checkouts.provider_payment_id": "the payment service's id",
+    "ticketing.tickets.ticket_code": "random; needed at the door",
+    "ticketing.tickets.qr_code_url": "made of ids",
+    "ticketing.tickets.payment_reference": "the payment service's id",
+    "ticketing.tickets.scanned_gate": CODE,
+    "ticketing.payments.provider": "a closed set",
+    "ticketing.payments.provider_payment_id": "the payment service's id",
+    "ticketing.payments.reference": "the payment service's id",
+    "ticketing.payments.currency": "a currency",
+    "ticketing.refunds.parts": "amounts",
+    "ticketing.refunds.currency": "a currency",
+    "ticketing.refunds.provider_refund_id": "the payment service's id",
+    "ticketing.scans.gate": CODE,
+}

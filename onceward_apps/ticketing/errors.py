@@ -10,6 +10,7 @@ TicketingError
 ├── BadCoupon         unknown, used up or over
 ├── CheckoutClosed    it can no longer be paid, changed or given up
 ├── NotPayable        the payment service refused or cannot be reached
+│   └── CurrencyNotTaken   it does not take the currency of the event
 └── NotRefundable     tickets that are void, used, or of another order
 """
 
@@ -68,6 +69,10 @@ class CheckoutClosed(TicketingError):
 
 class NotPayable(TicketingError):
     status = 502
+
+
+class CurrencyNotTaken(NotPayable):
+    status = 422
 
 
 class NotRefundable(TicketingError):

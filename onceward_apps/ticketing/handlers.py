@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from onceward import Event, Job, Retry, Tx
-from onceward.services import to_minor
-from onceward_apps.ticketing import paying, taking_back
+from onceward import Event, Job, Tx
+from onceward.services import from_stripe, to_minor
+from onceward_apps.ticketing import paying, service_refunds
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.jobs import again
 from onceward_apps.ticketing.model import Payment
@@ -62,13 +63,26 @@ class Session(BaseModel):
 
 
 class RefundedCharge(BaseModel):
-    """`charge.refunded`: `amount_refunded` is the sum of all refunds so far."""
+    """`charge.refunded`: `amount_refunded` is the sum of all refunds so far, pending ones included."""
 
     id: str
     amount_refunded: int
     currency: str
     payment_intent: str | None = None
     metadata: Metadata = Metadata()
+
+
+class StripeRefund(BaseModel):
+    """`refund.*` and `charge.refund.updated`: one refund in its present state."""
+
+    id: str
+    amount: int = Field(gt=0)
+    currency: str = Field(min_length=3, max_length=3)
+    status: str | None = None
+    charge: str | None = None
+    payment_intent: str | None = None
+    failure_reason: str | None = None
+    metadata: dict[str, str] = Field(default_factory=dict[str, str])
 
 
 class Money(BaseModel):
@@ -91,7 +105,7 @@ class Link(BaseModel):
 
 
 class CaptureRefund(BaseModel):
-    """`PAYMENT.CAPTURE.REFUNDED`: one refund; the link `up` leads to the capture it is of."""
+    """`PAYMENT.CAPTURE.REFUNDED` and `PAYMENT.REFUND.*`: one refund; the link `up` leads to the capture it is of."""
 
     id: str
     status: str
@@ -145,7 +159,7 @@ async def _paid(
             provider="stripe",
             id=payment,
             reference=event.event_id,
-            amount_cents=amount,
+            amount_cents=from_stripe(amount, currency),
             currency=currency.upper(),
             organization=metadata.organization_id,
             event=metadata.event_id,
@@ -156,54 +170,7 @@ async def _paid(
 @app.on("payments-stripe", "payment_intent.payment_failed")
 async def payment_failed(event: Event[PaymentIntent], tx: Tx) -> dict[str, Any]:
     """A card was declined: the checkout stays open for another try, and says what happened."""
-    checkout_id = event.data.metadata.checkout_id
-    organization = event.data.metadata.organization_id
-    if checkout_id is None or organization is None:
-        return OTHER
-    await tx.act_for(organization)
-    await rows.end_checkout(tx, checkout_id, "failed", of=("started",))
-    return {"message": "Payment failed", "checkout_id": str(checkout_id)}
-
-
-@app.on("payments-stripe", "charge.refunded")
-async def charge_refunded(event: Event[RefundedCharge], tx: Tx) -> dict[str, Any]:
-    """Refunds of ours are known by the time they are requested; what is above them was made at Stripe: book it."""
-    charge = event.data
-    payment = charge.payment_intent or charge.id
-    if not await _is_ours(tx, "stripe", payment, charge.metadata.checkout_id):
-        return OTHER
-    booked = await taking_back.refunded_in_all(tx, "stripe", payment, charge.amount_refunded)
-    return {"message": "Refund is booked" if booked else "Refund is known", "booked_cents": booked}
-
-
-@app.on("payments-paypal", "PAYMENT.CAPTURE.REFUNDED")
-async def capture_refunded(event: Event[CaptureRefund], tx: Tx) -> dict[str, Any]:
-    """A refund of ours names itself; its webhook confirms it like the answer to the call. Any other is booked."""
-    made = event.data
-    if made.capture is None or not await _is_ours(tx, "paypal", made.capture, None):
-        return OTHER
-    ours = _uuid(made.custom_id.removeprefix("refund:")) if made.custom_id else None
-    if made.status != "COMPLETED":
-        return {"message": "Not refunded yet"}
-    if ours is not None and await refunds.refund(tx, ours) is not None:
-        await taking_back.book_refund(tx, ours, made.id)
-        return {"message": "Refund is known", "booked_cents": 0}
-    amount = to_minor(made.amount.value, made.amount.currency_code.upper())
-    booked = await taking_back.refunded_once(tx, "paypal", made.capture, amount, reference=made.id)
-    return {"message": "Refund is booked" if booked else "Refund is known", "booked_cents": booked}
-
-
-async def _is_ours(tx: Tx, provider: str, payment: str, checkout_id: UUID | None) -> bool:
-    """Act for whoever took the payment. One that is meant for a checkout of ours and not known yet is waited for."""
-    organization = await refunds.organization_of_payment(tx, provider, payment)
-    if organization is None:
-        if checkout_id is not None and await rows.find(tx, checkout_id) is not None:
-            raise Retry(f"payment {payment} of checkout {checkout_id} is not known (yet)")
-        return False
-    if tx.organization is not None and tx.organization != organization:
-        return False
-    await tx.act_for(organization)
-    return True
+    return await _declined(tx, event.data.metadata.checkout_id)
 
 
 @app.on("payments-paypal", "PAYMENT.CAPTURE.COMPLETED")
@@ -230,30 +197,78 @@ async def order_approved(event: Event[PayPalOrder], tx: Tx) -> dict[str, Any]:
     checkout_id = _uuid(units[0].get("custom_id"))
     if checkout_id is None:
         return OTHER
-    await tx.enqueue(reconcile.once(f"reconcile:{checkout_id}"), checkout_id=checkout_id)
+    # By the order that was approved: since then the buyer may have opened another page.
+    order_id = event.data.id
+    order = reconcile.once(f"reconcile:{checkout_id}:{order_id}")
+    await tx.enqueue(order, checkout_id=checkout_id, provider="paypal", session=order_id)
     return {"message": "Order will be captured", "checkout_id": str(checkout_id)}
 
 
+@app.on("payments-paypal", "PAYMENT.CAPTURE.DECLINED")
+async def capture_declined(event: Event[Capture], tx: Tx) -> dict[str, Any]:
+    """PayPal refused the payer's card or account: the checkout stays open for another try."""
+    return await _declined(tx, _uuid(event.data.custom_id))
+
+
+@app.on("payments-paypal", "PAYMENT.CAPTURE.DENIED")
+async def capture_denied(event: Event[Capture], tx: Tx) -> dict[str, Any]:
+    return await _declined(tx, _uuid(event.data.custom_id))
+
+
+async def _declined(tx: Tx, checkout_id: UUID | None) -> dict[str, Any]:
+    if checkout_id is None or await rows.find(tx, checkout_id) is None:
+        return OTHER  # of nobody here, or of an organization that this source may not speak for
+    await rows.end_checkout(tx, checkout_id, "failed", of=("started",))
+    return {"message": "Payment failed", "checkout_id": str(checkout_id)}
+
+
 @app.job(name="ticketing.reconcile", outside=True, attempts=8, timeout=60)
-async def reconcile(job: Job, *, checkout_id: UUID) -> dict[str, Any]:
-    """Ask the payment service what became of a checkout, and do what its webhook would have done."""
+async def reconcile(
+    job: Job, *, checkout_id: UUID, provider: str | None = None, session: str | None = None
+) -> dict[str, Any]:
+    """Ask the payment service what became of a checkout, and do what its webhook would have done.
+
+    Without `session` about its payment page of now; with one about that page, which may have been replaced.
+    """
     async with job.transaction() as tx:
         found = await rows.find(tx, checkout_id)
-    if found is None or found["provider_session"] is None:
+    if found is None:
+        return {"message": "Nothing to ask about"}
+    asked = {**found} if session is None else {**found, "provider": provider, "provider_session": session}
+    if asked["provider_session"] is None:
         return {"message": "Nothing to ask about"}
     try:
-        payment = await paying.look_up(found)
+        payment = await paying.look_up(asked)
     except paying.Unanswered as error:
-        raise again(error.outcome) from error
-    except paying.Closed:
-        async with job.transaction() as tx:
-            await rows.find(tx, checkout_id)
-            await rows.payment_closed(tx, checkout_id)
-        return {"message": "Never paid"}
+        raise await again(job, asked["provider"], error.outcome) from error
+    except (paying.Closed, paying.Declined) as end:
+        return await _page_ended(job, asked, declined=isinstance(end, paying.Declined))
     if payment is None:
         return {"message": "Not paid"}
+    seen = await service_refunds.list_all(payment.provider, payment.id)
+    if not isinstance(seen, list):
+        raise await again(job, payment.provider, seen)
     async with job.transaction() as tx:
-        return await fulfil(tx, checkout_id, payment)
+        for refund in seen:
+            if refund.attempt is None:  # ours are followed by their own ids
+                values = (refund.id, refund.amount_cents, refund.status)
+                await refunds.keep_early(tx, payment.provider, payment.id, *values)
+        result = await fulfil(tx, checkout_id, payment)
+        await rows.older_page_ended(tx, checkout_id, asked["provider_session"])
+    return result
+
+
+async def _page_ended(job: Job, asked: Mapping[str, Any], *, declined: bool) -> dict[str, Any]:
+    """Nobody has paid on this page: it need not be asked about again, and the buyer may open another."""
+    async with job.transaction() as tx:
+        now = await rows.find(tx, asked["id"])
+        if now["provider_session"] == asked["provider_session"]:
+            if declined:
+                await rows.end_checkout(tx, asked["id"], "failed", of=("started",))
+            else:
+                await rows.payment_closed(tx, asked["id"])
+        await rows.older_page_ended(tx, asked["id"], asked["provider_session"])
+    return {"message": "Declined" if declined else "Never paid"}
 
 
 def _uuid(text: str | None) -> UUID | None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, assert_never
 from uuid import UUID
 
-from onceward import Job, Permanent, Retry, Tx
+from onceward import Job, Permanent, Retry, Snooze, Tx
 from onceward.services import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
-from onceward_apps.ticketing import documents
+from onceward_apps.ticketing import documents, notices, service_refunds, taking_back
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.store import reading, refunds, sales
-from onceward_apps.ticketing.taking_back import book_refund, catch_up
+
+WAIT_S = 60
+ACCOUNT_WAIT_S = 15 * 60
+"""How long work waits before it tries credentials again that the payment service refused."""
 
 
 @app.job(name="ticketing.generate_qr", attempts=5, timeout=30, outside=True)
@@ -34,62 +38,101 @@ async def record_purchase(tx: Tx, *, checkout_id: UUID) -> None:
 
 
 @app.job(name="ticketing.refund_payment", outside=True, timeout=60)
-async def refund_payment(job: Job, *, refund_id: UUID) -> dict[str, Any]:
-    """Give money back at the payment service, then take the entries back. The key is the refund's own."""
+async def refund_payment(job: Job, *, refund_id: UUID, attempt: int = 1) -> dict[str, Any]:
+    """Ask the payment service to give money back. It is booked when the service says that the buyer has it."""
     async with job.transaction() as tx:
         refund = await refunds.refund(tx, refund_id)
     if refund is None:
         raise Permanent(f"there is no refund {refund_id}")
-    if refund["status"] == "done":
-        return {"refund": refund["provider_refund_id"]}
-    outcome = await _give_back(refund)
+    if refund["status"] == "done" or refund["attempt"] != attempt:
+        return {"refund": refund["provider_refund_id"], "status": refund["status"]}
+    outcome = await service_refunds.create(
+        refund["provider"],
+        refund["provider_payment_id"],
+        service_refunds.Attempt(refund_id, attempt),
+        amount_cents=refund["amount_cents"],
+        currency=refund["currency"],
+        age_s=refund["age"].total_seconds(),
+        checkout_id=refund["checkout_id"],
+    )
     match outcome:
-        case Accepted(reference):
+        case None:
+            raise Permanent(f"refund {refund_id}: there is no payment service {refund['provider']!r}")
+        case Accepted():
+            made = service_refunds.read(refund["provider"], refund["provider_payment_id"], outcome.detail)
             async with job.transaction() as tx:
-                await book_refund(tx, refund_id, reference)
-            return {"refund": reference}
+                await taking_back.follow(tx, replace(made, attempt=service_refunds.Attempt(refund_id, attempt)))
+            return {"refund": made.id, "status": made.status}
         case Refused(reason, permanent=True):
             async with job.transaction() as tx:
-                await _refund_failed(tx, refund, reason)
+                if await taking_back.fail_refund(tx, refund_id, reason):
+                    # Perhaps because somebody had made it at the service already.
+                    because = f"refused:{refund_id}:{attempt}"
+                    await look_at_refunds(tx, refund["provider"], refund["provider_payment_id"], because=because)
             raise Permanent(f"the payment service refuses the refund: {reason}")
         case _:
-            raise again(outcome)
+            raise await again(job, refund["provider"], outcome)
 
 
-async def _give_back(refund: Any) -> Outcome:
-    key = f"refund:{refund['id']}"
-    match refund["provider"]:
-        case "stripe":
-            payment = refund["provider_payment_id"]
-            named = {"payment_intent": payment} if payment.startswith("pi_") else {"charge": payment}
-            return await app.services.stripe.create_refund(
-                key=key,
-                amount_minor=refund["amount_cents"],
-                metadata={"refund_id": str(refund["id"]), "checkout_id": str(refund["checkout_id"])},
-                key_age_s=refund["age"].total_seconds(),
-                **named,
-            )
-        case "paypal":
-            return await app.services.paypal.refund_capture(
-                refund["provider_payment_id"],
-                key=key,
-                amount_minor=refund["amount_cents"],
-                currency=refund["currency"],
-            )
-        case other:
-            raise Permanent(f"refund {refund['id']}: there is no payment service {other!r}")
+@app.job(name="ticketing.follow_refund", outside=True, timeout=60)
+async def follow_refund(job: Job, *, provider: str, payment: str, reference: str) -> str:
+    """Ask the service about one refund, and do what its webhook would have done."""
+    seen = await service_refunds.look_up(provider, payment, reference)
+    if not isinstance(seen, service_refunds.ServiceRefund):
+        raise await again(job, provider, seen)
+    async with job.transaction() as tx:
+        came_to = await taking_back.follow(tx, seen)
+    if came_to == "waits":
+        raise Snooze(WAIT_S, "a refund of ours for the same money is under way")
+    return came_to
 
 
-async def _refund_failed(tx: Tx, refund: Any, reason: str) -> None:
-    if await refunds.failed(tx, refund["id"]):
-        await tx.notify_admins(
-            "REFUND_FAILED",
-            "error",
-            "A refund was refused by the payment service",
-            {"refund": str(refund["id"]), "amount_cents": refund["amount_cents"], "reason": reason},
-            audience="accounting",
+@app.job(name="ticketing.list_refunds", outside=True, timeout=60)
+async def list_refunds(job: Job, *, provider: str, payment: str) -> dict[str, int]:
+    """Ask the service about all refunds of a payment: somebody may have made one there."""
+    seen = await service_refunds.list_all(provider, payment)
+    if not isinstance(seen, list):
+        raise await again(job, provider, seen)
+    counts: dict[str, int] = {}
+    for refund in seen:
+        async with job.transaction() as tx:
+            came_to = await taking_back.follow(tx, refund)
+        counts[came_to] = counts.get(came_to, 0) + 1
+    if "waits" in counts:
+        raise Snooze(WAIT_S, "a refund of ours for the same money is under way")
+    return counts
+
+
+async def look_at_refunds(tx: Tx, provider: str, payment: str, *, because: str) -> None:
+    """Have the refunds of a payment looked up, once for each reason: one that runs may have read an older state."""
+    order = list_refunds.once(f"refunds:{provider}:{payment}:{because}")
+    await tx.enqueue(order, provider=provider, payment=payment)
+
+
+async def follow_or_wait(tx: Tx, seen: service_refunds.ServiceRefund) -> taking_back.Followed:
+    """Follow a refund now; where it has to wait, a job follows it later."""
+    came_to = await taking_back.follow(tx, seen)
+    if came_to == "waits":
+        later = follow_refund.later(seconds=WAIT_S).once(f"follow:{seen.provider}:{seen.id}")
+        await tx.enqueue(later, provider=seen.provider, payment=seen.payment, reference=seen.id)
+    return came_to
+
+
+async def apply_early_refunds(tx: Tx, provider: str, payment: str) -> None:
+    """A payment is recorded: refunds of it whose webhooks came first are booked in the same commit."""
+    for row in await refunds.take_early(tx, provider, payment):
+        seen = service_refunds.ServiceRefund(
+            provider=provider,
+            payment=payment,
+            id=row["provider_refund_id"],
+            amount_cents=row["amount_cents"],
+            status=row["provider_status"],
         )
-        await catch_up(tx, refund["provider"], refund["provider_payment_id"])
+        if seen.state == "pending":
+            order = follow_refund.later(seconds=WAIT_S).once(f"follow:{provider}:{seen.id}")
+            await tx.enqueue(order, provider=provider, payment=payment, reference=seen.id)
+        else:
+            await follow_or_wait(tx, seen)
 
 
 @app.job(name="ticketing.close_payment", outside=True, attempts=5, timeout=30, critical=False)
@@ -102,12 +145,19 @@ async def close_payment(job: Job, *, provider: str, session: str) -> str:
         case Accepted() | Refused(permanent=True):
             return "closed"
         case _:
-            raise again(outcome)
+            raise await again(job, provider, outcome)
 
 
-def again(outcome: Outcome) -> Retry:
-    """A call that did not come through, as a reason to try again under the same key."""
+async def again(job: Job, provider: str, outcome: Outcome) -> Retry | Snooze:
+    """A call that did not come through, as a reason to try again under the same key.
+
+    Refused credentials are an outage of our account: the work waits without counting attempts, and accounting is told.
+    """
     match outcome:
+        case Refused(reason, account=True):
+            async with job.transaction() as tx:
+                await notices.account_refused(tx, provider, reason)
+            return Snooze(ACCOUNT_WAIT_S, f"{provider} refuses our credentials: {reason}")
         case Throttled(after):
             return Retry("the payment service asks for a pause", after=after)
         case Refused(reason, retry_after_s=after):

@@ -46,10 +46,10 @@ class Coupon:
     percent_bps: int | None = None
     amount_cents: int | None = None
 
-    def discount(self, subtotal_cents: int) -> int:
+    def discount(self, subtotal_cents: int, step: int = 1) -> int:
         if self.percent_bps is not None:
-            return rounded(subtotal_cents * self.percent_bps, BPS)
-        return min(self.amount_cents or 0, subtotal_cents)
+            return rounded(subtotal_cents * self.percent_bps, BPS, step)
+        return min((self.amount_cents or 0) // step * step, subtotal_cents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +74,26 @@ class Quote:
     shares: tuple[Share, ...]
 
 
-def rounded(numerator: int, denominator: int) -> int:
-    """Half up, without floats. Both are positive or zero."""
-    return (2 * numerator + denominator) // (2 * denominator)
+def rounded(numerator: int, denominator: int, step: int = 1) -> int:
+    """Divide and round half up to a multiple of `step`, without floats. Both are positive or zero."""
+    return (2 * numerator + denominator * step) // (2 * denominator * step) * step
 
 
-def quote(prices_cents: Sequence[int], policy: Policy, coupon: Coupon | None = None) -> Quote:
-    """Fee and tax are taken of what is left after the discount, each rounded once for the whole order."""
+def quote(prices_cents: Sequence[int], policy: Policy, coupon: Coupon | None = None, *, step: int = 1) -> Quote:
+    """Fee and tax are taken of what is left after the discount, each rounded once for the whole order.
+
+    Every amount, also of a single ticket, is a multiple of `step` if the prices are: the payment service takes and
+    refunds no other amounts in this currency.
+    """
     subtotal = sum(prices_cents)
-    discount = 0 if coupon is None else coupon.discount(subtotal)
+    discount = 0 if coupon is None else coupon.discount(subtotal, step)
     net = subtotal - discount
-    fee = rounded(net * policy.fee_bps, BPS)
-    tax = rounded(net * policy.tax_bps, BPS + policy.tax_bps if policy.tax_included else BPS)
+    fee = rounded(net * policy.fee_bps, BPS, step)
+    tax = rounded(net * policy.tax_bps, BPS + policy.tax_bps if policy.tax_included else BPS, step)
     total = net + (0 if policy.tax_included else tax) + (fee if policy.fee_paid_by == "buyer" else 0)
-    discounts = spread(discount, prices_cents)
+    discounts = spread(discount, prices_cents, step)
     nets = [price - less for price, less in zip(prices_cents, discounts, strict=True)]
-    rows = zip(prices_cents, discounts, spread(tax, nets), spread(fee, nets), strict=True)
+    rows = zip(prices_cents, discounts, spread(tax, nets, step), spread(fee, nets, step), strict=True)
     return Quote(
         subtotal_cents=subtotal,
         discount_cents=discount,
@@ -100,11 +104,16 @@ def quote(prices_cents: Sequence[int], policy: Policy, coupon: Coupon | None = N
     )
 
 
-def spread(amount: int, weights: Sequence[int]) -> list[int]:
-    """Divide an amount by weights so that the parts add up to it exactly; the largest remainders get the odd cents."""
+def spread(amount: int, weights: Sequence[int], step: int = 1) -> list[int]:
+    """Divide an amount by weights so that the parts add up to it exactly; the largest remainders get the odd cents.
+
+    The parts are multiples of `step` if the amount is.
+    """
     whole = sum(weights)
     if whole == 0:
         return [0] * len(weights)
+    if step > 1:
+        return [part * step for part in spread(amount // step, weights)]
     parts = [amount * weight // whole for weight in weights]
     by_remainder = sorted(range(len(weights)), key=lambda n: (-(amount * weights[n] % whole), n))
     for n in by_remainder[: amount - sum(parts)]:
@@ -239,6 +248,7 @@ Reason = Literal[
     "checkout_abandoned",
     "second_payment",
     "seats_gone",
+    "coupon_used_up",
     "event_cancelled",
 ]
 AUDIENCE: dict[Reason, Literal["admin", "fraud", "security"]] = {
@@ -249,6 +259,7 @@ AUDIENCE: dict[Reason, Literal["admin", "fraud", "security"]] = {
     "checkout_abandoned": "admin",
     "second_payment": "admin",
     "seats_gone": "admin",
+    "coupon_used_up": "admin",
     "event_cancelled": "admin",
 }
 """Who is told of a payment that bought nothing."""

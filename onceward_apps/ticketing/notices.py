@@ -19,9 +19,10 @@ TITLES: dict[Reason, str] = {
     "event_mismatch": "A payment names another event than its checkout",
     "currency_mismatch": "A payment came in another currency than asked for",
     "amount_mismatch": "A payment differs from the amount asked for",
-    "checkout_abandoned": "A checkout was paid after the buyer gave it up",
+    "checkout_abandoned": "A checkout was paid after the buyer gave it up or started another one",
     "second_payment": "A checkout was paid twice",
     "seats_gone": "A payment came too late: the seats are taken",
+    "coupon_used_up": "A payment came too late: the coupon of the order is used up",
     "event_cancelled": "A payment came for an event that is cancelled",
 }
 
@@ -69,12 +70,10 @@ async def payment_refused(tx: Tx, checkout: Any, payment: Payment, reason: Reaso
             "payment": payment.id,
             "amount_cents": payment.amount_cents,
             "currency": payment.currency,
-            "checkout": None if checkout is None else str(checkout["id"]),
+            "checkout": str(checkout["id"]),
         },
         audience=AUDIENCE[reason],
     )
-    if checkout is None:
-        return
     await tx.send(
         "payment-refunded",
         to={"email": checkout["email"], "locale": checkout["locale"]},
@@ -115,6 +114,80 @@ async def refunded_elsewhere(tx: Tx, payment: Any, amount_cents: int, *, voided:
             "currency": payment["currency"],
             "tickets_voided": voided,
         },
+        audience="accounting",
+    )
+
+
+async def refunded_too_much(tx: Tx, payment: Any, reference: str, amount_cents: int) -> None:
+    await tx.notify_admins(
+        "REFUNDED_TOO_MUCH",
+        "error",
+        "The payment service gave back more than was left of a payment: the buyer may have been paid twice",
+        {
+            "payment": payment["provider_payment_id"],
+            "provider_refund_id": reference,
+            "amount_cents": amount_cents,
+            "currency": payment["currency"],
+        },
+        audience="accounting",
+    )
+
+
+async def refund_failed(tx: Tx, refund: Any, failure: str, *, was_booked: bool) -> None:
+    """Accounting: the buyer does not have the money. The details say what an operator can do."""
+    await tx.notify_admins(
+        "REFUND_FAILED",
+        "error",
+        "A refund came back: the buyer does not have the money"
+        if was_booked
+        else "A refund failed at the payment service: the buyer does not have the money",
+        {
+            "refund": str(refund["id"]),
+            "checkout": None if refund["checkout_id"] is None else str(refund["checkout_id"]),
+            "payment": refund["provider_payment_id"],
+            "amount_cents": refund["amount_cents"],
+            "currency": refund["currency"],
+            "reason": failure,
+            "repeat": f"POST /api/v1/ticketing/refunds/{refund['id']}/repeat",
+            "paid_another_way": f"POST /api/v1/ticketing/refunds/{refund['id']}/settle",
+        },
+        audience="accounting",
+    )
+
+
+DISPUTE_TITLES = {
+    "open": "A payment is disputed: answer at the payment service before its deadline",
+    "won": "A dispute was won: the money is ours again",
+    "lost": "A dispute was lost: the money is gone",
+}
+
+
+async def disputed(tx: Tx, payment: Any, dispute: Any, status: str, *, tickets: int) -> None:
+    """Accounting: what a dispute came to, and how many tickets that froze, released or voided."""
+    await tx.notify_admins(
+        f"PAYMENT_DISPUTE_{status.upper()}",
+        "info" if status == "won" else "error",
+        DISPUTE_TITLES[status],
+        {
+            "dispute": dispute["provider_dispute_id"],
+            "payment": payment["provider_payment_id"],
+            "checkout": None if payment["checkout_id"] is None else str(payment["checkout_id"]),
+            "amount_cents": dispute["amount_cents"],
+            "currency": dispute["currency"],
+            "reason": dispute["reason"],
+            "tickets": tickets,
+        },
+        audience="accounting",
+    )
+
+
+async def account_refused(tx: Tx, provider: str, reason: str) -> None:
+    """The payment service refuses our credentials: no payment can be taken or given back until they are right."""
+    await tx.notify_admins(
+        "PAYMENT_ACCOUNT_REFUSED",
+        "fatal",
+        f"{provider} refuses our credentials: refunds wait until valid ones are set",
+        {"provider": provider, "reason": reason},
         audience="accounting",
     )
 

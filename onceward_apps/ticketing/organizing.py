@@ -14,6 +14,7 @@ import asyncpg
 from onceward import Tx
 from onceward.capacity import Refused, Want, claim, held_by, open_pool, release
 from onceward.ledger import open_account
+from onceward.services import SERVICES, is_taken_by, step
 from onceward_apps.ticketing.errors import NotFound, NotOnSale, SeatTaken, TicketingError
 from onceward_apps.ticketing.model import ACCOUNTS, Policy, revenue_account
 from onceward_apps.ticketing.store import setup
@@ -32,6 +33,10 @@ class Invalid(TicketingError):
     """A value that cannot be used; the message names it."""
 
     status = 422
+
+
+class Exists(TicketingError):
+    """There is one already; a second one would be a mistake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +89,11 @@ async def add_venue(tx: Tx, name: str, *, address: str = "", timezone: str = "UT
     except (ZoneInfoNotFoundError, ValueError):
         raise Invalid(f"timezone {timezone!r} is not known: write one like Africa/Johannesburg") from None
     venue = await setup.add_venue(tx, name, address, timezone)
+    if venue is None:
+        venue = await setup.venue_by_name(tx, name)
+        if (venue["address"], venue["timezone"]) != (address, timezone):
+            raise Invalid(f"there is already a venue {name!r}, with another address or timezone: choose another name")
+        return venue  # the same request again
     await tx.audit("venue_added", entity_type="Venue", entity_id=venue["id"], changes={"name": name}, actor=actor)
     return venue
 
@@ -92,6 +102,7 @@ async def add_event(tx: Tx, new: NewEvent, *, actor: str) -> Any:
     """The event, its seats and pools, and every ledger account that a sale of it can need."""
     if new.ends_at <= new.starts_at:
         raise Invalid(f"ends_at {new.ends_at} must be after starts_at {new.starts_at}")
+    _check_prices(new)
     await setup.signing_key(tx)
     policy = new.policy
     try:
@@ -115,6 +126,8 @@ async def add_event(tx: Tx, new: NewEvent, *, actor: str) -> Any:
         )
     except asyncpg.ForeignKeyViolationError:
         raise NotFound(f"there is no venue {new.venue_id}") from None
+    except asyncpg.UniqueViolationError:
+        raise Exists(f"there is already an event {new.name!r} at this venue that starts at {new.starts_at}") from None
     for section in new.sections:
         await add_section(tx, event["id"], section)
     await open_books(tx, event["id"], new.currency)
@@ -126,6 +139,19 @@ async def add_event(tx: Tx, new: NewEvent, *, actor: str) -> Any:
         actor=actor,
     )
     return await setup.event(tx, event["id"])
+
+
+def _check_prices(new: NewEvent) -> None:
+    """Refuse a currency that nobody can pay in, and prices that no payment service takes in that currency."""
+    if not any(is_taken_by(service, new.currency) for service in SERVICES):
+        raise Invalid(f"currency {new.currency!r}: neither Stripe nor PayPal takes it; choose another one")
+    multiple = step(new.currency)
+    for section in new.sections:
+        if section.price_cents % multiple:
+            raise Invalid(
+                f"section {section.name!r}: price_cents is {section.price_cents}; in {new.currency} it must be a multiple"
+                f" of {multiple}, because payment services take no smaller amounts"
+            )
 
 
 async def open_books(tx: Tx, event_id: UUID, currency: str) -> None:
@@ -158,11 +184,11 @@ async def add_section(tx: Tx, event_id: UUID, section: Section) -> None:
 
 
 async def set_status(tx: Tx, event_id: UUID, status: str, *, actor: str) -> Any:
-    event = await setup.event(tx, event_id)
+    event = await setup.lock_event(tx, event_id)
     if event is None:
         raise NotFound(f"there is no event {event_id}")
     if status == event["status"]:
-        return event
+        return await setup.event(tx, event_id)
     if status not in TRANSITIONS[event["status"]]:
         raise NotOnSale(f"an event that is {event['status']} cannot become {status}")
     await setup.set_status(tx, event_id, status)
@@ -201,6 +227,7 @@ async def add_coupon(
 
 async def block_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: str) -> None:
     """Take seats off sale. What somebody holds or has bought stays theirs."""
+    await setup.lock_event(tx, event_id)  # before the seats are read: of the same requests at once one blocks them
     seats = await _seats(tx, event_id, labels)
     wants = [Want(seat["pool_key"], unit=seat["label"]) for seat in seats if seat["status"] != "blocked"]
     if not wants:
@@ -217,6 +244,7 @@ async def block_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: s
 
 
 async def unblock_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: str) -> None:
+    await setup.lock_event(tx, event_id)
     seats = await _seats(tx, event_id, labels)
     wanted = {seat["label"] for seat in seats if seat["status"] == "blocked"}
     claims = [each.id for each in await held_by(tx, _blocker(event_id)) if each.state == "sold" and each.unit in wanted]

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from onceward import Engine
-from onceward.services import Accepted, NotSet, Outcome, to_minor
+from onceward import Engine, Tx
+from onceward.services import Accepted, NotSet, Outcome, Refused, from_stripe, to_minor
 from onceward_apps.ticketing import buying
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.errors import CheckoutClosed, NotFound, NotOnSale, NotPayable
 from onceward_apps.ticketing.model import Payment, Provider
 from onceward_apps.ticketing.notices import order_url
+from onceward_apps.ticketing.payment_pages import (
+    Opening,
+    Unanswered,
+    check_currency,
+    close_page,
+    open_page,
+    page_state,
+    refuse,
+)
 from onceward_apps.ticketing.selling import fulfil
 from onceward_apps.ticketing.store import buying as rows
 from onceward_apps.ticketing.store import reading
 
-STRIPE_SHORTEST_S = 31 * 60
-"""Stripe keeps a payment page open for half an hour at least; ours closes earlier, by `close_payment`."""
+PAGE_LASTS = timedelta(minutes=31)
+"""How long a payment page stays open. Stripe wants half an hour at least; ours closes earlier, by `close_payment`."""
+OPENING_LASTS = timedelta(seconds=20)
+"""How long an opening without an answer is repeated under its own key. Later, Stripe would refuse its expiry."""
+MOST_TRIES = 3
 FREE = "none"
+TAKEN = ("COMPLETED", "PARTIALLY_REFUNDED", "REFUNDED")
+"""States of a PayPal capture whose money was taken, whatever went back since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,64 +46,97 @@ class Opened:
 
 
 async def open_payment(engine: Engine, organization: UUID, checkout_id: UUID, provider: Provider) -> Opened:
-    """A payment page for a checkout; the same one again when asked twice. What costs nothing is fulfilled at once."""
-    async with engine.transaction(organization=organization) as tx:
-        order = await reading.order(tx, checkout_id)
-        if order is None:
-            raise NotFound(f"there is no checkout {checkout_id}")
-        if order["status"] not in ("started", "failed"):
-            raise CheckoutClosed(f"this checkout is {order['status']}")
-        if order["event_status"] == "cancelled":
-            raise NotOnSale(f"{order['event_name']} is cancelled")
-        now = await rows.clock(tx)
-        if order["expires_at"] <= now:
-            raise CheckoutClosed("this checkout's time is over: choose seats again")
-        url = order_url(order)
-        if order["total_cents"] == 0:
-            await fulfil(tx, checkout_id, _free(order))
-            return Opened(url, FREE)
-        items = await reading.items(tx, checkout_id)
-    outcome = await _open(order, items, provider, url)
-    if not isinstance(outcome, Accepted):
-        raise NotPayable(f"{provider} cannot take payments at the moment; the seats stay held, try again")
-    page = str(outcome.detail.get("url") or outcome.detail.get("approve_url"))
-    async with engine.transaction(organization=organization) as tx:
-        await rows.set_payment(tx, checkout_id, provider, outcome.reference, page)
-    return Opened(page, provider)
+    """Return a payment page for a checkout: the one that is open, or a new one. What costs nothing is fulfilled at once.
+
+    A checkout has one open page. Before another is opened the service is asked about the older one, which is closed; if it
+    was paid, the buyer goes to the order's page, which takes the payment.
+    """
+    for _ in range(MOST_TRIES):
+        async with engine.transaction(organization=organization) as tx:
+            order = await _payable(tx, checkout_id)
+            url = order_url(order)
+            if order["total_cents"] == 0:
+                await fulfil(tx, checkout_id, _free(order))
+                return Opened(url, FREE)
+            check_currency(provider, order["currency"])
+            opening = None if order["provider_session"] else await _opening(tx, order, provider, url)
+        if opening is not None:
+            page = await _open(engine, opening)
+            if page is not None:
+                return Opened(page, provider)
+        elif (page := await _older_page(engine, order, provider, url)) is not None:
+            return Opened(page, provider)
+    raise NotPayable("this order is being paid in another window: go on there, or try again in a minute")
 
 
-async def _open(order: Any, items: list[Any], provider: Provider, url: str) -> Outcome:
-    metadata = {
-        "checkout_id": str(order["id"]),
-        "organization_id": str(order["organization_id"]),
-        "event_id": str(order["event_id"]),
-    }
-    key = f"checkout:{order['id']}:pay:{provider}"
+async def _payable(tx: Tx, checkout_id: UUID) -> Any:
+    """Lock the checkout and return it if it may be paid now."""
+    await rows.checkout(tx, checkout_id, lock=True)
+    order = await reading.order(tx, checkout_id)
+    if order is None:
+        raise NotFound(f"there is no checkout {checkout_id}")
+    if order["status"] not in ("started", "failed"):
+        raise CheckoutClosed(f"this checkout is {order['status']}")
+    if order["event_status"] == "cancelled":
+        raise NotOnSale(f"{order['event_name']} is cancelled")
+    if order["expires_at"] <= await rows.clock(tx):
+        raise CheckoutClosed("this checkout's time is over: choose seats again")
+    return order
+
+
+async def _opening(tx: Tx, order: Any, provider: Provider, url: str) -> Opening:
+    """Begin an opening, or join the one that another request has begun a moment ago."""
+    items = await reading.items(tx, order["id"])
+    found = await rows.begin_opening(tx, order["id"], provider, lasts=PAGE_LASTS, joined_for=OPENING_LASTS)
+    return Opening(
+        order=order,
+        items=items,
+        provider=provider,
+        number=found["payment_opening"],
+        expires_at=found["payment_expires_at"],
+        return_url=url,
+    )
+
+
+async def _open(engine: Engine, opening: Opening) -> str | None:
+    """Open the page and record it. None: another opening or the end of the checkout came first, and the page closes."""
+    order, provider = opening.order, opening.provider
     try:
-        if provider == "paypal":
-            return await app.services.paypal.create_order(
-                key=key,
-                amount_minor=order["total_cents"],
-                currency=order["currency"],
-                custom_id=str(order["id"]),
-                return_url=f"{url}&paid=paypal",
-                cancel_url=f"{url}&cancelled=1",
-                description=f"{order['event_name']}, {len(items)} tickets",
-            )
-        name = f"{order['event_name']}: {', '.join(item['place'] for item in items)}"
-        price = {"currency": order["currency"].lower(), "unit_amount": order["total_cents"]}
-        return await app.services.stripe.create_checkout_session(
-            key=key,
-            line_items=[{"quantity": 1, "price_data": {**price, "product_data": {"name": name[:250]}}}],
-            success_url=f"{url}&paid=stripe",
-            cancel_url=f"{url}&cancelled=1",
-            client_reference_id=str(order["id"]),
-            customer_email=order["email"],
-            metadata=metadata,
-            expires_at=int(order["started_at"].timestamp()) + STRIPE_SHORTEST_S,
-        )
+        outcome = await open_page(opening)
     except NotSet as error:
-        raise NotPayable(str(error)) from error
+        raise await refuse(engine, order, provider, error) from error
+    page = None
+    if isinstance(outcome, Accepted):
+        page = outcome.detail.get("url") or outcome.detail.get("approve_url")
+    if not isinstance(outcome, Accepted) or outcome.reference is None or not page:
+        raise await refuse(engine, order, provider, outcome)
+    async with engine.transaction(organization=order["organization_id"]) as tx:
+        if await rows.set_payment(tx, order["id"], opening.number, outcome.reference, str(page)):
+            return str(page)
+        await buying.close_page(tx, provider, outcome.reference)
+    return None
+
+
+async def _older_page(engine: Engine, order: Any, provider: Provider, url: str) -> str | None:
+    """Where an order with a payment page is paid. None: that page is closed, and another may be opened."""
+    older, session = order["provider"], order["provider_session"]
+    try:
+        state = await page_state(older, session)
+        if state == "open" and older == provider:
+            return order["payment_url"]
+        if state == "open":
+            state = await close_page(older, session)
+    except (Unanswered, NotSet) as error:
+        if older == provider:
+            outcome = error.outcome if isinstance(error, Unanswered) else error
+            raise await refuse(engine, order, provider, outcome) from error
+        state = "closed"  # the buyer turns to the other service because this one is away; a job closes the page later
+    if state == "paid":
+        return f"{url}&paid={older}"
+    async with engine.transaction(organization=order["organization_id"]) as tx:
+        if await rows.forget_payment(tx, order["id"], session):
+            await buying.close_page(tx, older, session)
+    return None
 
 
 def _free(order: Any) -> Payment:
@@ -104,7 +152,8 @@ def _free(order: Any) -> Payment:
 async def look_up(checkout: Any) -> Payment | None:
     """What the payment service says: the payment, taken now if it was only approved. None: not paid.
 
-    Raises `Closed` when it can no longer be paid, `Unanswered` when the service does not say.
+    Raises `Closed` when it can no longer be paid, `Declined` when the buyer's means of payment was refused, `Unanswered`
+    when the service does not say.
     """
     session = checkout["provider_session"]
     match checkout["provider"]:
@@ -116,12 +165,8 @@ async def look_up(checkout: Any) -> Payment | None:
             return None
 
 
-class Unanswered(Exception):
-    """The payment service cannot be asked; the outcome says why."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(type(outcome).__name__)
-        self.outcome = outcome
+class Declined(Exception):
+    """The payment service refused the buyer's means of payment: nothing was taken, and the buyer may try another."""
 
 
 class Closed(Exception):
@@ -144,7 +189,7 @@ def _stripe(checkout: Any, session: Any) -> Payment | None:
         provider="stripe",
         id=session["payment_intent"],
         reference=session["id"],
-        amount_cents=session["amount_total"],
+        amount_cents=from_stripe(session["amount_total"], session["currency"]),
         currency=str(session["currency"]).upper(),
         organization=UUID(metadata["organization_id"]) if metadata.get("organization_id") else None,
         event=checkout["event_id"],
@@ -155,13 +200,17 @@ async def _paypal(checkout: Any, order_id: str) -> Payment | None:
     """An approved order is taken while the checkout is open; afterwards it is left alone, and nobody has paid."""
     order = _answer(await app.services.paypal.get_order(order_id))
     if order.get("status") == "APPROVED" and checkout["status"] in ("started", "failed"):
-        order = _answer(
-            await app.services.paypal.capture_order(order_id, key=f"checkout:{checkout['id']}:capture:{order_id}")
-        )
+        key = f"checkout:{checkout['id']}:capture:{order_id}"
+        outcome = await app.services.paypal.capture_order(order_id, key=key)
+        if isinstance(outcome, Refused) and outcome.permanent:
+            raise Declined(outcome.reason)
+        order = _answer(outcome)
     for unit in order.get("purchase_units") or ():
         for capture in (unit.get("payments") or {}).get("captures") or ():
-            if capture.get("status") == "COMPLETED":
+            if capture.get("status") in TAKEN:
                 return paypal_payment(capture, reference=order_id)
+            if capture.get("status") in ("DECLINED", "FAILED"):
+                raise Declined(f"capture {capture['status']}")
     return None
 
 

@@ -12,8 +12,9 @@ from onceward_apps.ticketing import jobs, notices
 from onceward_apps.ticketing.codes import new_ticket_code
 from onceward_apps.ticketing.errors import NotFound, NotRefundable
 from onceward_apps.ticketing.model import Share, draw, refundable, sale_entries, total_share
-from onceward_apps.ticketing.store import reading, refunds, sales
-from onceward_apps.ticketing.taking_back import end_tickets, left_of
+from onceward_apps.ticketing.service_refunds import Attempt
+from onceward_apps.ticketing.store import disputes, reading, refunds, sales
+from onceward_apps.ticketing.taking_back import book_refund, end_tickets, left_of, lock_refund
 
 
 async def refund(
@@ -36,6 +37,8 @@ async def refund(
         raise NotFound(f"there is no order {checkout_id}")
     if checkout["status"] != "completed":
         raise NotRefundable(f"the order is {checkout['status']}: there is nothing to refund")
+    if await disputes.is_open(tx, checkout_id):
+        raise NotRefundable("the payment of this order is disputed: the payment service decides who gets the money")
     live = await refunds.live_tickets(tx, checkout_id)
     chosen = _chosen(live, tickets, used_too=used_too)
     await end_tickets(tx, checkout, chosen, "refunded")
@@ -76,6 +79,8 @@ async def transfer(tx: Tx, ticket_id: UUID, *, email: str, name: str, actor: str
     ticket = await refunds.ticket(tx, ticket_id)
     if ticket["status"] != "active":
         raise NotRefundable(f"the ticket is {ticket['status']} and cannot be handed on")
+    if ticket["frozen_at"] is not None:
+        raise NotRefundable("the payment of this ticket is disputed: it cannot be handed on until that is decided")
     new_id = uuid4()
     await refunds.transfer(tx, ticket_id, new_id, email, name, new_ticket_code())
     made = await reading.ticket(tx, new_id)
@@ -161,8 +166,43 @@ async def _owe(
         reason=reason,
         requested_by=actor,
     )
-    await tx.enqueue(jobs.refund_payment.once(f"refund:{refund_id}", for_ever=True), refund_id=refund_id)
+    await give_back(tx, refund_id)
     return refund_id
+
+
+async def give_back(tx: Tx, refund_id: UUID, *, attempt: int = 1) -> None:
+    """Have a job ask the payment service, once for each attempt."""
+    key = Attempt(refund_id, attempt).key
+    await tx.enqueue(jobs.refund_payment.once(key, for_ever=True), refund_id=refund_id, attempt=attempt)
+
+
+async def repeat(tx: Tx, refund_id: UUID, *, actor: str) -> int:
+    """Ask the payment service once more for a refund that failed; returns the number of the attempt."""
+    await _failed_refund(tx, refund_id)
+    attempt = await refunds.reopen(tx, refund_id)
+    assert attempt is not None
+    await give_back(tx, refund_id, attempt=attempt)
+    await tx.audit(
+        "refund_repeated", entity_type="Refund", entity_id=refund_id, changes={"attempt": attempt}, actor=actor
+    )
+    return attempt
+
+
+async def settle(tx: Tx, refund_id: UUID, *, note: str, actor: str) -> None:
+    """Book a refund that failed as paid another way, such as by bank transfer. `note` says how, for the accountants."""
+    await _failed_refund(tx, refund_id)
+    await book_refund(tx, refund_id, None, None, note=note)
+    await tx.audit("refund_settled", entity_type="Refund", entity_id=refund_id, reason=note, actor=actor)
+
+
+async def _failed_refund(tx: Tx, refund_id: UUID) -> Any:
+    """A refund that failed, locked. Any other is the payment service's to finish, or finished."""
+    refund = await lock_refund(tx, refund_id)
+    if refund is None:
+        raise NotFound(f"there is no refund {refund_id}")
+    if refund["status"] != "failed":
+        raise NotRefundable(f"refund {refund_id} is {refund['status']}, not failed: there is nothing to repair")
+    return refund
 
 
 def _share(ticket: Any) -> Share:

@@ -3,51 +3,71 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from onceward import Reply, Tx
 from onceward.ledger import Entry, open_account
-from onceward_apps.ticketing import jobs, notices
+from onceward_apps.ticketing import jobs, metrics, notices
 from onceward_apps.ticketing.model import ACCOUNTS, GiveBack, Payment
+from onceward_apps.ticketing.service_refunds import Attempt
 from onceward_apps.ticketing.store import refunds, sales
 
 
 async def give_back(tx: Tx, checkout: Any, payment: Payment, verdict: GiveBack) -> dict[str, Any]:
-    """Refund a payment in full, through the ledger. The first delivery is answered 400, a second payment 200.
-
-    `checkout` is None where the organization that took the money may not see what it was meant for.
-    """
+    """Refund a payment in full, through the ledger. The first delivery is answered 400, a second payment 200."""
     journal = await _receive(tx, payment)
-    checkout_id = None if checkout is None else checkout["id"]
+    checkout_id = checkout["id"]
     payment_id = await sales.add_payment(
         tx, payment, checkout_id, purpose="refused", reason=verdict.reason, journal_id=journal
     )
-    if payment_id is not None:
-        refund_id = await refunds.add(
-            tx,
-            payment_id=payment_id,
-            checkout_id=checkout_id,
-            ticket_ids=[],
-            amount_cents=payment.amount_cents,
-            parts=None,
-            currency=payment.currency,
-            reason=verdict.reason,
-            requested_by="ticketing",
-        )
-        await tx.enqueue(jobs.refund_payment.once(f"refund:{refund_id}", for_ever=True), refund_id=refund_id)
-        await notices.payment_refused(tx, checkout, payment, verdict.reason)
-        await tx.audit(
-            "payment_refused",
-            entity_type="Payment",
-            entity_id=payment_id,
-            changes={"amount_cents": payment.amount_cents, "currency": payment.currency, "reason": verdict.reason},
-            metadata={"payment_processor": payment.provider, "webhook_event_id": payment.reference},
-        )
-    if verdict.reason == "second_payment" and checkout is not None:
+    refund_id = await refunds.add(
+        tx,
+        payment_id=payment_id,
+        checkout_id=checkout_id,
+        ticket_ids=[],
+        amount_cents=payment.amount_cents,
+        parts=None,
+        currency=payment.currency,
+        reason=verdict.reason,
+        requested_by="ticketing",
+    )
+    order = jobs.refund_payment.once(Attempt(refund_id, 1).key, for_ever=True)
+    await tx.enqueue(order, refund_id=refund_id, attempt=1)
+    await notices.payment_refused(tx, checkout, payment, verdict.reason)
+    await tx.audit(
+        "payment_refused",
+        entity_type="Payment",
+        entity_id=payment_id,
+        changes={"amount_cents": payment.amount_cents, "currency": payment.currency, "reason": verdict.reason},
+        metadata={"payment_processor": payment.provider, "webhook_event_id": payment.reference},
+    )
+    if verdict.reason == "second_payment":
         return {**checkout["result"], "second_payment": "refunded"}
     told = {"error": verdict.reason, "message": "The payment cannot be used and is refunded"}
-    if checkout is None:
-        return Reply(400, status="refused", **told)
     return Reply(400, status="refused", checkout_id=str(checkout_id), **told)
+
+
+async def refuse_foreign(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[str, Any]:
+    """A source of one organization names a checkout of another: nothing is believed, security is told.
+
+    Whose money that is cannot be known, if it is anybody's. No payment is recorded and none is given back.
+    """
+    tx.after_commit(metrics.REFUSED.labels("organization_mismatch").inc)
+    await tx.notify_admins(
+        "PAYMENT_REFUSED",
+        "error",
+        "A webhook source tells of a payment for a checkout of another organization",
+        {"reason": "organization_mismatch", "provider": payment.provider, "payment": payment.id},
+        audience="security",
+    )
+    await tx.audit(
+        "payment_not_believed",
+        entity_type="Checkout",
+        entity_id=checkout_id,
+        metadata={"payment_processor": payment.provider, "webhook_event_id": payment.reference},
+        reason="organization_mismatch",
+    )
+    return Reply(400, status="refused", error="organization_mismatch", message="Not a checkout of this source")
 
 
 async def _receive(tx: Tx, payment: Payment) -> int:

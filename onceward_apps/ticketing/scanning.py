@@ -11,7 +11,7 @@ from onceward import Tx
 from onceward_apps.ticketing.codes import read_presented
 from onceward_apps.ticketing.store import reading, setup
 
-Verdict = Literal["admitted", "already_used", "void", "unknown", "wrong_event", "forged"]
+Verdict = Literal["admitted", "already_used", "void", "unknown", "wrong_event", "forged", "frozen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,11 @@ async def scan(tx: Tx, event_id: UUID, presented: str, *, scan_id: UUID, gate: s
     ticket = await reading.ticket_to_scan(tx, read.code)
     if ticket is None:
         return await _keep(tx, Scan("unknown", read.code), None, event_id, scan_id, gate, by)
+    before = await reading.scan(
+        tx, scan_id
+    )  # again, now that the ticket is locked: the same scan may have been under way
+    if before is not None:
+        return await _again(tx, before)
     seen = {"code": read.code, "place": ticket["place"], "holder": ticket["holder_name"]}
     if ticket["event_id"] != event_id:
         return await _keep(tx, Scan("wrong_event", **seen), ticket["id"], event_id, scan_id, gate, by)
@@ -45,6 +50,8 @@ async def scan(tx: Tx, event_id: UUID, presented: str, *, scan_id: UUID, gate: s
         return await _keep(tx, Scan("forged", read.code), ticket["id"], event_id, scan_id, gate, by)
     if ticket["status"] == "void":
         return await _keep(tx, Scan("void", **seen), ticket["id"], event_id, scan_id, gate, by)
+    if ticket["frozen_at"] is not None:  # its payment is disputed
+        return await _keep(tx, Scan("frozen", **seen), ticket["id"], event_id, scan_id, gate, by)
     if ticket["status"] == "scanned":
         used = Scan("already_used", **seen, used_at=ticket["scanned_at"], used_gate=ticket["scanned_gate"])
         return await _keep(tx, used, ticket["id"], event_id, scan_id, gate, by)

@@ -12,12 +12,12 @@ from datetime import UTC
 from typing import Any, assert_never
 from uuid import UUID, uuid4
 
-from onceward import Reply, Retry, Tx
+from onceward import Permanent, Reply, Retry, Tx
 from onceward.capacity import Refused, UnknownClaim, convert
 from onceward.ledger import UnknownAccount
 from onceward_apps.ticketing import jobs, metrics, notices
 from onceward_apps.ticketing.codes import new_ticket_code
-from onceward_apps.ticketing.errors import NotOnSale
+from onceward_apps.ticketing.errors import BadCoupon, CheckoutClosed, NotOnSale, SeatTaken
 from onceward_apps.ticketing.model import (
     Done,
     GiveBack,
@@ -29,8 +29,8 @@ from onceward_apps.ticketing.model import (
     sale_entries,
     total_share,
 )
-from onceward_apps.ticketing.refused import give_back
-from onceward_apps.ticketing.store import sales, setup
+from onceward_apps.ticketing.refused import give_back, refuse_foreign
+from onceward_apps.ticketing.store import coupons, sales, setup
 
 TRIES = 3
 """How often a sale reads the seats anew when somebody changed one of them meanwhile."""
@@ -55,8 +55,7 @@ async def fulfil(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[str, Any]:
     if organization is None:
         raise Retry(f"checkout {checkout_id} is not known (yet)")
     if tx.organization is not None and tx.organization != organization:
-        # Its source belongs to another organization, which is whose account took the money.
-        return await give_back(tx, None, payment, GiveBack("organization_mismatch"))
+        return await refuse_foreign(tx, checkout_id, payment)
     await tx.act_for(organization)
     checkout = await sales.lock(tx, checkout_id)
     assert checkout is not None
@@ -78,17 +77,35 @@ async def fulfil(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[str, Any]:
     match verdict:
         case Done():
             return checkout["result"]
-        case GiveBack() if payment.amount_cents == 0:
-            raise NotOnSale(f"{checkout['event_name']} is cancelled")  # nothing was paid, so there is nothing to give
         case GiveBack():
-            return await give_back(tx, checkout, payment, verdict)
+            result = await _refuse(tx, checkout, payment, verdict)
         case Sell():
-            return await _counted(tx, checkout, payment)
+            result = await _counted(tx, checkout, payment)
         case _:
             assert_never(verdict)
+    if payment.amount_cents > 0:
+        await jobs.apply_early_refunds(tx, payment.provider, payment.id)
+    return result
+
+
+async def _refuse(tx: Tx, checkout: Any, payment: Payment, verdict: GiveBack) -> dict[str, Any]:
+    """Refund a payment that buys nothing. An order that costs nothing has nothing to refund: its buyer gets an error."""
+    if payment.amount_cents > 0:
+        return await give_back(tx, checkout, payment, verdict)
+    match verdict.reason:
+        case "event_cancelled":
+            raise NotOnSale(f"{checkout['event_name']} is cancelled")
+        case "seats_gone":
+            raise SeatTaken("somebody else has these seats now: choose again")
+        case "coupon_used_up":
+            raise BadCoupon(f"coupon {checkout['coupon_code']!r} is used up: start again without it")
+        case _:
+            raise CheckoutClosed(f"this checkout is {checkout['status']}: choose seats again")
 
 
 def _told_before(checkout: Any, seen: Any) -> dict[str, Any]:
+    if seen["checkout_id"] != checkout["id"]:
+        raise Permanent(f"this payment is recorded for checkout {seen['checkout_id']}, not for {checkout['id']}")
     if seen["purpose"] == "sale":
         return checkout["result"]
     return Reply(200, message="Payment was refunded", checkout_id=str(checkout["id"]), reason=seen["reason"])
@@ -107,11 +124,16 @@ async def _counted(tx: Tx, checkout: Any, payment: Payment) -> dict[str, Any]:
 
 
 async def _sell(tx: Tx, checkout: Any, payment: Payment) -> dict[str, Any]:
+    if not await _coupon_left(tx, checkout):
+        return await _refuse(tx, checkout, payment, GiveBack("coupon_used_up"))
     items = await sales.items(tx, checkout["id"])
     try:
+        # A hold that was sold, or belongs to a later checkout, buys nothing here: converting its claim would succeed.
+        if any(item["held_for"] != checkout["id"] or item["hold_status"] == "converted" for item in items):
+            raise UnknownClaim(f"a hold of checkout {checkout['id']} is not its own any more")
         await convert(tx, [item["claim_id"] for item in items])
     except (Refused, UnknownClaim):
-        return await give_back(tx, checkout, payment, GiveBack("seats_gone"))
+        return await _refuse(tx, checkout, payment, GiveBack("seats_gone"))
     tickets = [NewTicket(uuid4(), new_ticket_code(), item) for item in items]
     await _take_seats(tx, tickets)
     journal = await _post(tx, checkout, tickets)
@@ -126,6 +148,19 @@ async def _sell(tx: Tx, checkout: Any, payment: Payment) -> dict[str, Any]:
         await sales.add_payment(tx, payment, checkout["id"], purpose="sale", reason=None, journal_id=journal)
     await _tell(tx, checkout, payment, tickets, entries=0 if journal is None else 1)
     return result
+
+
+async def _coupon_left(tx: Tx, checkout: Any) -> bool:
+    """Whether the order's coupon may still be used. One that came too late may have lost its use to another buyer.
+
+    The coupon stays locked until the sale is committed: whoever counts its uses meanwhile waits for this one.
+    """
+    if checkout["coupon_id"] is None:
+        return True
+    coupon = await coupons.lock(tx, checkout["coupon_id"])
+    if coupon["most_uses"] is None:
+        return True
+    return await coupons.uses(tx, coupon["id"], besides=checkout["id"]) < coupon["most_uses"]
 
 
 async def _take_seats(tx: Tx, tickets: list[NewTicket]) -> None:

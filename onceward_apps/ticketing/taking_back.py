@@ -1,22 +1,36 @@
-"""Take back what a sale did: its tickets and seats, its entries, and the money that somebody gave back elsewhere.
+"""Take back what a sale did: its tickets and seats, its entries, and money that went back at the payment service.
 
-A refund of ours is requested, made by a job, and booked when the payment service has confirmed it. One that somebody makes
-in the service's own dashboard is first heard of by webhook, when the money has gone: it is booked at once.
+A refund of ours is requested, made by a job, and booked when the payment service says that the buyer has the money:
+
+    pending ──succeeded──▶ done ──the bank returns it──▶ failed
+       └──refused, failed──▶ failed ──repeat──▶ pending
+                                └──paid another way──▶ done
+
+What somebody gives back in the service's own dashboard is heard of by webhook, and booked once it has succeeded.
+Every change of a refund takes its locks in one order: the order, the refunds of the payment, the payment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
-from onceward import Retry, Tx
+from onceward import Tx
 from onceward.capacity import release
-from onceward.ledger import Part, reverse
+from onceward.ledger import Entry, Part, open_account, reverse
 from onceward_apps.ticketing import notices
-from onceward_apps.ticketing.model import Left, draw
+from onceward_apps.ticketing.model import ACCOUNTS, Left, draw
+from onceward_apps.ticketing.service_refunds import ServiceRefund
 from onceward_apps.ticketing.store import refunds, sales
+
+Followed = Literal["booked", "known", "pending", "failed", "waits", "excess"]
+"""What a refund at the service came to here.
+
+`waits`: it does not fit beside refunds of ours that are under way. `excess`: it is more than was left of the payment,
+because somebody had paid the buyer another way.
+"""
 
 
 async def end_tickets(tx: Tx, checkout: Any, chosen: Sequence[Any], reason: str) -> None:
@@ -38,21 +52,163 @@ async def left_of(tx: Tx, payment_id: UUID, journal_id: int | None) -> list[Left
     return [Left(row["id"], row["amount"], row["cash"]) for row in await refunds.left(tx, payment_id, journal_id)]
 
 
-async def book_refund(tx: Tx, refund_id: UUID, reference: str | None) -> None:
-    """The service has given it back: reverse the entries, mark it, say so. Twice is once."""
-    refund = await refunds.refund(tx, refund_id, lock=True)
+# -- what the service says -------------------------------------------------------------------------------------------
+
+
+async def follow(tx: Tx, seen: ServiceRefund) -> Followed:
+    """Do what the state of one refund at the service asks for, whoever made it. Twice is once."""
+    payment_id = await lock_payment(tx, seen.provider, seen.payment)
+    refund = await refunds.by_reference(tx, payment_id, seen.id)
+    if refund is None and seen.attempt is not None:
+        refund = await refunds.by_attempt(tx, payment_id, seen.attempt.refund_id, seen.attempt.number)
+    if refund is None:
+        return await _follow_foreign(tx, payment_id, seen)
+    if refund["is_earlier"]:
+        return "known"  # of an attempt that had failed and was repeated
+    match seen.state:
+        case "succeeded":
+            return await _follow_success(tx, refund, seen)
+        case "failed":
+            return await _follow_failure(tx, refund, seen)
+        case "pending":
+            await refunds.accepted(tx, refund["id"], seen.id, seen.status)
+            return "pending" if refund["status"] == "pending" else "known"
+
+
+async def _follow_success(tx: Tx, refund: Any, seen: ServiceRefund) -> Followed:
+    if refund["status"] == "done":
+        await refunds.checked(tx, refund["id"], seen.status)
+        return "known"
+    if refund["status"] == "failed" and refund["provider_refund_id"] == seen.id:
+        return "known"  # an older message: at the service nothing follows a failure
+    await book_refund(tx, refund["id"], seen.id, seen.status)
+    return "booked"
+
+
+async def _follow_failure(tx: Tx, refund: Any, seen: ServiceRefund) -> Followed:
+    if refund["status"] == "failed":
+        return "known"
+    reason = f"{seen.status}: {seen.failure}" if seen.failure else seen.status
+    for covered in await refunds.covered(tx, refund["id"]):
+        await fail_refund(tx, covered, reason, status=seen.status)
+    await fail_refund(tx, refund["id"], reason, reference=seen.id, status=seen.status)
+    return "failed"
+
+
+async def _follow_foreign(tx: Tx, payment_id: UUID, seen: ServiceRefund) -> Followed:
+    """One that somebody made at the service: booked once it has succeeded. A part that ours will use has to wait."""
+    if seen.state != "succeeded":
+        return "failed" if seen.state == "failed" else "pending"
+    payment = await refunds.payment(tx, payment_id)
+    left = payment["amount_cents"] - payment["explained_cents"]
+    if payment["disputed_cents"] and seen.amount_cents > left - payment["disputed_cents"]:
+        return "known"  # a dispute that was lost is paid by a refund: it is booked as the dispute
+    if seen.amount_cents > left:
+        if payment["pending_cents"] > 0:
+            return "waits"
+        await notices.refunded_too_much(tx, payment, seen.id, seen.amount_cents)
+        return "excess"
+    await _book_foreign(tx, payment, seen)
+    return "booked"
+
+
+async def lock_payment(tx: Tx, provider: str, payment: str) -> UUID:
+    """Order, refunds, payment: whoever changes a refund takes them in this order."""
+    found = await refunds.find_payment(tx, provider, payment)
+    if found["checkout_id"] is not None:
+        await sales.lock(tx, found["checkout_id"])
+    await refunds.lock_payment(tx, found["id"])
+    return found["id"]
+
+
+async def lock_refund(tx: Tx, refund_id: UUID) -> Any:
+    """A refund with everything that is locked before it; None when there is none in this organization."""
+    refund = await refunds.refund(tx, refund_id)
+    if refund is None:
+        return None
+    await lock_payment(tx, refund["provider"], refund["provider_payment_id"])
+    return await refunds.refund(tx, refund_id)
+
+
+# -- booking ---------------------------------------------------------------------------------------------------------
+
+
+async def book_refund(
+    tx: Tx,
+    refund_id: UUID,
+    reference: str | None,
+    status: str | None,
+    *,
+    note: str | None = None,
+    covered_by: UUID | None = None,
+) -> None:
+    """The buyer has the money: reverse the entries, mark it, say so. With `note` somebody paid it another way."""
+    refund = await lock_refund(tx, refund_id)
     if refund["status"] == "done":
         return
     parts = None if refund["parts"] is None else [Part(part["entry"], part["amount"]) for part in refund["parts"]]
-    journal = await reverse(
-        tx, refund["payment_journal"], key=f"refund:{refund_id}", entries=parts, memo=refund["reason"]
+    owed = refund["owed_journal_id"]
+    # A refund that came back is booked again: each time it reverses a journal of its own.
+    key = f"refund:{refund_id}" if owed is None else f"refund:{refund_id}:{owed}"
+    journal = await reverse(tx, owed or refund["payment_journal"], key=key, entries=parts, memo=refund["reason"])
+    refunded_cents = await refunds.done(
+        tx,
+        refund_id,
+        reference=reference,
+        provider_status=status,
+        method="service" if note is None else "manual",
+        note=note,
+        journal_id=journal.id,
+        covered_by=covered_by,
     )
-    await refunds.done(tx, refund_id, reference, journal.id)
     if refund["purpose"] == "sale":
-        now: datetime = await tx.fetchval("select onceward.now()")
-        full = refund["refunded_cents"] == refund["total_cents"]
+        await _publish(tx, refund, key=key, is_full=refunded_cents == refund["paid_cents"])
+    await tx.audit(
+        "payment_refunded",
+        entity_type="Refund",
+        entity_id=refund_id,
+        changes={"amount_cents": refund["amount_cents"], "currency": refund["currency"], "status": "done"},
+        metadata={"payment_processor": refund["provider"], "provider_refund_id": reference, "note": note},
+    )
+
+
+async def _publish(tx: Tx, refund: Any, *, key: str, is_full: bool) -> None:
+    now: datetime = await tx.fetchval("select onceward.now()")
+    await tx.publish(
+        "checkout.refunded",
+        {
+            "checkout_id": refund["checkout_id"],
+            "event_id": refund["event_id"],
+            "organization_id": tx.organization,
+            "refund_id": refund["id"],
+            "amount_cents": refund["amount_cents"],
+            "currency": refund["currency"],
+            "ticket_ids": refund["ticket_ids"],
+            "is_full_refund": is_full,
+            "reason": refund["reason"],
+            "timestamp": now,
+        },
+        key=key,
+    )
+
+
+async def fail_refund(
+    tx: Tx, refund_id: UUID, failure: str, *, reference: str | None = None, status: str | None = None
+) -> bool:
+    """The buyer does not have the money: open the refund again and tell accounting. False when it had failed before.
+
+    One that was booked came back to our account: its entries stay reversed, and the money is owed to the buyer.
+    """
+    refund = await lock_refund(tx, refund_id)
+    owed = await _owe_again(tx, refund) if refund["status"] == "done" else None
+    before = await refunds.failed(
+        tx, refund_id, failure, reference=reference, provider_status=status, owed_journal_id=owed
+    )
+    if before is None:
+        return False
+    if before == "done" and refund["purpose"] == "sale":
         await tx.publish(
-            "checkout.refunded",
+            "checkout.refund_failed",
             {
                 "checkout_id": refund["checkout_id"],
                 "event_id": refund["event_id"],
@@ -60,91 +216,57 @@ async def book_refund(tx: Tx, refund_id: UUID, reference: str | None) -> None:
                 "refund_id": refund_id,
                 "amount_cents": refund["amount_cents"],
                 "currency": refund["currency"],
-                "ticket_ids": refund["ticket_ids"],
-                "is_full_refund": full,
-                "reason": refund["reason"],
-                "timestamp": now,
+                "timestamp": await tx.fetchval("select onceward.now()"),
             },
-            key=f"refund:{refund_id}",
+            key=f"refund:{refund_id}:{owed}:failed",
         )
+    await notices.refund_failed(tx, refund, failure, was_booked=before == "done")
     await tx.audit(
-        "payment_refunded",
+        "refund_failed",
         entity_type="Refund",
         entity_id=refund_id,
-        changes={"amount_cents": refund["amount_cents"], "currency": refund["currency"], "status": "done"},
+        changes={"status": {"from": before, "to": "failed"}, "amount_cents": refund["amount_cents"]},
         metadata={"payment_processor": refund["provider"], "provider_refund_id": reference},
+        reason=failure,
     )
+    return True
 
 
-async def refunded_in_all(
-    tx: Tx, provider: str, payment: str, total_cents: int, *, reference: str | None = None
-) -> int:
-    """The service says how much of a payment it has given back in all; returns what of that was not ours, now booked.
-
-    Ours count from the moment they are requested: their webhook may overtake the answer to the call that made them.
-    One of ours that is refused later no longer explains anything, and `catch_up` books what had been hidden behind it.
-    """
-    owed = await _lock(tx, provider, payment)
-    await refunds.seen(tx, owed["id"], total_cents)
-    return await _book_unexplained(tx, owed["id"], reference)
-
-
-async def refunded_once(tx: Tx, provider: str, payment: str, amount_cents: int, *, reference: str) -> int:
-    """The service tells of one refund, by its id. Returns its amount if it was not ours, now booked; 0 if it is known.
-
-    Raises `Retry` while a refund of ours is under way that the same money would have to pay: one of them will be refused.
-    """
-    owed = await _lock(tx, provider, payment)
-    if await refunds.is_booked(tx, owed["id"], reference):
-        return 0
-    row = await refunds.payment(tx, owed["id"])
-    if amount_cents > row["amount_cents"] - row["explained_cents"]:
-        raise Retry(f"refund {reference} does not fit beside those of ours that are under way")
-    await _book(tx, row, amount_cents, reference)
-    return amount_cents
+async def _owe_again(tx: Tx, refund: Any) -> int:
+    """Money of a refund that came back: cash again, owed to the buyer."""
+    for code in ("cash", "refunds_payable"):
+        await open_account(tx, code, currency=refund["currency"], kind=ACCOUNTS[code])
+    journal = await tx.post(
+        [Entry("cash", "refunds_payable", refund["amount_cents"], refund["currency"])],
+        key=f"refund:{refund['id']}:{refund['journal_id']}:returned",
+        memo="a refund came back",
+    )
+    return journal.id
 
 
-async def catch_up(tx: Tx, provider: str, payment: str) -> int:
-    """After a refund of ours was refused: perhaps because somebody had made it at the service already."""
-    owed = await _lock(tx, provider, payment)
-    return await _book_unexplained(tx, owed["id"], None)
+# -- made at the service ---------------------------------------------------------------------------------------------
 
 
-async def _lock(tx: Tx, provider: str, payment: str) -> Any:
-    """Order, refunds, payment: a refund that is being booked takes its own row before its payment's."""
-    found = await refunds.find_payment(tx, provider, payment)
-    if found["checkout_id"] is not None:
-        await sales.lock(tx, found["checkout_id"])
-    await refunds.lock_payment(tx, found["id"])
-    return found
-
-
-async def _book_unexplained(tx: Tx, payment_id: UUID, reference: str | None) -> int:
-    row = await refunds.payment(tx, payment_id)
-    amount = min(row["refunded_seen_cents"], row["amount_cents"]) - row["explained_cents"]
-    if amount > 0:
-        await _book(tx, row, amount, reference)
-    return max(0, amount)
-
-
-async def _book(tx: Tx, payment: Any, amount: int, reference: str | None) -> None:
+async def _book_foreign(tx: Tx, payment: Any, seen: ServiceRefund) -> None:
     """First what we owed and could not give back ourselves: then somebody has done it for us. The rest is news."""
-    rest = amount
+    rest, first = seen.amount_cents, None
     for refused in await refunds.refused(tx, payment["id"]):
         if rest == 0:
             break
         taken = min(rest, refused["amount_cents"])
         refund_id = refused["id"] if taken == refused["amount_cents"] else await _split(tx, payment, refused, taken)
-        await book_refund(tx, refund_id, reference)
-        rest, reference = rest - taken, None  # the service's id stands once, at the first that it pays
-    voided = await _book_news(tx, payment, rest, reference) if rest else 0
-    await notices.refunded_elsewhere(tx, payment, amount, voided=voided)
+        # The service's id stands once, at the first refund that it pays.
+        await book_refund(tx, refund_id, seen.id if first is None else None, seen.status, covered_by=first)
+        rest, first = rest - taken, first or refund_id
+    voided = await _book_news(tx, payment, rest, seen, covered_by=first) if rest else 0
+    await notices.refunded_elsewhere(tx, payment, seen.amount_cents, voided=voided)
 
 
 async def _split(tx: Tx, payment: Any, refused: Any, taken: int) -> UUID:
     """A refund of its own for the part of one that was made."""
     if refused["parts"] is None:  # all of the journal, which has one entry
-        parts, kept = draw(await left_of(tx, payment["id"], payment["journal_id"]), taken), None
+        journal_id = refused["owed_journal_id"] or payment["journal_id"]
+        parts, kept = draw(await left_of(tx, payment["id"], journal_id), taken), None
     else:
         cash = await refunds.cash_entries(tx, [part["entry"] for part in refused["parts"]])
         left = [Left(part["entry"], part["amount"], part["entry"] in cash) for part in refused["parts"]]
@@ -163,10 +285,11 @@ async def _split(tx: Tx, payment: Any, refused: Any, taken: int) -> UUID:
         currency=refused["currency"],
         reason=refused["reason"],
         requested_by=refused["requested_by"],
+        owed_journal_id=refused["owed_journal_id"],
     )
 
 
-async def _book_news(tx: Tx, payment: Any, amount: int, reference: str | None) -> int:
+async def _book_news(tx: Tx, payment: Any, amount: int, seen: ServiceRefund, *, covered_by: UUID | None) -> int:
     """All of the money back: the tickets are void and the seats free. A part of it: recorded, the tickets stay valid."""
     checkout = await sales.lock(tx, payment["checkout_id"]) if payment["purpose"] == "sale" else None
     ended: Sequence[Any] = ()
@@ -189,7 +312,7 @@ async def _book_news(tx: Tx, payment: Any, amount: int, reference: str | None) -
     if checkout is not None and ended:
         await end_tickets(tx, checkout, ended, "refunded")
         await notices.order_refunded(tx, checkout, refund_id, amount, [ticket["ticket_code"] for ticket in ended])
-    await book_refund(tx, refund_id, reference)
+    await book_refund(tx, refund_id, seen.id if covered_by is None else None, seen.status, covered_by=covered_by)
     return len(ended)
 
 

@@ -184,7 +184,7 @@ async def node_worker(url: str, log: list[str]) -> AsyncIterator[None]:
             await end_all([process])
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed: apt install nodejs")
 async def test_ingest_resend_dead_letter_and_replay_over_sql_in_another_language(db: Database) -> None:
     await db.execute(SIDE_EFFECTS)
     log: list[str] = []

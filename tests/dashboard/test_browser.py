@@ -15,7 +15,7 @@ from tests.dashboard.shop import World, settled
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed: apt-get install chromium"),
+    pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed: apt install chromium"),
 ]
 
 

@@ -36,7 +36,7 @@ server.stop()
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    # Not tmp_path: pytest makes that private to this user, and as root the server is another one.
+    # Not tmp_path, whose names are long: the socket has a short path where it lies.
     path = Path(tempfile.mkdtemp(prefix="onceward-"))
     path.chmod(0o755)
     yield path / "data"
@@ -133,8 +133,10 @@ def test_process_id_in_a_stale_file_that_now_belongs_to_a_stranger_is_noticed(da
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to act as two users")
 def test_another_users_server_that_cannot_be_looked_into_is_not_taken_for_ours(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    os.chown(tmp_path, 54321, 54321)
+
     def closed(_process: psutil.Process) -> str:
         raise psutil.AccessDenied
 
@@ -143,7 +145,7 @@ def test_another_users_server_that_cannot_be_looked_into_is_not_taken_for_ours(
         assert running is not None
         monkeypatch.setattr(psutil.Process, "cwd", closed)
         assert serves(running.pid, data_dir / "pg")
-        assert not serves(running.pid, data_dir), "a directory of root's, a server of another"
+        assert not serves(running.pid, tmp_path), "the directory of one user, the server of another"
 
 
 def test_directory_too_deep_for_a_socket_gets_a_short_one(data_dir: Path) -> None:
@@ -186,7 +188,7 @@ def test_durable_unless_told_otherwise(data_dir: Path) -> None:
 def test_data_of_another_version_are_refused_with_a_way_out(data_dir: Path) -> None:
     (data_dir / "pg").mkdir(parents=True)
     (data_dir / "pg" / "PG_VERSION").write_text("14\n")
-    with pytest.raises(OtherVersion, match=r"written by PostgreSQL 14.*onceward db dump"):
+    with pytest.raises(OtherVersion, match=r"written by PostgreSQL 14.*onceward db upgrade"):
         EmbeddedPostgres(data_dir).start()
 
 

@@ -62,3 +62,33 @@ async def test_a_line_with_a_hole_or_a_bad_name_is_refused(db: Database, tmp_pat
     async with db.acquire() as conn:
         with pytest.raises(BrokenLine, match="shop"):
             await plan(conn, [line])
+
+
+CONCURRENT = """-- onceward: no transaction
+/* two indexes; /* each by itself */ */
+create index concurrently if not exists a_x on a (x);
+create unique index concurrently if not exists a_y on a (y); -- fails on doubles; and is left invalid
+"""
+
+
+async def test_nodes_that_wait_do_not_block_an_index_that_is_built_concurrently(db: Database, tmp_path: Path) -> None:
+    await db.execute("create table a (x int, y int); insert into a select n, n from generate_series(1, 2000) n")
+    line = write(tmp_path / "m", ("0001_indexes.sql", CONCURRENT))
+    conns = [await db.connect() for _ in range(4)]
+    done = await asyncio.gather(*(migrate(conn, [line]) for conn in conns))
+    assert sorted(len(applied) for applied in done) == [0, 0, 0, 1]
+    assert await db.fetchval("select count(*) from pg_index where indrelid = 'a'::regclass and indisvalid") == 2
+    for conn in conns:
+        await conn.close()
+
+
+async def test_an_index_that_a_failed_try_left_invalid_is_built_again(db: Database, tmp_path: Path) -> None:
+    await db.execute("create table a (x int, y int); insert into a values (1, 1), (2, 1)")
+    line = write(tmp_path / "m", ("0001_indexes.sql", CONCURRENT))
+    async with db.acquire() as conn:
+        with pytest.raises(MigrationError, match="shop/0001_indexes failed"):
+            await migrate(conn, [line])
+        assert await conn.fetchval("select not indisvalid from pg_index where indexrelid = 'a_y'::regclass")
+        await conn.execute("delete from a where x = 2")
+        assert [str(each) for each in await migrate(conn, [line])] == ["shop/0001_indexes"]
+        assert await conn.fetchval("select indisvalid from pg_index where indexrelid = 'a_y'::regclass")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
+import uuid
 
 import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
+from onceward import Onceward
 from onceward.db import Database, Unavailable, loudness
 from onceward.db.outage import Outage
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
+from onceward.settings import Settings
 
 
 def test_an_outage_is_told_once_then_every_half_minute_then_over() -> None:
@@ -46,16 +51,50 @@ async def test_the_pool_tells_it_for_everybody(database_url: str) -> None:
     await db.close()
 
 
-def test_what_the_server_itself_refuses_is_not_an_outage() -> None:
-    refused = Unavailable("no database connection")
-    refused.__cause__ = asyncpg.TooManyConnectionsError()
-    assert loudness(refused) == logging.WARNING
+def test_a_full_server_is_one_outage_until_nothing_was_refused_for_a_while() -> None:
+    now = 100.0
+    outage = Outage(clock=lambda: now)
+    with capture_logs() as lines:
+        for _ in range(10):  # some connections are refused, others are still open and work
+            outage.note(asyncpg.TooManyConnectionsError("sorry, too many clients already"))
+            now += 1
+            outage.over()
+        assert outage.lasts
+        now += 5
+        outage.over()
+    assert [line["event"] for line in lines] == ["database_away", "database_back"]
+
+
+async def test_a_server_without_a_free_connection_is_unavailable_and_not_ready(database_url: str) -> None:
+    role = f"narrow_{uuid.uuid4().hex[:8]}"
+    admin = await asyncpg.connect(database_url)
+    await admin.execute(f"create role {role} login connection limit 1")
+    runtime = Process(Onceward("narrow"), Settings(), FEATURES)
+    db = await Database.open(database_url.replace("//postgres@", f"//{role}@"), min_size=1, max_size=5)
+    runtime._opening._database = db  # pyright: ignore[reportPrivateUsage]
+    runtime.health.add("database", runtime._ask_database)  # pyright: ignore[reportPrivateUsage]
+    try:
+        assert [each.reason for each in await runtime.health.look()] == [None]
+        with capture_logs() as lines:
+            async with db.acquire():
+                for _ in range(20):
+                    with pytest.raises(Unavailable, match="too many connections"):
+                        await db.fetchval("select 1")
+                with pytest.raises(Unavailable, match="too many connections"):
+                    await db.connect()
+            assert await db.fetchval("select 1") == 1, "the open connection still works"
+            assert [each.reason for each in await runtime.health.look()] == ["Unavailable"]
+        assert [line["event"] for line in lines] == ["database_away"]
+    finally:
+        await db.close()
+        await admin.execute(f"drop role {role}")
+        await admin.close()
 
 
 async def test_a_connection_of_ones_own_that_cannot_be_had_is_told_too(database_url: str) -> None:
     db = await Database.open(database_url, min_size=0, max_size=2)
     db.url = "postgresql://nobody@127.0.0.1:1/nothing"
-    with capture_logs() as lines, pytest.raises(OSError):
+    with capture_logs() as lines, pytest.raises(Unavailable):
         await db.connect()
     assert [line["event"] for line in lines] == ["database_away"]
     await db.close()
@@ -67,6 +106,7 @@ async def test_a_connection_of_ones_own_that_cannot_be_had_is_told_too(database_
         (Unavailable("no connection"), logging.DEBUG),
         (ConnectionRefusedError(), logging.DEBUG),
         (asyncpg.CannotConnectNowError(), logging.DEBUG),
+        (asyncpg.TooManyConnectionsError(), logging.DEBUG),
         (asyncpg.UndefinedTableError(), logging.WARNING),
         (TimeoutError(), logging.WARNING),
     ],

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import uuid
 
+import asyncpg
 import pytest
 
-from onceward.db import Cause, Database, OutcomeUnknown, Transaction, quote
+from onceward.db import Cause, Database, OutcomeUnknown, RolledBack, Transaction, Unavailable, quote
+from onceward.db.lost import is_gone
 
 
 async def test_a_transaction_acts_as_the_app_role_for_its_organization(db: Database) -> None:
@@ -48,10 +52,44 @@ async def test_a_connection_lost_in_commit_is_an_unknown_outcome(db: Database) -
     async with db.acquire() as conn:
         tx = Transaction(conn)
         await tx.open()
-        pid = conn.get_server_pid()
-        await db.execute("select pg_terminate_backend($1)", pid)
         with pytest.raises(OutcomeUnknown):
+            await tx.commit("select pg_terminate_backend(pg_backend_pid())")
+
+
+async def test_a_connection_lost_before_commit_is_not_an_unknown_outcome(db: Database) -> None:
+    async with db.acquire() as conn:
+        tx = Transaction(conn)
+        await tx.open()
+        await db.execute("select pg_terminate_backend($1)", conn.get_server_pid())
+        async with asyncio.timeout(10):
+            while not is_gone(conn):
+                await asyncio.sleep(0.01)
+        with pytest.raises(Unavailable, match="before COMMIT"):
             await tx.commit()
+
+
+@pytest.mark.parametrize("last", ["", "select 1"])
+@pytest.mark.parametrize("carried", [False, True])
+async def test_a_commit_after_a_swallowed_error_raises_and_runs_nothing_that_waits_for_it(
+    db: Database, last: str, carried: bool
+) -> None:
+    await db.execute("create table t (x int); grant all on t to onceward_app")
+    ran: list[str] = []
+    async with db.acquire() as conn:
+        tx = Transaction(conn)
+        await tx.open()
+        await tx.execute("insert into t values (1)")
+        tx.after_commit(lambda: ran.append("after"))
+        with contextlib.suppress(asyncpg.DivisionByZeroError):
+            await tx.execute("select 1/0")
+        following = Transaction(conn) if carried else None
+        with pytest.raises(RolledBack, match="swallowed"):
+            await tx.commit(last, then=following)
+        await tx.rollback()
+        assert following is None or not following.is_open
+        assert not conn.is_in_transaction()
+    assert ran == []
+    assert await db.fetchval("select count(*) from t") == 0
 
 
 @pytest.mark.parametrize("text", ["it's", "back\\slash", "'; drop table x; --", "é\n\t", "\\'"])

@@ -9,9 +9,11 @@ import aiohttp
 import pytest
 
 from onceward.db import Database
+from onceward.inbox import sources
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
-from tests.inbox.api import NEW_SECRET, Client, Sender, client_for, runtime, session, settings, settled, shop
+from onceward.trust import SecretBox
+from tests.inbox.api import KEY, NEW_SECRET, Client, Sender, client_for, runtime, session, settings, settled, shop
 from tests.inbox.conftest import SECRET, until
 
 __all__ = ["runtime", "session"]
@@ -263,3 +265,35 @@ async def test_live_secrets_are_bounded(db: Database, session: aiohttp.ClientSes
     assert (await owner("POST", "/sources/one/secret", secret=NEW_SECRET, overlap_s=0))[1]["live_secrets"] == 1
     for bad in (-1, 1e12, "soon"):
         assert (await owner("POST", "/sources/one/secret", secret=SECRET, overlap_s=bad))[0] == 422
+
+
+async def test_names_that_handlers_use_belong_to_administrators(db: Database, session: aiohttp.ClientSession) -> None:
+    """Whoever has the source `payments-stripe` decides which payments the handlers of an app believe."""
+    owner = await client_for(db, session)
+    for name in ("payments-stripe", "payments-anything", "stripe"):  # `stripe` has a handler in this app
+        status, problem = await owner("POST", "/sources", name=name, provider="stripe", secrets=[SECRET])
+        assert (status, "administrator" in problem["detail"]) == (403, True), name
+    assert await db.fetchval("select count(*) from onceward.sources where origin = 'stored'") == 0
+
+    organization = await db.fetchval("select organization_id from onceward.organizations limit 1")
+    async with db.transaction(role="engine") as tx:  # as an administrator does for one organization
+        new = sources.NewSource(name="payments-stripe", provider="stripe", secrets=(SECRET,), organization=organization)
+        await sources.add(tx, SecretBox([KEY]), new, actor="operator:cli")
+    for method, path, body in (
+        ("POST", "/sources/payments-stripe/secret", {"secret": NEW_SECRET}),
+        ("POST", "/sources/payments-stripe/pause", {}),
+        ("DELETE", "/sources/payments-stripe", {}),
+    ):
+        assert (await owner(method, path, **body))[0] == 403, path
+
+
+async def test_the_payment_endpoint_does_not_fall_back_to_a_source_of_one_organization(
+    db: Database, session: aiohttp.ClientSession
+) -> None:
+    await client_for(db, session)
+    organization = await db.fetchval("select organization_id from onceward.organizations limit 1")
+    async with db.transaction(role="engine") as tx:
+        new = sources.NewSource(name="stripe", provider="stripe", secrets=(SECRET,), organization=organization)
+        await sources.add(tx, SecretBox([KEY]), new, actor="operator:cli")
+    assert (await Sender(session, "payments/stripe")())[0] == 404
+    assert (await Sender(session, "stripe")())[0] == 200

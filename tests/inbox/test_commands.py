@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
+from onceward.db import Database
+from onceward.inbox.commands import trigger
+from onceward.inbox.sources import NewSource, add
+from onceward.trust import SecretBox
 from tests.cli.conftest import CommandLine, cli
 
 __all__ = ["cli"]
@@ -67,3 +72,20 @@ def test_a_source_is_added_triggered_listed_and_replayed(cli: CommandLine, datab
     assert (refused.returncode, "resume it first" in refused.stderr) == (1, True), refused.stderr
     assert cli("sources", "resume", "stripe", **env).returncode == 0
     assert cli("sources", "rm", "stripe", **env).stdout == "stripe is deleted\n"
+
+
+async def test_a_secret_of_the_command_line_signs_for_the_public_url_of_the_source(
+    db: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "a-key-of-the-tests-which-is-long-enough"
+    monkeypatch.setenv("ONCEWARD_DATABASE_URL", database_url)
+    monkeypatch.setenv("ONCEWARD_SECRET_KEY", key)
+    monkeypatch.setenv("ONCEWARD_DATA_DIR", str(tmp_path))
+    source = NewSource(name="sms", provider="twilio", secrets=("old",), public_url="https://hooks.example.org")
+    async with db.transaction(role="engine") as tx:
+        await add(tx, SecretBox([key]), source, actor="test")
+    for url in (None, "http://127.0.0.1:8400/webhooks/sms"):
+        config = await asyncio.to_thread(trigger._config, "twilio", "sms", "new", url)
+        assert (config.secrets, config.public_url) == (("new",), "https://hooks.example.org")
+    config = await asyncio.to_thread(trigger._config, "twilio", "unknown", "new", "https://shop.example.com/webhooks/x")
+    assert config.public_url == "https://shop.example.com"

@@ -67,7 +67,7 @@ async def test_after_a_while_it_is_told_to_come_back(office, desk: Desk, monkeyp
     began = time.monotonic()
     reply = await here.post(fields={"id": "evt_1"})
     assert 0.25 < time.monotonic() - began < 4
-    assert (reply.status, reply.headers["retry-after"]) == (503, "5")
+    assert (reply.status, reply.headers["retry-after"], reply.headers["onceward-duplicate"]) == (503, "5", "true")
     assert reply.json["reason"] == "still running"
     monkeypatch.setattr(waiting, "MOST_WAITING", 0)
     monkeypatch.setattr(waiting, "WAIT_S", 60.0)

@@ -216,6 +216,37 @@ async def test_slot_under_every_key_or_under_none(db: Database) -> None:
         await tx.reserve(await tx.enqueue(generate, n=3), key="user:b")
 
 
+async def test_the_same_key_of_two_organizations_is_two_limits(db: Database) -> None:
+    engine = Engine(db, app.registry)
+    await db.execute("update onceward.limits set at_most = 3")
+    organizations = [uuid4(), uuid4(), None]
+    for organization in organizations:
+        async with engine.transaction(organization=organization) as tx:
+            await tx.reserve(await tx.enqueue(generate, n=1), key="user:1", at_most=1)
+            assert await tx.fetchval("select onceward.limit_count('user:1')") == 1
+    with pytest.raises(LimitReached, match="user:1"):
+        async with engine.transaction(organization=organizations[0]) as tx:
+            await tx.reserve(await tx.enqueue(generate, n=1), key="user:1", at_most=1)
+    with pytest.raises(LimitReached, match="global"):
+        async with engine.transaction(organization=organizations[0]) as tx:
+            await tx.reserve(await tx.enqueue(generate, n=1), key="user:2", at_most=1)
+    await engine.stop()
+    owners = {(each.key, each.organization_id): each.held for each in await held(db)}
+    assert owners == {("global", None): 3} | {("user:1", organization): 1 for organization in organizations}
+
+
+async def test_a_slot_is_reserved_for_work_of_ones_own_only(db: Database) -> None:
+    engine = Engine(db, app.registry)
+    mine, theirs = uuid4(), uuid4()
+    async with engine.transaction(organization=theirs) as tx:
+        job = await tx.enqueue(generate.later(hours=1), n=1)
+    for work_id in (job.id, 999_999_999):
+        with pytest.raises(asyncpg.InvalidParameterValueError, match="reserve in the transaction that enqueues it"):
+            async with engine.transaction(organization=mine) as tx:
+                await reserve(tx, work_id, [Limit("user:1", 1)])
+    assert await held(db) == []
+
+
 async def test_reconciliation_forgets_ended_slots_only(db: Database) -> None:
     engine = Engine(db, app.registry)
     for n in range(2):

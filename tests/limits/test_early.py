@@ -22,7 +22,7 @@ SERVER = shutil.which("valkey-server") or shutil.which("redis-server")
 
 pytestmark = [
     pytest.mark.peer,
-    pytest.mark.skipif(SERVER is None, reason="needs redis-server or valkey-server (Debian package of that name)"),
+    pytest.mark.skipif(SERVER is None, reason="Redis is not installed: apt install redis-server"),
 ]
 
 app = Onceward("early")
@@ -53,7 +53,7 @@ async def _ready(early: EarlyRefusal) -> None:
     async with asyncio.timeout(10):
         while True:
             with capture_logs() as logs:
-                await early.check([Limit("probe", 1)])
+                await early.check([Limit("probe", 1)], None)
             if not logs:
                 return
             early._silent_until = 0.0
@@ -66,18 +66,18 @@ async def test_full_limit_is_refused_without_asking_the_database(db: Database, s
     engine = Engine(db, app.registry)
     limit = Limit("user:1", 2)
     for n in range(2):
-        await early.check([limit])
+        await early.check([limit], None)
         async with engine.transaction() as tx:
             job = await tx.enqueue(generate, n=n)
             await reserve(tx, job.id, [limit])
-        await early.note([limit], job.id)
-        await early.note([limit], job.id)
+        await early.note([limit], None, job.id)
+        await early.note([limit], None, job.id)
     with pytest.raises(LimitReached):
-        await early.check([limit])
-    await early.check([Limit("user:2", 1)])
+        await early.check([limit], None)
+    await early.check([Limit("user:2", 1)], None)
     await drain(engine)
     await early.sync()
-    await early.check([limit])
+    await early.check([limit], None)
     await early.stop()
 
 
@@ -90,11 +90,11 @@ async def test_copy_is_made_from_the_database_and_dies_out_without_it(db: Databa
         await reserve(tx, (await tx.enqueue(generate, n=1)).id, [limit])
     await early.sync()
     with pytest.raises(LimitReached):
-        await early.check([limit])
+        await early.check([limit], None)
     async with asyncio.timeout(15):
         while True:
             try:
-                await early.check([limit])
+                await early.check([limit], None)
             except LimitReached:
                 await asyncio.sleep(0.1)
             else:
@@ -114,14 +114,14 @@ async def test_stopped_mid_run_it_warns_and_no_limit_is_exceeded(db: Database, s
         if n == 10:
             server.kill()
         try:
-            await early.check([limit])
+            await early.check([limit], None)
             async with engine.transaction() as tx:
                 job = await tx.enqueue(generate, n=n)
                 await reserve(tx, job.id, [limit])
         except LimitReached:
             return
         admitted += 1
-        await early.note([limit], job.id)
+        await early.note([limit], None, job.id)
 
     with capture_logs() as logs:
         for n in range(20):

@@ -114,6 +114,78 @@ async def test_permission_that_was_taken_away_ends_the_subscription(site: Start,
     await buyer.close()
 
 
+async def test_permission_that_was_taken_away_ends_following_and_presence(
+    site: Start, client: Open, organization: UUID
+) -> None:
+    app, members = Onceward("club"), {"ada"}
+    app.topic("room/{id}", allow=lambda caller: caller.user_id in members, presence=True)
+    here = await site(app, recheck_s=0.2)
+    ada = await client(here, organization)
+    id = await ada.follow("room/1")
+    await ada.say("presence", place="room/1", status="online")
+    await ada.until(lambda: id in ada.messages)
+    members.clear()
+    await ada.until(lambda: ada.errors.get(id, {}).get("code") == "refused")
+    await ada.until(lambda: ada.errors.get(None, {}).get("code") == "refused")
+    assert not here.node.hub.channels
+    async with asyncio.timeout(10):
+        while await here.db.fetchval("select count(*) from onceward.presence"):
+            await asyncio.sleep(0.01)
+    assert ada.closed_with is None
+
+
+async def test_a_rule_that_fails_when_it_is_asked_again_shuts_nobody_out(
+    site: Start, client: Open, organization: UUID
+) -> None:
+    app, asked = Onceward("club"), []
+    broken = False
+
+    def rule(caller: Caller) -> bool:
+        asked.append(caller.user_id)
+        if broken and caller.user_id == "ada":
+            raise RuntimeError("a fault of the rule")
+        return True
+
+    app.topic("room/{id}", allow=rule)
+    here = await site(app, recheck_s=0.2)
+    ada, bob = await client(here, organization), await client(here, organization, user="bob")
+    for each in (ada, bob):
+        id = await each.follow("room/1")
+        await each.until(lambda each=each, id=id: id in each.messages)
+    asked.clear()
+    broken = True
+    async with asyncio.timeout(10):
+        while "ada" not in asked or "bob" not in asked:
+            await asyncio.sleep(0.01)
+    assert (ada.errors, bob.errors, ada.closed_with, bob.closed_with) == ({}, {}, None, None)
+    assert len(here.node.hub.connections) == 2
+
+
+async def test_following_on_a_connection_that_closed_meanwhile_leaves_nothing_behind(
+    site: Start, client: Open, organization: UUID
+) -> None:
+    app, asked, answer = Onceward("club"), asyncio.Event(), asyncio.Event()
+
+    async def rule(_caller: Caller) -> bool:
+        asked.set()
+        await answer.wait()
+        return True
+
+    app.topic("room/{id}", allow=rule, presence=True)
+    here = await site(app)
+    ada = await client(here, organization)
+    await ada.follow("room/1")
+    await asked.wait()
+    await here.node.endpoint.close_all()
+    answer.set()
+    await ada.until(lambda: ada.closed_with is not None)
+    hub = here.node.hub
+    async with asyncio.timeout(10):
+        while hub.wanted.is_set():  # until nobody depends on the feed any more
+            await asyncio.sleep(0.01)
+    assert (hub.channels, hub.waiting, hub.connections) == ({}, set(), set())
+
+
 # -- the door ---------------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from tests.live.test_queries import add_seat, shop_app
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed: apt-get install chromium"),
+    pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed: apt install chromium"),
 ]
 
 ARGUMENTS = [
@@ -142,6 +142,21 @@ async def test_the_react_hook_renders_what_is_known_and_then_what_is_new(
     assert await page.evaluate("rendered() === rendered()")
     await add_seat(shop, organization, event)
     await page.wait_for_function("rendered().data.seats === 1")
+
+
+async def test_the_browser_tries_again_where_nobody_listens(page: Any, site: Start, organization: UUID) -> None:
+    here = await site(app())
+    await open_page(page, here, organization)
+    await page.evaluate(
+        """async () => {
+            const { LiveClient } = await import("/live/client.js");
+            window.tried = [];
+            const lost = new LiveClient("http://127.0.0.1:9/live");
+            lost.onState((state) => window.tried.push(state));
+            lost.subscribe("occupancy", {}, () => {});
+        }"""
+    )
+    await page.wait_for_function("tried.filter((state) => state === 'waiting').length > 1")
 
 
 async def test_reconnecting_clients_do_not_come_back_in_step(page: Any, site: Start, organization: UUID) -> None:

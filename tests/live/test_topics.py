@@ -106,7 +106,7 @@ async def test_who_missed_more_than_is_kept_is_told_so(site: Start, client: Open
     id = await again.follow("news", since=version)
     await again.until(lambda: again.messages.get(id) == [7, 8, 9])
     assert id in again.resets
-    other = await again.follow("news", since="999/1:1:")
+    other = await again.follow("news", since="999.1/1:1:")
     await again.until(lambda: other in again.resets)
 
 

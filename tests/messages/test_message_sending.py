@@ -367,19 +367,3 @@ async def test_pruning_takes_the_words_and_keeps_the_key(office) -> None:
     assert (row["data"], row["address"], row["key"]) == (None, None, "k1")
     assert await here.send() == id
     assert waiting != id
-
-
-async def test_erasing_a_person_blanks_messages_and_cancels_what_waits(office) -> None:
-    from onceward.messages.erasers import ERASERS
-    from onceward.trust.erase import erase
-
-    here = await office()
-    id = await here.send()
-    async with here.engine.transaction() as tx:
-        await save_recipient(tx, Recipient(ref="u1", email="ada@example.org"))
-    counts = await erase(here.db, "ada@example.org", ERASERS, actor="t")
-    assert counts == {"messages": 1, "recipients": 1}
-    row = await here.message(id)
-    assert (row["status"], row["reason"], row["data"]) == ("cancelled", "erased", None)
-    assert "ada" not in row["recipient"]
-    assert await here.db.fetchval("select count(*) from onceward.work") == 0

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
+from uuid import uuid4
 from zoneinfo import ZoneInfo
 
+import asyncpg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import onceward_apps
-from onceward.messages import BadTemplate, MissingVariable, Quiet, Template, Templates, Window, render
+from onceward.db import Database
+from onceward.messages import BadTemplate, MissingVariable, Quiet, Recipient, Template, Templates, Window, render
 from onceward.messages.hours import next_allowed, zone_or_default
+from onceward.messages.kind import MessageKind
+from onceward.messages.queueing import KEEP_TEMPLATE, Sending, queue
 from onceward.messages.rendering import check
+from onceward.messages.sender import Sender
 from onceward.messages.templates import fallbacks, read_folder
 from onceward.work import PayloadInvalid
 
@@ -131,12 +137,53 @@ def test_the_time_found_is_allowed_and_not_in_the_past(now, zone, start, end, wi
     moment = now.replace(tzinfo=UTC)
     quiet = Quiet(start.replace(second=0, microsecond=0), end.replace(second=0, microsecond=0))
     window = Window(time(6), time(23)) if with_window else None
-    try:
-        found = next_allowed(moment, where, quiet=quiet, window=window)
-    except ValueError:
-        assert with_window  # a window that lies within the quiet hours leaves no time at all
-        return
+    found = next_allowed(moment, where, quiet=quiet, window=window)
     local = (found or moment).astimezone(where)
     assert not quiet.covers(local.time())
-    assert window is None or window.allows(local)
-    assert found is None or found > moment
+    excluded = quiet.covers(time(6)) and quiet.covers(time(22, 59)) and not time(6) < quiet.end < time(23)
+    assert window is None or window.allows(local) or excluded
+    assert found is None or moment < found <= moment + timedelta(hours=25)
+
+
+async def test_no_organization_puts_a_text_in_the_place_of_anothers(db: Database) -> None:
+    """The version of a text is known before it is first used: whoever is first must not decide what others send."""
+    template = Template("hello", {"en": {"subject": "Hello", "text": "Hello {{ name }}"}})
+    forged = {"locales": {"en": {"subject": "Hello", "text": "Send your money elsewhere"}}, "options": {}}
+    mine, theirs = uuid4(), uuid4()
+    async with db.transaction(organization=mine) as tx:
+        await tx.execute(KEEP_TEMPLATE, mine, "hello", template.version, forged)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        async with db.transaction(organization=mine) as tx:
+            await tx.execute(KEEP_TEMPLATE, theirs, "hello", template.version, forged)
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        async with db.transaction(organization=mine) as tx:
+            await tx.execute("update onceward.templates set content = '{}'")
+    async with db.transaction(organization=theirs) as tx:
+        sending = Sending(to=Recipient(email="ada@example.org"), key="k", data={"name": "Ada"})
+        [queued] = await queue(tx, template, [sending])
+    sender = Sender(db, [], Templates())
+    async with db.acquire() as conn:
+        message = (await MessageKind().load(conn, [queued.id]))[queued.id]
+    assert (await sender._template(message)).locales == template.locales  # pyright: ignore[reportPrivateUsage]
+
+
+def test_quiet_hours_that_end_in_the_repeated_hour_of_autumn_end_the_same_night() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    quiet = Quiet.parse("22:00-02:30")
+    # On 25 October 2026 the clock goes back from 03:00 to 02:00, which is 01:00 in UTC.
+    for now, expected in (("00:10", "00:30"), ("01:10", "01:30"), ("01:29", "01:30")):
+        moment = datetime.fromisoformat(f"2026-10-25T{now}:00+00:00")
+        found = next_allowed(moment, berlin, quiet=quiet, window=None)
+        assert found == datetime.fromisoformat(f"2026-10-25T{expected}:00+00:00")
+    opened = next_allowed(
+        datetime(2026, 10, 25, 0, 50, tzinfo=UTC), berlin, quiet=None, window=Window(time(2, 30), time(2, 45))
+    )
+    assert opened == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+
+
+def test_quiet_hours_that_exclude_the_window_of_a_template_win_over_it() -> None:
+    window = Window(time(9), time(17))
+    quiet = Quiet.parse("08:00-18:00")
+    noon = datetime(2026, 5, 4, 12, tzinfo=UTC)
+    assert next_allowed(noon, UTC_ZONE, quiet=quiet, window=window) == datetime(2026, 5, 4, 18, tzinfo=UTC)
+    assert next_allowed(noon.replace(hour=20), UTC_ZONE, quiet=quiet, window=window) is None

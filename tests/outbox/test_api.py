@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from onceward import Onceward
 from onceward.db import Database
+from onceward.outbox.catalogue import EventType, save
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
@@ -139,6 +140,20 @@ async def test_every_verb_of_an_endpoint_works_over_the_api(
     assert (await ours("GET", f"/endpoints/{id}"))[0] == 404
 
 
+async def test_a_type_declared_over_the_api_can_be_published_beside_those_of_apps(
+    db: Database, session: aiohttp.ClientSession
+) -> None:
+    ours = await client_for(db, session, "ours")
+    status, problem = await ours("POST", "/publish", type="stock.low", data={"n": 1})
+    assert (status, "PUT /api/v1/event-types" in str(problem)) == (422, True)
+    async with db.transaction(role="engine") as tx:
+        await save(tx, [EventType("stock.low", sample={"n": 1}), EventType("others.own", declared_by="other_app")])
+    assert (await ours("POST", "/publish", type="stock.low", data={"n": 1}))[0] == 201
+    assert (await ours("POST", "/publish", type="order.paid", data={"id": 1}))[0] == 201
+    # Its model is known only to the processes of the app that declared it.
+    assert (await ours("POST", "/publish", type="others.own", data={}))[0] == 422
+
+
 async def test_a_customer_sees_and_resends_on_the_consumer_page_what_the_token_allows(
     db: Database, session: aiohttp.ClientSession, customer: CustomerEndpoint
 ) -> None:
@@ -155,6 +170,14 @@ async def test_a_customer_sees_and_resends_on_the_consumer_page_what_the_token_a
     mine_id, other_id = mine["endpoint"]["endpoint_id"], other["endpoint"]["endpoint_id"]
     async with session.get("/portal") as response:
         assert response.status == 401
+    foreign = "6f1c0c4e-5a43-4c0e-9d0b-2b7a1f6f7a01"
+    await db.execute(
+        "insert into onceward.endpoints (endpoint_id, url, events) values ($1, 'https://x', '{*}')", foreign
+    )
+    for wrong in (foreign, "00000000-0000-4000-8000-000000000001"):
+        status, problem = await ours("POST", "/endpoints/portal", endpoint_ids=[mine_id, wrong])
+        assert (status, problem["errors"][0]["field"]) == (422, "endpoint_ids")
+        assert wrong in problem["errors"][0]["reason"]
     _, access = await ours("POST", "/endpoints/portal", endpoint_ids=[mine_id])
     token = access["url"].partition("token=")[2]
     async with session.get(f"/portal?token={token}") as response:

@@ -234,3 +234,38 @@ async def test_a_receiver_that_never_answers_well_is_given_up_after_the_last_try
         await paid_session(stripe, sim)
         await sim.webhooks.settle()
     assert all(delivery.statuses == [500, 500, 500] for delivery in sim.webhooks.deliveries)
+
+
+async def test_the_official_sdk_reads_refunds_and_disputes_in_their_other_states(sim) -> None:
+    official = sdk.StripeClient("sk_test_1", base_addresses={"api": sim.url}, max_network_retries=0)
+    intent = sim.books.new_intent({"amount": "5000", "currency": "eur"})
+    sim.books.charge(intent)
+    sim.books.next_refund_statuses += ["pending", "requires_action"]
+    create = official.v1.refunds.create
+    first = await asyncio.to_thread(create, {"payment_intent": intent["id"], "amount": 3000})
+    second = await asyncio.to_thread(create, {"payment_intent": intent["id"], "amount": 2000})
+    assert (first.status, second.status) == ("pending", "requires_action")
+    sim.move_refund(first.id, "succeeded")
+    sim.move_refund(first.id, "failed", failure_reason="expired_or_canceled_card")
+    sim.move_refund(second.id, "canceled")
+    read = await asyncio.to_thread(official.v1.refunds.retrieve, first.id)
+    assert (read.status, read.failure_reason) == ("failed", "expired_or_canceled_card")
+    charge = await asyncio.to_thread(official.v1.charges.retrieve, intent["latest_charge"])
+    assert (charge.amount_refunded, charge.refunded) == (0, False)
+    opened = sim.open_dispute(intent["id"])
+    dispute = await asyncio.to_thread(official.v1.disputes.retrieve, opened["id"])
+    assert (dispute.status, dispute.amount, dispute.payment_intent) == ("needs_response", 5000, intent["id"])
+    with pytest.raises(sdk.InvalidRequestError, match="charged back"):
+        await asyncio.to_thread(create, {"payment_intent": intent["id"]})
+    sent = [event["type"] for event in sim.books.events.values()]
+    assert sent.count("charge.refund.updated") == sent.count("refund.updated") == 3
+    assert sent.count("refund.failed") == 1
+    assert "charge.dispute.funds_withdrawn" in sent
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_refused_credentials_are_about_the_account_and_not_about_the_call(stripe, sim, status: int) -> None:
+    sim.fail_next(status=status)
+    outcome = await stripe.create_refund(key="k", payment_intent="pi_1")
+    assert isinstance(outcome, Refused)
+    assert (outcome.account, outcome.permanent) == (True, False)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from datetime import timedelta
 
 import pytest
 
 from onceward import Onceward, Run, Skip, Tx
 from onceward.schedules import StillRunning, history, run_here, run_now
+from onceward.schedules.scheduler import write_run
 
 ROWS = [{"id": n} for n in range(1, 11)]
 
@@ -88,8 +90,90 @@ async def test_an_interrupted_run_does_only_what_is_left(bench) -> None:
     run = await wait_for_run(here, await begin(here, "nightly"))
     assert (run["status"], run["attempts"], run["processed"], run["succeeded"]) == ("success", 2, 10, 10)
     assert done == list(range(1, 11))
-    assert await here.db.fetchval("select count(*) from onceward.run_items") == 0
     assert await here.db.fetchval("select count(*) from onceward.notices") == 0
+
+
+async def test_an_items_own_error_of_the_operating_system_fails_that_item_only(bench) -> None:
+    app = Onceward("t")
+
+    async def do(row: dict, tx: Tx) -> None:
+        await tx.execute("insert into effects values ($1)", row["id"])
+        if row["id"] == 2:
+            raise FileNotFoundError("there is no such invoice")
+        if row["id"] == 3:
+            async with asyncio.timeout(0):
+                await asyncio.Event().wait()
+
+    @app.cron("0 2 * * *", retry=[])
+    async def nightly(run: Run) -> None:
+        await run.each(ROWS, do)
+
+    here = await bench(app)
+    await make_effects(here)
+    await here.start_worker()
+    run = await wait_for_run(here, await begin(here, "nightly"))
+    assert (run["status"], run["attempts"], run["succeeded"], run["failed"]) == ("success", 1, 8, 2)
+    [shown] = await history(here.db, "nightly")
+    assert [(each["key"], each["type"]) for each in shown["errors"]] == [
+        ("2", "FileNotFoundError"),
+        ("3", "TimeoutError"),
+    ]
+
+
+async def test_a_backend_that_is_cut_inside_an_item_fails_the_run_and_not_the_item(bench) -> None:
+    app = Onceward("t")
+    cut = True
+
+    async def do(row: dict, tx: Tx) -> None:
+        nonlocal cut
+        await tx.execute("insert into effects values ($1)", row["id"])
+        if cut and row["id"] == 2:
+            cut = False
+            pid = await tx.fetchval("select pg_backend_pid()")
+            await here.db.execute("select pg_terminate_backend($1, 5000)", pid)
+            await tx.execute("select 1")
+
+    @app.cron("0 2 * * *", retry=[0.05, 0.05])
+    async def nightly(run: Run) -> None:
+        await run.each(ROWS[:3], do)
+
+    here = await bench(app)
+    await make_effects(here)
+    await here.start_worker()
+    run = await wait_for_run(here, await begin(here, "nightly"))
+    assert (run["status"], run["attempts"], run["succeeded"], run["failed"]) == ("success", 2, 3, 0)
+
+
+async def test_marks_outlive_their_run_and_are_pruned_a_day_after_it_unless_a_run_still_needs_them(bench) -> None:
+    app = Onceward("t")
+
+    async def do(row: dict) -> None:
+        if row["id"] == 4:
+            raise ValueError("bad")
+
+    @app.cron("0 2 * * *")
+    async def nightly(run: Run) -> None:
+        await run.each(ROWS, do)
+
+    here = await bench(app)
+    await here.start_worker()
+    run = await wait_for_run(here, await begin(here, "nightly"))
+    await here.stop_workers()
+    marks = "select count(*) from onceward.run_items"
+    await here.scheduler.prune()
+    assert await here.db.fetchval(marks) == 10
+    await here.db.execute("update onceward.runs set finished_at = finished_at - interval '25 hours'")
+    async with here.db.transaction(role="engine") as tx:
+        same = await write_run(tx, app.schedules["nightly"], run["due_at"], origin="operator", scope=run["id"])
+        assert same is None
+        other = run["due_at"] + timedelta(seconds=1)
+        needing = await write_run(tx, app.schedules["nightly"], other, origin="operator", scope=run["id"])
+    await here.scheduler.prune()
+    assert await here.db.fetchval(marks) == 10
+    await here.db.execute("update onceward.runs set status = 'skipped' where id = $1", needing)
+    await here.scheduler.prune()
+    assert await here.db.fetchval(marks) == 1  # the failed item stays, to be read
+    assert await here.db.fetchval("select bool_or(has_marks) from onceward.runs where id = $1", run["id"]) is False
 
 
 async def test_two_doers_of_one_item_commit_it_once(bench) -> None:

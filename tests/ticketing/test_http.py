@@ -242,7 +242,7 @@ async def test_only_staff_may_scan_refund_or_change_an_event(shop: Shop) -> None
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed: apt-get install chromium")
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed: apt install chromium")
 async def test_a_person_buys_two_seats_another_sees_them_grey_out_and_the_scan_admits_once(shop: Shop) -> None:
     from playwright.async_api import async_playwright
 

@@ -73,7 +73,10 @@ def test_organizations_users_and_keys_are_made_listed_and_revoked(onceward: Run)
         ("users", "add", "ann@example.org"),
         ("users", "link", "nobody@example.org"),
         ("trace", "42"),
-        ("erase", "--person", "a", "--yes"),
+        ("erase", "--person", "ann@example.org", "--yes"),
+        ("erase", "--person", "ann@example.org", "--yes", "--instance", "-o", "acme"),
+        ("erase", "--person", " ", "--yes", "--instance"),
+        ("export", "--person", "ann@example.org"),
         ("verify", "--only", "nothing.such"),
         ("audit", "verify", "--head", "nonsense"),
     ],
@@ -116,17 +119,22 @@ def test_trace_prints_the_tree(onceward: Run, database_url: str) -> None:
     assert [node["id"] for node in json.loads(onceward("trace", "2", "--json").stdout)["causes"]] == [1]
 
 
-def test_erase_asks_first(onceward: Run) -> None:
-    onceward("users", "add", "ann@example.org", "--admin")
-    assert onceward("erase", "--person", "ann@example.org").exit_code != 0
-    dry = json.loads(onceward("erase", "--person", "ann@example.org", "--dry-run", "--json").stdout)
-    assert (dry["erased"]["accounts"], dry["dry_run"]) == (1, True)
-    done = json.loads(onceward("erase", "--person", "ann@example.org", "--yes", "--json").stdout)
-    assert done["erased"]["accounts"] == 1
-    assert (
-        json.loads(onceward("erase", "--person", "ann@example.org", "--yes", "--json").stdout)["erased"]["accounts"]
-        == 0
-    )
+def test_erase_shows_what_it_found_and_asks_first(onceward: Run) -> None:
+    onceward("organizations", "add", "acme")
+    onceward("users", "add", "ann@example.org", "-o", "acme")
+    arguments = ("erase", "--person", "ann@example.org", "-o", "acme")
+    asked = onceward(*arguments)
+    assert asked.exit_code != 0
+    assert "onceward.users.email (1)" in asked.stdout
+    dry = json.loads(onceward(*arguments, "--dry-run", "--json").stdout)
+    assert (dry["rows"]["accounts"], dry["dry_run"]) == (1, True)
+    exported = json.loads(onceward("export", *arguments[1:]).stdout)
+    assert exported["data"]["accounts"][0]["row"]["email"] == "ann@example.org"
+    done = json.loads(onceward(*arguments, "--yes", "--json").stdout)
+    assert done["rows"]["accounts"] == 1
+    again = json.loads(onceward(*arguments, "--yes", "--json").stdout)
+    assert again["rows"]["accounts"] == 0
+    assert json.loads(onceward("export", *arguments[1:]).stdout)["data"] == {}
 
 
 def test_secrets_are_rotated(onceward: Run) -> None:

@@ -19,7 +19,7 @@ from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.trust import record, record_metric
 from onceward.trust.keys import create_key
-from onceward.trust.organizations import add_user, set_member
+from onceward.trust.organizations import add_user, set_disabled, set_member
 from onceward.trust.sessions import link_for
 from onceward.web.auth import SESSION_COOKIE
 from tests.trust.conftest import Two
@@ -166,6 +166,14 @@ async def test_guessing_ends_in_429_for_every_kind_of_credential(site: Site) -> 
         assert (await site.call("GET", "/api/v1/me", wrong))[0] == 429
     assert (await site.call("GET", "/api/v1/me", headers={"Cookie": f"{SESSION_COOKIE}={'x' * 43}"}))[0] == 429
     assert (await site.call("POST", "/login", data={"token": "x"}))[0] == 429
+    assert (await site.call("GET", "/portal?token=owp_guess"))[0] == 429
+    assert (await site.call("GET", "/portal/deliveries/1", headers={"Cookie": "onceward_portal=owp_guess"}))[0] == 429
+
+
+async def test_wrong_portal_tokens_alone_reach_429(site: Site) -> None:
+    answers = [(await site.call("GET", f"/portal?token=owp_{n}"))[0] for n in range(21)]
+    assert answers == [401] * 20 + [429]
+    assert (await site.call("GET", "/portal"))[0] == 401, "no token at all is not a guess"
     assert (await site.call("GET", "/api/v1/me", "a-owner"))[0] == 200, "neighbours cannot lock anybody out"
 
 
@@ -228,7 +236,7 @@ async def test_the_first_start_offers_a_login_link_until_it_was_used(database_ur
     offered: list[str | None] = []
     for use in (True, False):
         runtime = Process(Onceward("test"), settings, FEATURES)
-        await runtime.start({"web"})
+        await runtime.start()
         offered.append(runtime.first_login)
         if use and runtime.first_login is not None:
             url, _, token = runtime.first_login.partition("?token=")
@@ -240,6 +248,38 @@ async def test_the_first_start_offers_a_login_link_until_it_was_used(database_ur
         await runtime.stop()
     assert offered[0] is not None
     assert offered[1] is None
+
+
+async def test_a_process_that_only_serves_offers_no_login_link(database_url: str) -> None:
+    runtime = Process(
+        Onceward("test"), Settings(database_url=SecretStr(database_url), port=0, pool_min=1, pool_max=5), FEATURES
+    )
+    await runtime.start({"web"})
+    try:
+        assert runtime.first_login is None
+        assert await runtime.database.fetchval("select count(*) from onceward.login_links") == 0
+    finally:
+        await runtime.stop()
+
+
+async def test_adding_a_disabled_person_to_an_organization_does_not_enable_them(site: Site, db: Database) -> None:
+    async with db.transaction(role="engine") as tx:
+        await add_user(tx, "gone@example.org", admin=True, actor="test")
+        await set_disabled(tx, "gone@example.org", disabled=True, actor="test")
+    status, answer = await site.call(
+        "PUT", "/api/v1/members", "a-owner", json={"email": "Gone@example.org", "role": "viewer"}
+    )
+    assert status == 409
+    assert "disabled" in str(answer)
+    row = await db.fetchrow("select disabled_at, admin from onceward.users where email = 'gone@example.org'")
+    assert row is not None
+    assert row["disabled_at"] is not None
+    assert not await db.fetchval(
+        "select exists (select from onceward.memberships join onceward.users using (user_id) where email like 'gone%')"
+    )
+    async with db.transaction(role="engine") as tx:
+        await set_disabled(tx, "gone@example.org", disabled=False, actor="test")
+        await add_user(tx, "gone@example.org", actor="test")
 
 
 async def test_a_refusal_does_not_tell_whether_an_organization_exists(site: Site, db: Database) -> None:

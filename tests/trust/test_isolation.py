@@ -28,6 +28,8 @@ join pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema')
 """
 
+OWNERS = f"select distinct pg_get_userbyid(c.relowner) as owner from pg_class c where c.oid::regclass::text in (select name from ({TENANT_TABLES}) t)"
+
 
 @asynccontextmanager
 async def savepoint(tx: Transaction) -> AsyncIterator[None]:
@@ -77,6 +79,59 @@ async def test_the_app_role_cannot_bypass(db: Database) -> None:
         async with conn.transaction():
             await conn.execute("create table mine (x int); alter table mine owner to onceward_app")
             assert "owns mine" in (await check_app_role_cannot_bypass(conn))[0]
+
+
+HANDLER_ROLES = ("onceward_app", "onceward_sql_worker")
+
+
+async def test_no_role_of_a_handler_owns_a_tenant_table_or_can_become_one_that_does(db: Database) -> None:
+    owners = {row["owner"] for row in await db.fetch(OWNERS)}
+    assert owners
+    for role in HANDLER_ROLES:
+        row = await db.fetchrow("select rolsuper, rolbypassrls, rolcreaterole from pg_roles where rolname = $1", role)
+        assert row is not None
+        assert not any(row.values())
+        reachable = await db.fetch("select rolname from pg_roles where pg_has_role($1::name, oid, 'member')", role)
+        assert [each["rolname"] for each in reachable] == [role], "a member of nothing"
+        assert role not in owners
+
+
+async def test_every_tenant_table_refuses_a_handler_that_tries_to_lift_its_policy(db: Database, two: Two) -> None:
+    await fill(db, two.b)
+    for row in await db.fetch(TENANT_TABLES):
+        for attempt in (
+            "alter table {} disable row level security",
+            "alter table {} owner to onceward_app",
+            "create policy mine on {} using (true)",
+            "truncate {}",
+        ):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                async with db.transaction(organization=two.a) as tx:
+                    await tx.execute(attempt.format(row["name"]))
+        async with db.transaction(organization=two.a) as tx:
+            if await tx.fetchval("select has_table_privilege($1, 'select')", row["name"]):
+                with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
+                    async with savepoint(tx):
+                        await tx.execute("set local row_security = off")
+                        await tx.fetch(f"select * from {row['name']}")
+
+
+async def test_a_role_that_could_reach_past_the_policies_is_found(db: Database) -> None:
+    async with db.acquire() as conn, conn.transaction():
+        await conn.execute("create table mine (x int); alter table mine owner to onceward_sql_worker")
+        await conn.execute(
+            "grant trigger on onceward.jobs to onceward_app; grant create on schema onceward to onceward_app"
+        )
+        problems = list(await check_app_role_cannot_bypass(conn))
+        await conn.execute("drop table mine")
+        await conn.execute("revoke trigger on onceward.jobs from onceward_app")
+        await conn.execute("revoke create on schema onceward from onceward_app")
+        assert await check_app_role_cannot_bypass(conn) == []
+    assert [problem.split(" ", 1)[1] for problem in problems if "jobs" in problem] == [
+        "may create triggers on onceward.jobs"
+    ]
+    assert "onceward_sql_worker owns mine" in problems
+    assert "onceward_app may create objects in schema onceward" in problems
 
 
 async def test_functions_with_their_owners_rights_are_closed(db: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import time
@@ -14,9 +15,12 @@ import jwt as pyjwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from starlette.requests import Request
 
-from onceward.trust import NotAuthenticated
+from onceward.db import Database
+from onceward.trust import NotAuthenticated, TooManyFailures
 from onceward.trust.jwt import BadVerifier, Rules, TokenVerifier, jwks_from_file
+from onceward.web.auth import Authenticator
 
 SECRET = "s" * 64
 ORGANIZATION = uuid4()
@@ -173,5 +177,70 @@ async def test_a_key_set_in_a_file(rsa_key: rsa.RSAPrivateKey, tmp_path: Path) -
     path.write_text("[]")
     await verifier.verify(pyjwt.encode(claims(), rsa_key, "RS256"))
     broken = TokenVerifier(Rules(algorithms=("RS256",)), jwks=jwks_from_file(path))
-    with pytest.raises(NotAuthenticated, match="could not be had"):
+    with pytest.raises(NotAuthenticated, match="could not be fetched"):
         await broken.verify(pyjwt.encode(claims(), rsa_key, "RS256"))
+
+
+class SlowKeySet:
+    """A server that answers when the test says so."""
+
+    def __init__(self, keys: dict[str, Any]) -> None:
+        self.keys = keys
+        self.asked = 0
+        self.answers = asyncio.Event()
+
+    async def fetch(self) -> Mapping[str, Any]:
+        self.asked += 1
+        await self.answers.wait()
+        return self.keys
+
+
+def with_unknown_keys(count: int, key: rsa.RSAPrivateKey) -> list[str]:
+    return [pyjwt.encode(claims(), key, "RS256", headers={"kid": f"unknown-{n}"}) for n in range(count)]
+
+
+async def test_many_tokens_with_unknown_keys_cause_one_fetch(rsa_key: rsa.RSAPrivateKey) -> None:
+    server = SlowKeySet(key_set(known=rsa_key))
+    verifier = TokenVerifier(Rules(algorithms=("RS256",)), jwks=server.fetch)
+    tokens = with_unknown_keys(10, rsa_key)
+    good = asyncio.create_task(verifier.verify(pyjwt.encode(claims(), rsa_key, "RS256", headers={"kid": "known"})))
+    hurried = asyncio.create_task(verifier.verify(tokens[0]))
+    waiting = [asyncio.create_task(verifier.verify(token)) for token in tokens]
+    await asyncio.sleep(0)
+    hurried.cancel()
+    await asyncio.sleep(0)
+    server.answers.set()
+    answers = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(answer, NotAuthenticated) for answer in answers)
+    assert (await good)["sub"] == "user-1", "who gave up did not stop the fetch"
+    for token in tokens:
+        with pytest.raises(NotAuthenticated):
+            await verifier.verify(token)
+    assert server.asked == 1
+
+
+async def test_unknown_keys_hold_no_connections_while_keys_are_fetched(
+    database_url: str, rsa_key: rsa.RSAPrivateKey
+) -> None:
+    server = SlowKeySet(key_set(known=rsa_key))
+    database = await Database.open(database_url, min_size=1, max_size=2)
+    authenticator = Authenticator(database, tokens=TokenVerifier(Rules(algorithms=("RS256",)), jwks=server.fetch))
+
+    async def ask(token: str) -> None:
+        headers = [(b"authorization", f"Bearer {token}".encode())]
+        scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": headers, "client": None}
+        with pytest.raises((NotAuthenticated, TooManyFailures)):
+            await authenticator.identify(Request(scope))
+
+    asking = [asyncio.create_task(ask(token)) for token in with_unknown_keys(10, rsa_key)]
+    try:
+        async with asyncio.timeout(10):
+            while not server.asked:
+                await asyncio.sleep(0)
+            assert await database.fetchval("select 1") == 1
+        assert not any(task.done() for task in asking)
+    finally:
+        server.answers.set()
+        await asyncio.gather(*asking)
+        await database.close()
+    assert server.asked == 1

@@ -73,3 +73,28 @@ async def test_a_batch_that_runs_too_long_is_stopped_and_the_slot_lives_on(bench
     async with asyncio.timeout(15):
         while await here.db.fetchval("select count(*) from onceward.work where dead_reason is null"):
             await asyncio.sleep(0.02)
+
+
+async def test_what_waits_for_jobs_of_a_batch_runs_when_all_have_ended(bench) -> None:
+    app = Onceward("t")
+    sizes: list[int] = []
+
+    @app.job(batch=10)
+    async def index(jobs: list[Job], tx: Tx) -> None:
+        sizes.append(len(jobs))
+        await tx.execute("insert into effects select unnest($1::int[])", [job.args["n"] for job in jobs])
+
+    @app.job
+    async def report(tx: Tx, *, below: int) -> int:
+        return await tx.fetchval("select count(*) from effects where n < $1", below)
+
+    here = await bench(app)
+    await here.db.execute("create table effects (n int); grant all on effects to onceward_app")
+    async with here.engine.transaction() as tx:
+        first = await tx.enqueue_then([(index, {"n": n}) for n in range(12)], report, below=12)
+        second = await tx.enqueue_then([(index, {"n": n}) for n in range(12, 20)], report, below=20)
+    await here.start_worker(concurrency=1)
+    assert (await here.engine.wait(first.id, timeout_s=20)).result == 12
+    assert (await here.engine.wait(second.id, timeout_s=20)).result >= 8
+    assert max(sizes) > 1
+    assert await here.db.fetchval("select count(*) from onceward.bundles") == 0

@@ -11,7 +11,9 @@ import pytest
 
 from onceward import Engine
 from onceward.db import Database
+from onceward.work import Worker, WorkerOptions
 from onceward.work.claim import claim, new_lease
+from onceward.work.leases import Leases
 from onceward.work.upkeep import release_unknown
 from tests.child import end
 from tests.work.process import app, block, nothing, poison, record, spawn, wait_until_ready
@@ -130,11 +132,49 @@ async def test_a_claim_whose_reply_was_lost_is_handed_back_uncounted(engine: Eng
     async with db.acquire() as conn:
         taken = await claim(conn, queue="default", tasks=["nothing"], most=5, lease=new_lease(), worker=77)
         assert len(taken.work) == 1
-        await conn.execute("update onceward.claims set claimed_at = claimed_at - interval '1 minute'")
-        assert await release_unknown(conn, 77, [12345]) == 1
+        assert await release_unknown(conn, 77, lambda lease: lease == taken.lease) == 0
+        assert await release_unknown(conn, 77, lambda lease: lease == 12345) == 1
     row = await db.fetchrow("select lease, attempts, crashes from onceward.work")
     assert row is not None
     assert tuple(row) == (None, 0, 0)
+
+
+async def test_a_claim_made_while_lost_claims_are_looked_for_is_left_alone(engine: Engine, db: Database) -> None:
+    """A lease is known before its claim is sent: what was asked for first cannot be what is compared with."""
+    await engine.enqueue(nothing, n=1)
+    leases = Leases()
+    asked: list[int] = []
+
+    async with db.acquire() as conn, db.acquire() as other:
+        lease = leases.begin()
+        await claim(other, queue="default", tasks=["nothing"], most=5, lease=lease, worker=77)
+
+        def known(each: int) -> bool:
+            asked.append(each)
+            return leases.knows(each)
+
+        assert await release_unknown(conn, 77, known) == 0
+    assert asked == [lease]
+    assert await db.fetchval("select lease from onceward.work") == lease
+
+
+async def test_a_worker_stopped_in_the_middle_of_a_claim_hands_it_back(engine: Engine, db: Database) -> None:
+    """The claim waits for a lock when the stop comes, and goes on to take its rows afterwards."""
+    jobs = await engine.enqueue_many(nothing, [{"n": n} for n in range(5)])
+    worker = Worker(db, app.registry, engine.waker, options=WorkerOptions(poll_s=0.05, grace_s=1.0))
+    blocker = await db.connect()
+    await blocker.execute("begin; lock table onceward.claims in exclusive mode")
+    await worker.start()
+    await until(db, "select count(*) > 0 from pg_locks where not granted", True)
+    stopping = asyncio.create_task(worker.stop())
+    await asyncio.sleep(0.1)  # lets the stop reach the claim; a later one is handed back as well
+    await blocker.execute("commit")
+    await blocker.close()
+    await stopping
+    assert await db.fetchval(HELD) == 0
+    assert await db.fetchval("select count(*) from onceward.claims") == 0
+    done = await db.fetchval("select count(*) from onceward.attempts")
+    assert done + await db.fetchval(LEFT) == len(jobs)
 
 
 async def test_a_worker_asked_to_stop_finishes_what_runs_and_hands_back_the_rest(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onceward import Job, Onceward, Tx
-from onceward.db import Database
+from onceward.db import Connection, Database
 from onceward.work.claim import claim_lanes, new_lease
 
 
@@ -241,7 +241,7 @@ async def test_a_claimer_that_loses_the_race_for_places_takes_those_that_are_lef
             racing = asyncio.create_task(claim_lanes(second, most=20, lease=new_lease(), **common))
             waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and pid = $1"
             async with asyncio.timeout(20):
-                while not await db.fetchval(waiting, second.get_server_pid()):
+                while not racing.done() and not await db.fetchval(waiting, second.get_server_pid()):
                     await asyncio.sleep(0.01)
         left = await racing
     assert len(left.work) == 2
@@ -281,3 +281,55 @@ async def test_a_rate_is_reached_though_polls_are_far_apart(bench) -> None:
         await here.engine.enqueue(call.in_lane("api"))
     await here.start_worker(poll_s=30)
     await finished(here.db, 10, timeout_s=10)
+
+
+async def test_two_claimers_that_come_from_different_lanes_do_not_wait_for_each_other_for_ever(db: Database) -> None:
+    """Each holds the only place of a lane in an open transaction and wants the other's, as two claims in flight do."""
+    await db.execute("select onceward.enqueue('t', '{}', lane => l, cap => 1) from unnest(array['a', 'a', 'b', 'b']) l")
+    one, other = await db.connect(), await db.connect()
+
+    async def take(conn: Connection, cursor: str) -> list[str | None]:
+        claimed = await claim_lanes(
+            conn, queue="default", tasks=["t"], most=1, lease=new_lease(), worker=1, cursor=cursor, suspect=False
+        )
+        return [each.lane for each in claimed.work]
+
+    try:
+        await one.execute("begin")
+        await other.execute("begin")
+        assert await take(one, "") == ["a"]
+        assert await take(other, "a") == ["b"]
+        # Without the limit on waiting, one of these two is a deadlock's victim after a second.
+        assert await asyncio.gather(take(one, "a"), take(other, "b")) == [[], []]
+        await one.execute("commit")
+        await other.execute("commit")
+    finally:
+        await one.close()
+        await other.close()
+    held = await db.fetch(
+        "select lane, count(*) from onceward.work where lease is not null group by lane order by lane"
+    )
+    assert [tuple(row) for row in held] == [("a", 1), ("b", 1)]
+
+
+async def test_claims_of_many_lanes_from_both_ends_at_once_meet_no_deadlock(db: Database) -> None:
+    await db.execute(
+        "select onceward.enqueue('t', '{}', lane => to_char(n, 'FM000'), cap => 1)"
+        " from generate_series(1, 60) n, generate_series(1, 4)"
+    )
+    conns = [await db.connect() for _ in range(3)]
+
+    async def take(conn: Connection, cursor: str) -> int:
+        claimed = await claim_lanes(
+            conn, queue="default", tasks=["t"], most=60, lease=new_lease(), worker=1, cursor=cursor, suspect=False
+        )
+        return len(claimed.work)
+
+    try:
+        for _ in range(25):
+            taken = await asyncio.gather(*(take(conn, at) for conn, at in zip(conns, ("", "020", "040"), strict=True)))
+            assert 1 <= sum(taken) <= 60
+            await db.execute("update onceward.work set lease = null, claimed_at = null, slot = null")
+    finally:
+        for conn in conns:
+            await conn.close()

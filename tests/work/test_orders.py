@@ -186,6 +186,7 @@ async def test_huge_and_unstorable_arguments_are_refused(engine: Engine) -> None
         await engine.enqueue(note, what="x" * (1 << 20))
     with pytest.raises(ValueError, match="NUL"):
         await engine.enqueue(note, what="a\x00b")
+    await engine.enqueue(note, what="\\u0000")  # six characters, none of them a NUL
     for order, says in [
         (lambda: note.later(seconds=-1), "negative"),
         (lambda: note.at(datetime(2026, 1, 1)), "no time zone"),

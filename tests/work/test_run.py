@@ -226,3 +226,24 @@ async def test_everything_works_without_listen_by_polling(db: Database) -> None:
         await worker.stop()
         await elsewhere.stop()
     assert await db.fetchval("select count(*) from onceward.attempts where outcome = 'success'") == 22
+
+
+async def test_boosted_work_that_sends_no_wake_up_does_not_wait_for_the_whole_backlog(bench) -> None:
+    """Enqueued through SQL it lies before the watermark of the claims, which moves on as long as they come back full."""
+    app = Onceward("t")
+    order: list[int] = []
+
+    @app.job
+    async def note(*, n: int) -> None:
+        order.append(n)
+        if n == 50:
+            await here.db.execute("select onceward.enqueue('note', '{\"n\": -1}', boost_s => 600)")
+        await asyncio.sleep(0.06)  # so slow that nothing is fetched ahead
+
+    here = await bench(app)
+    await here.engine.enqueue_many(note, [{"n": n} for n in range(400)])
+    await here.start_worker(concurrency=8, poll_s=0.2)
+    async with asyncio.timeout(30):
+        while -1 not in order:
+            await asyncio.sleep(0.02)
+    assert len(order) < 300

@@ -54,6 +54,29 @@ async def test_sleeping_for_days_holds_nothing_and_ends_on_time(bench: Make) -> 
     assert await b.state(id) == "success"
 
 
+async def test_a_wait_with_match_leaves_signals_that_do_not_match_for_others(bench: Make) -> None:
+    app = Onceward("t")
+
+    @app.workflow
+    async def flow(wf: Workflow) -> list[int]:
+        second = await wf.wait_for("paid", match={"order": 2})
+        third = await wf.wait_for("paid", match={"order": 3}, key="third")
+        first = await wf.wait_for("paid", key="any")
+        return [first["order"], second["order"], third["order"]]
+
+    b = await bench(app)
+    id = (await b.engine.start_workflow(flow)).id
+    async with b.engine.transaction() as tx:
+        assert await tx.signal_workflow(id, "paid", {"order": 1}) == "kept"
+    await b.drain()
+    assert await b.steps(id) == [("paid", "waiting")]
+    async with b.engine.transaction() as tx:
+        assert await tx.signal_workflow(id, "paid", {"order": 3}) == "kept"
+        assert await tx.signal_workflow(id, "paid", {"order": 2, "by": "card"}) == "delivered"
+    await b.drain()
+    assert (await b.engine.result(id)).result == [1, 2, 3]
+
+
 async def test_signal_is_found_whether_it_comes_before_or_during_the_wait(bench: Make) -> None:
     app = Onceward("t")
 

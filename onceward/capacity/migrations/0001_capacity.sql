@@ -10,7 +10,7 @@ create function onceward.required_organization() returns uuid
 begin
     if onceward.organization() is null then
         raise exception 'this transaction acts for no organization: set one before using capacity or the ledger'
-            using errcode = 'OW001';
+            using errcode = 'OW004';
     end if;
     return onceward.organization();
 end

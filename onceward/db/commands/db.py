@@ -1,4 +1,4 @@
-"""`db dump|restore|psql`: move the data, for example from the embedded database to a server, and look at it."""
+"""`db dump|restore|upgrade|psql`: move the data, for example from the embedded database to a server, and look at it."""
 
 from __future__ import annotations
 
@@ -14,24 +14,9 @@ import typer
 
 from onceward.cli.exits import CommandFailed
 from onceward.cli.rendering import say
-from onceward.cli.session import opened_database, run
+from onceward.cli.session import features_here, opened_database, run
 
-CREATE_ROLES = """
-do $$
-declare
-    name text;
-begin
-    foreach name in array array['onceward_engine', 'onceward_app', 'onceward_sql_worker'] loop
-        if not exists (select from pg_roles where rolname = name) then
-            execute format('create role %I nologin noinherit', name);
-        end if;
-    end loop;
-end
-$$
-"""
-"""Roles belong to the server, not to a database, so a dump names them without containing them."""
-
-group = typer.Typer(no_args_is_help=True, help="Move the data and look at it: `dump`, `restore`, `psql`.")
+group = typer.Typer(no_args_is_help=True, help="Move the data and look at it: `dump`, `restore`, `upgrade`, `psql`.")
 
 
 def register(cli: typer.Typer) -> None:
@@ -65,6 +50,31 @@ def restore(
     say(f"restored {file}")
 
 
+@group.command("upgrade")
+def upgrade(
+    old_programs: Annotated[
+        Path | None,
+        typer.Option("--old-programs", help="Directory of the programs of the PostgreSQL that wrote the data."),
+    ] = None,
+) -> None:
+    """Bring the embedded database of an older PostgreSQL to the version that this one runs; the old data are kept."""
+    from onceward.db.embedded.upgrade import upgrade as upgrade_embedded
+    from onceward.settings import load_settings
+
+    settings = load_settings()
+    if settings.database_url is not None:
+        raise CommandFailed("ONCEWARD_DATABASE_URL is set: this command upgrades the embedded database only")
+    if not (settings.data_dir / "pg").exists():
+        raise CommandFailed(f"{settings.data_dir} holds no embedded database")
+    done = upgrade_embedded(settings.data_dir, old_programs=old_programs)
+    if done.before is None:
+        say(f"nothing to do: the data were written by PostgreSQL {done.after}")
+    else:
+        say(
+            f"upgraded from PostgreSQL {done.before} to {done.after}; the old data are in {done.old_data}, remove them later"
+        )
+
+
 @group.command("psql", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def psql(context: typer.Context) -> None:
     """Open `psql` on the configured database, with everything else on the line handed to it."""
@@ -90,7 +100,8 @@ async def _with_program(program: str, *options: str) -> None:
         environment = connection_environment(database.url)
         command = [str(_program(program)), *options]
         if program == "pg_restore":
-            await database.execute(CREATE_ROLES)
+            for script in (each.before for each in features_here().migrations if each.before is not None):
+                await database.execute(script.read_text(encoding="utf-8"))
             command.append(f"--dbname={environment['PGDATABASE']}")
         process = await asyncio.create_subprocess_exec(
             *command, env={**os.environ, **environment}, stderr=asyncio.subprocess.PIPE, start_new_session=True

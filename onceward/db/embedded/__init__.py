@@ -8,6 +8,7 @@ Linux and macOS.
 
 from onceward.db.embedded.errors import (
     EmbeddedError,
+    InUseElsewhere,
     NoDiskSpace,
     NoPermission,
     NotStarted,
@@ -20,6 +21,7 @@ __all__ = [
     "BIN",
     "EmbeddedError",
     "EmbeddedPostgres",
+    "InUseElsewhere",
     "NoDiskSpace",
     "NoPermission",
     "NotStarted",

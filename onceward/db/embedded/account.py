@@ -1,25 +1,38 @@
 """Under which account the server runs: ours, except that PostgreSQL refuses to run as root.
 
-As root the server is given to whoever owns the data already, else to the owner of the directory around it,
-else to the system's `postgres` or `nobody`. Directories that this account may not pass (a project below
-`/root`) are not opened to the world: the server is given the one capability that lets it pass.
+As root the server is given to the owner of the data, else to the owner of the directory around it, else to the
+system's `postgres` or `nobody`. Where that account may not enter the directory (a project below `/root`, a
+`mktemp -d`), the server stays root's own and runs in a user namespace, in which root has an ordinary id. Where
+namespaces are not allowed, programs and data are placed where the account can reach them. No directory is opened
+to the world.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
-import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 from onceward.db.embedded.errors import NoPermission, NotStarted
+from onceward.db.embedded.namespace import Namespace
+from onceward.db.embedded.placement import reachable_programs
 
-FALLBACKS = ("postgres", "nobody")
+FALLBACKS = ("postgres", "nobody", "daemon")
+
+
+class Identity(TypedDict, total=False):
+    """Options of `subprocess.Popen`."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,62 +45,104 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Runs PostgreSQL's programs. `uid` None: as this process's own user."""
+    """Runs the programs in `bin_dir` and owns the data. `uid` None: as this process's own user."""
 
+    bin_dir: Path
     uid: int | None = None
     gid: int | None = None
-    elevated: bool = False
+    name: str = ""
+    namespace: Namespace | None = None
+    may_enter_data: bool = True
+    """False: the account cannot reach the data directory, so new data must be placed elsewhere."""
 
     @classmethod
     def choose(cls, data_dir: Path, bin_dir: Path) -> Account:
-        """Who shall run the server for this data directory."""
+        """Decide who runs the server for this data directory, and with which copy of the programs."""
         if os.geteuid() != 0:
-            return cls()
-        entry = _owner(data_dir)
-        blocked = [path for path in (data_dir, bin_dir) if not _may_pass(path, entry)]
-        if blocked and shutil.which("setpriv") is None:
+            return cls(bin_dir)
+        cluster = data_dir / "pg"
+        uid, gid = _owner(cluster)
+        if uid != 0 and _may_reach(cluster, uid, gid):
+            entry = _entry(uid)
+            if entry is None:
+                return _unnamed(cluster, bin_dir, uid, gid)
+            return cls(_programs(bin_dir, entry), entry.pw_uid, entry.pw_gid, entry.pw_name)
+        standby = _standby()
+        may_enter = _may_reach(cluster, standby.pw_uid, standby.pw_gid)
+        is_roots = cluster.exists() and cluster.stat().st_uid == 0
+        if is_roots or not may_enter or not _may_reach(bin_dir / "postgres", standby.pw_uid, standby.pw_gid):
+            namespace = Namespace(0, 0, standby.pw_uid, standby.pw_gid)
+            if namespace.works(Path(sys.executable)):
+                return cls(bin_dir, 0, 0, "root", namespace)
+        if cluster.exists() and not may_enter:
             raise NoPermission(
-                f"PostgreSQL cannot run as root, and account {entry.pw_name!r} may not enter {blocked[0]}: "
-                "move the project out of a private directory, set ONCEWARD_DATA_DIR, or install `setpriv`"
+                f"PostgreSQL cannot run as root, account {standby.pw_name!r} may not enter {data_dir}, and user "
+                "namespaces are not allowed here: move the directory to where that account may enter it and set "
+                "ONCEWARD_DATA_DIR"
             )
-        return cls(entry.pw_uid, entry.pw_gid, elevated=bool(blocked))
+        return cls(
+            _programs(bin_dir, standby), standby.pw_uid, standby.pw_gid, standby.pw_name, may_enter_data=may_enter
+        )
+
+    def reach(self, bin_dir: Path) -> Path:
+        """Return `bin_dir`, or a copy of it that this account can execute."""
+        if self.uid is None or self.uid == 0:
+            return bin_dir
+        entry = _entry(self.uid)
+        return reachable_programs(bin_dir) if entry is None else _programs(bin_dir, entry)
+
+    def program(self, name: str) -> Path:
+        return self.bin_dir / name
 
     def own(self, path: Path) -> None:
         """Give a path that root made to the account that will write to it."""
         if self.uid is not None and self.gid is not None:
-            os.chown(path, self.uid, self.gid)
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
-    def run(self, command: Sequence[str | Path], *, timeout_s: float, feed: str = "") -> Finished:
-        """Run to the end in a session of its own, so that a Ctrl-C meant for us does not interrupt it."""
-        argv = [str(part) for part in command]
-        if self.elevated:
-            caps = ["--inh-caps", "+dac_override", "--ambient-caps", "+dac_override"]
-            argv = [
-                "setpriv",
-                f"--reuid={self.uid}",
-                f"--regid={self.gid}",
-                "--clear-groups",
-                *caps,
-                "--",
-                *argv,
-            ]
-        drop = self.uid is not None and not self.elevated
+    def own_tree(self, directory: Path) -> None:
+        """Give a directory and everything in it to the account. No server may be running on it."""
+        self.own(directory)
+        for path in directory.rglob("*"):
+            self.own(path)
+
+    def wrap(self, command: list[str]) -> list[str]:
+        """Return the command that runs `command` as this account; start it with `identity()`."""
+        return command if self.namespace is None else self.namespace.wrap(command)
+
+    def identity(self) -> Identity:
+        """Return the options of `subprocess` that change the user; a namespace changes it by itself."""
+        if self.uid is None or self.namespace is not None:
+            return {}
+        return {"user": self.uid, "group": self.gid if self.gid is not None else self.uid, "extra_groups": []}
+
+    def run(
+        self,
+        command: Sequence[str | Path],
+        *,
+        timeout_s: float,
+        feed: str = "",
+        working_dir: Path = Path("/"),
+        inherit: Sequence[int] = (),
+    ) -> Finished:
+        """Run to the end in a session of its own, so that a Ctrl-C meant for us does not interrupt it.
+
+        The command and what it starts keep the descriptors in `inherit` open.
+        """
         # Files, not pipes: the server inherits them, and a pipe would stay open for as long as it runs.
         with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as given:
             given.write(feed)
             given.seek(0)
             try:
                 ended = subprocess.run(
-                    argv,
+                    self.wrap([str(part) for part in command]),
                     stdin=given,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    cwd="/",
+                    cwd=working_dir,
+                    pass_fds=inherit,
                     start_new_session=True,
                     timeout=timeout_s,
-                    user=self.uid if drop else None,
-                    group=self.gid if drop else None,
-                    extra_groups=[] if drop else None,
+                    **self.identity(),
                     check=False,
                 )
             except subprocess.TimeoutExpired:
@@ -98,34 +153,65 @@ class Account:
             return Finished(ended.returncode, output.read().strip())
 
 
-def _owner(data_dir: Path) -> pwd.struct_passwd:
-    cluster = data_dir / "pg"
-    for path in (cluster, data_dir, data_dir.parent):
-        if path.exists() and (uid := path.stat().st_uid) != 0:
-            try:
-                return pwd.getpwuid(uid)
-            except KeyError as error:
-                raise NoPermission(
-                    f"{path} belongs to user id {uid}, which has no account here: "
-                    f"`chown -R` it to an existing user, or set ONCEWARD_DATA_DIR to another directory"
-                ) from error
+def _owner(cluster: Path) -> tuple[int, int]:
+    """The first owner other than root of the data, the data directory, or the directory around it; else root."""
+    if cluster.exists():
+        found = cluster.stat()
+        return found.st_uid, found.st_gid
+    for path in cluster.parents[:2]:
+        if path.exists() and (found := path.stat()).st_uid != 0:
+            return found.st_uid, found.st_gid
+    return 0, 0
+
+
+def _entry(uid: int) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwuid(uid)
+    except KeyError:
+        return None
+
+
+def _standby() -> pwd.struct_passwd:
     for name in FALLBACKS:
         try:
             return pwd.getpwnam(name)
         except KeyError:
             continue
-    raise NoPermission("PostgreSQL cannot run as root and there is no account `postgres` or `nobody` to run it as")
+    raise NoPermission(f"PostgreSQL cannot run as root and there is no account {' or '.join(FALLBACKS)} to run it as")
 
 
-def _may_pass(path: Path, entry: pwd.struct_passwd) -> bool:
+def _unnamed(cluster: Path, bin_dir: Path, uid: int, gid: int) -> Account:
+    """The owner has no account here (a directory mounted into a container): give it a name inside a namespace."""
+    standby = _standby()
+    namespace = Namespace(uid, gid, standby.pw_uid, standby.pw_gid)
+    program = bin_dir if _all_may_enter(bin_dir) else None
+    if program is None and namespace.works(Path("/bin/true")):
+        program = reachable_programs(bin_dir)
+    if program is None or not namespace.works(program / "pg_ctl"):
+        raise NoPermission(
+            f"{cluster.parent} belongs to user id {uid}, which has no account here: "
+            "`chown -R` it to an existing user, or set ONCEWARD_DATA_DIR to another directory"
+        )
+    return Account(program, uid, gid, str(uid), namespace)
+
+
+def _programs(bin_dir: Path, entry: pwd.struct_passwd) -> Path:
+    return bin_dir if _may_reach(bin_dir / "postgres", entry.pw_uid, entry.pw_gid) else reachable_programs(bin_dir)
+
+
+def _all_may_enter(directory: Path) -> bool:
+    return all(path.stat().st_mode & stat.S_IXOTH for path in (directory, *directory.resolve().parents))
+
+
+def _may_reach(path: Path, uid: int, gid: int) -> bool:
     """Whether an account can reach a path, going by the permission bits of the directories above it."""
     for directory in path.resolve().parents:
         if not directory.exists():
             continue
         found = directory.stat()
-        if found.st_uid == entry.pw_uid:
+        if found.st_uid == uid:
             needed = stat.S_IXUSR
-        elif found.st_gid == entry.pw_gid:
+        elif found.st_gid == gid:
             needed = stat.S_IXGRP
         else:
             needed = stat.S_IXOTH

@@ -25,5 +25,9 @@ class StillBusy(EmbeddedError):
     """Another command is starting or stopping the server and does not come to an end."""
 
 
+class InUseElsewhere(EmbeddedError):
+    """A server in another container, or on another machine, has the data open."""
+
+
 class NotStarted(EmbeddedError):
     """PostgreSQL itself refused; its own last words are in the message."""

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import psutil
 
-PORT = 5432
+from onceward.db.embedded.configuration import PORT
+from onceward.db.embedded.errors import StillBusy
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,17 @@ def serves(pid: int, cluster: Path) -> bool:
 
 
 def clear_stale(cluster: Path, *, timeout_s: float = 15.0) -> None:
-    """Make way for a new server after a killed one. Only under the start lock, only when `find` says None.
+    """Make way for a new server after a killed one. Only with the server lock held, only when `find` says None.
 
-    The children of a killed server end by themselves within moments; until then the data is not ours.
+    The children of a killed server end by themselves within moments; as long as one lives, no other server may start.
     """
     deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline and any(True for _ in _survivors(cluster)):
+    while survivors := list(_survivors(cluster)):
+        if time.monotonic() > deadline:
+            raise StillBusy(
+                f"processes {', '.join(map(str, survivors))} of an earlier server still work in {cluster} after "
+                f"{timeout_s:.0f} s: end them, then start again"
+            )
         time.sleep(0.05)
     lines = _read(cluster)
     if not lines or not lines[0].strip().isdigit() or not psutil.pid_exists(int(lines[0])):

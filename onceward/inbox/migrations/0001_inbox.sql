@@ -60,6 +60,7 @@ create table onceward.webhook_events (
     received_at timestamptz not null default onceward.now(),
     caused_by bigint,
     origin text not null default 'sql' check (origin in ('http', 'sql', 'replay')),
+    route text,                            -- the name its handler is looked up under; null: the source's
     settles int not null default 0,        -- counted up by the engine: an UPDATE that leaves it alone came from outside
     unique (webhook_id, event_id)
 ) with (fillfactor = 85);
@@ -68,6 +69,18 @@ comment on table onceward.webhook_events is
 create index webhook_events_caused_by on onceward.webhook_events (caused_by) where caused_by is not null;
 select onceward.protect('onceward.webhook_events');
 revoke delete on onceward.webhook_events from onceward_app;
+
+create table onceward.webhook_transmissions (
+    webhook_id uuid not null,
+    transmission_id text not null,         -- the sender's, or a hash of it
+    body_sha256 bytea not null,
+    received_at timestamptz not null default onceward.now(),
+    primary key (webhook_id, transmission_id)
+);
+comment on table onceward.webhook_transmissions is
+    'For senders that sign only a checksum of the body: under a transmission id no second body is accepted.';
+create index webhook_transmissions_received on onceward.webhook_transmissions (received_at);
+grant select, insert, update, delete on onceward.webhook_transmissions to onceward_engine;
 
 create unlogged table onceward.webhook_counts (
     metric text not null,

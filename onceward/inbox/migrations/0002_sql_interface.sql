@@ -86,17 +86,19 @@ create function onceward.queue_event(p onceward.webhook_events, p_attempts int) 
 declare
     v_source onceward.sources;
     v_task text := p.provider || '/' || p.type;
+    v_route text;
     v_queue text;
     v_lane text;
 begin
     select * into v_source from onceward.sources s where s.webhook_id = p.webhook_id;
+    v_route := coalesce(p.route, v_source.name);
     if coalesce(v_source.mode, 'external') = 'external' then
         v_queue := 'external';
         v_lane := p.webhook_id::text;
     else
         select t into v_task from onceward.workers w, unnest(w.tasks) t
-         where t in (v_source.name || '/' || p.type, p.provider || '/' || p.type)
-         order by t <> v_source.name || '/' || p.type limit 1;
+         where t in (v_route || '/' || p.type, p.provider || '/' || p.type)
+         order by t <> v_route || '/' || p.type limit 1;
         v_queue := case when v_task is null then 'unhandled' else 'events' end;
         v_task := coalesce(v_task, p.provider || '/' || p.type);
         v_lane := case when v_source.rate_per_s is not null then 'source:' || p.webhook_id end;
@@ -175,7 +177,7 @@ begin
         update onceward.work set lease = onceward.new_lease(), claimed_at = clock_timestamp()
          where id = new.seq and lease is null and dead_reason is null;
         if not found and old.status <> 'processing' then
-            raise exception 'event % is not waiting, so it cannot be taken', new.event_id using errcode = 'OW001';
+            raise exception 'event % is not waiting, so it cannot be taken', new.event_id using errcode = 'OW005';
         end if;
     elsif new.status is distinct from old.status or new.status = 'dead_letter' then
         perform onceward.end_event(new);
@@ -268,7 +270,7 @@ begin
         return;                            -- it has ended already
     end if;
     if v.queue <> 'external' then
-        raise exception 'event % is not of a source in mode external', p_id using errcode = 'OW001';
+        raise exception 'event % is not of a source in mode external', p_id using errcode = 'OW005';
     end if;
     if p_lease is not null and v.lease is distinct from p_lease then
         raise exception 'event % is no longer held under this lease', p_id using errcode = 'OW001';

@@ -61,6 +61,7 @@ async def _add(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
         mode=mode,
         public_url=site.settings.public_url,
     )
+    sources.require_name(name, identity, _handled(site))
     async with _engine(site) as tx:
         await sources.add(tx, secret_box(site.settings), new, actor=identity)
     return Done(PATH, f"Source {name} is ready. Enter {site.settings.url}/webhooks/{name} at the sender.")
@@ -107,7 +108,13 @@ async def _own(site: Site, identity: Identity, form: Mapping[str, str]) -> sourc
         found = await sources.find(conn, name)
     if identity.organization is not None and found.organization_id != identity.organization:
         raise NotFound(f"there is no source {name!r}")
+    sources.require_name(found.name, identity, _handled(site))
     return found
+
+
+def _handled(site: Site) -> frozenset[str]:
+    """The names of sources that handlers of this app are for."""
+    return frozenset(task.partition("/")[0] for task in site.app.handlers)
 
 
 PAGES = (

@@ -107,6 +107,7 @@ def _secrets(router: APIRouter, inbox: Inbox, box: SecretBox) -> None:
             public_url=new.public_url or settings.public_url,
             organization=identity.organization,
         )
+        sources.require_name(new.name, identity, inbox.catalog.handled_names)
         try:
             async with db.transaction(role="engine") as tx:
                 made = await sources.add(tx, box, wanted, actor=identity)
@@ -122,6 +123,7 @@ def _secrets(router: APIRouter, inbox: Inbox, box: SecretBox) -> None:
         try:
             async with db.transaction(role="engine") as tx:
                 found = await sources.find(tx, source[:100], organization=identity.organization)
+                sources.require_name(found.name, identity, inbox.catalog.handled_names)
                 own = str(found.webhook_id)
                 live = await sources.rotate(tx, box, own, wanted.secret, overlap=overlap, actor=identity)
         except ConfigError as error:
@@ -136,6 +138,7 @@ def _pausing(router: APIRouter, inbox: Inbox) -> None:
         """Go on receiving, handle nothing: what waits and what arrives is parked. Twice is once."""
         async with db.transaction(role="engine") as tx:
             found = await sources.find(tx, source[:100], organization=identity.organization)
+            sources.require_name(found.name, identity, inbox.catalog.handled_names)
             paused = await sources.pause(tx, str(found.webhook_id), actor=identity)
         await inbox.catalog.refresh()
         return _shown(paused, settings)
@@ -145,6 +148,7 @@ def _pausing(router: APIRouter, inbox: Inbox) -> None:
         """Handle what was parked, in the order it arrived."""
         async with db.transaction(role="engine") as tx:
             found = await sources.find(tx, source[:100], organization=identity.organization)
+            sources.require_name(found.name, identity, inbox.catalog.handled_names)
             resumed = await sources.resume(tx, str(found.webhook_id), actor=identity)
         await inbox.catalog.refresh()
         return _shown(resumed, settings)
@@ -157,6 +161,7 @@ def _deleting(router: APIRouter, inbox: Inbox) -> None:
         try:
             async with db.transaction(role="engine") as tx:
                 found = await sources.find(tx, source[:100], organization=identity.organization)
+                sources.require_name(found.name, identity, inbox.catalog.handled_names)
                 await sources.delete(tx, str(found.webhook_id), actor=identity)
         except ConfigError as error:
             raise Problem(409, str(error), title="Not deleted") from None

@@ -6,15 +6,15 @@ with input as materialized (
     select nextval('onceward.ids') as seq, encode(substr($1::bytea, (i.n * 16 - 15)::int, 16), 'hex')::uuid as id,
            (c.common ->> 0)::uuid as webhook_id, (c.common ->> 1)::uuid as organization_id, c.common ->> 2 as provider,
            c.common ->> 3 as type, c.common -> 4 as headers, c.common ->> 5 as task, c.common ->> 6 as queue,
-           c.common ->> 7 as lane, (c.common ->> 8)::boolean as ordered, i.event_id, i.raw, i.signature,
+           c.common ->> 7 as lane, (c.common ->> 8)::boolean as ordered, c.common ->> 9 as route, i.event_id, i.raw, i.signature,
            case when $3::text[] is null or i.payload = '' then convert_from(i.raw, 'UTF8') else i.payload end as payload
       from unnest(string_to_array($2::text, e'\n'), $3::text[], $4::bytea[], string_to_array($5::text, e'\n', ''), $7::int8[]) with ordinality
                as i (event_id, payload, raw, signature, g, n)
      cross join lateral (select $6::jsonb -> i.g::int as common) c
 ), stored as (
     insert into onceward.webhook_events
-        (seq, id, webhook_id, event_id, organization_id, provider, type, payload, raw, headers, signature, origin)
-    select seq, id, webhook_id, event_id, organization_id, provider, type, payload::jsonb, raw, headers, signature, 'http'
+        (seq, id, webhook_id, event_id, organization_id, provider, type, payload, raw, headers, signature, origin, route)
+    select seq, id, webhook_id, event_id, organization_id, provider, type, payload::jsonb, raw, headers, signature, 'http', route
       from input
     on conflict (webhook_id, event_id) do nothing
     returning seq, id

@@ -1,8 +1,8 @@
 -- Store one event together with its work, held under the lease of the request that will handle it. No row: it was sent before.
 with stored as (
     insert into onceward.webhook_events
-        (seq, id, webhook_id, event_id, organization_id, provider, type, payload, raw, headers, signature, origin)
-    values (nextval('onceward.ids'), $1, $2, $3, $4, $5, $6, $7::text::jsonb, $8, $9::text::jsonb, $10, 'http')
+        (seq, id, webhook_id, event_id, organization_id, provider, type, payload, raw, headers, signature, origin, route)
+    values (nextval('onceward.ids'), $1, $2, $3, $4, $5, $6, $7::text::jsonb, $8, $9::text::jsonb, $10, 'http', $14)
     on conflict (webhook_id, event_id) do nothing
     returning seq, received_at, organization_id
 ), queued as (

@@ -11,35 +11,47 @@ insert into onceward.limits (name, at_most, changed_at, reason) values ('global'
 grant select, insert, update, delete on onceward.limits to onceward_engine;
 
 create table onceward.limit_slots (
+    organization_id uuid not null default '00000000-0000-0000-0000-000000000000',   -- zero: the instance
     key text not null,
     slot smallint not null check (slot > 0),
     work_id bigint not null,               -- one that has ended (or 0) holds nothing: its slot is free for the taking
     taken_at timestamptz not null default clock_timestamp(),
-    primary key (key, slot)
+    primary key (organization_id, key, slot)
 ) with (fillfactor = 70);
 comment on table onceward.limit_slots is
     'Admission slots. Held while the owner is unfinished in onceward.work; there is nothing to release and nothing to leak.';
 create index limit_slots_work on onceward.limit_slots (work_id);
+alter table onceward.limit_slots enable row level security;
+create policy engine on onceward.limit_slots for all to onceward_engine using (true) with check (true);
 grant select, insert, update, delete on onceward.limit_slots to onceward_engine;
 
-create function onceward.limit_take(p_key text, p_at_most int, p_work bigint) returns boolean
+create function onceward.limit_scope(p_key text, p_organization uuid) returns uuid
+    language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+-- Whose slots a key means: each organization has its own, and a limit in onceward.limits is shared by all.
+    select case when p_organization is null or exists (select from onceward.limits l where l.name = p_key)
+                then '00000000-0000-0000-0000-000000000000' else p_organization end
+$$;
+
+create function onceward.limit_take(p_scope uuid, p_key text, p_at_most int, p_work bigint) returns boolean
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 -- One slot for this work, or false. Never waits for another taker: a slot that one is taking counts as taken.
 declare
     v record;
 begin
-    if exists (select from onceward.limit_slots s where s.key = p_key and s.work_id = p_work) then
+    if exists (select from onceward.limit_slots s where s.organization_id = p_scope and s.key = p_key and s.work_id = p_work) then
         return true;
     end if;
-    if (select count(*) from onceward.limit_slots s where s.key = p_key and s.slot <= p_at_most) < p_at_most then
-        insert into onceward.limit_slots (key, slot, work_id) select p_key, n, 0 from generate_series(1, p_at_most) n
-        on conflict (key, slot) do nothing;
+    if (select count(*) from onceward.limit_slots s
+         where s.organization_id = p_scope and s.key = p_key and s.slot <= p_at_most) < p_at_most then
+        insert into onceward.limit_slots (organization_id, key, slot, work_id)
+        select p_scope, p_key, n, 0 from generate_series(1, p_at_most) n
+        on conflict (organization_id, key, slot) do nothing;
     end if;
     for v in
         with seen as (
             select s.slot, s.work_id,
                    exists (select from onceward.work w where w.id = s.work_id and w.dead_reason is null) as held
-              from onceward.limit_slots s where s.key = p_key
+              from onceward.limit_slots s where s.organization_id = p_scope and s.key = p_key
         )
         -- A number counts only if it and all that are held above it fit: a limit that has fallen admits nobody until
         -- enough have ended, whichever numbers they hold.
@@ -49,10 +61,11 @@ begin
     loop
         -- Only from the owner that was seen to have ended: whoever came in between is not looked at, but not replaced.
         perform from onceward.limit_slots s
-          where s.key = p_key and s.slot = v.slot and s.work_id = v.work_id for update skip locked;
+          where s.organization_id = p_scope and s.key = p_key and s.slot = v.slot and s.work_id = v.work_id
+            for update skip locked;
         if found then
             update onceward.limit_slots s set work_id = p_work, taken_at = clock_timestamp()
-             where s.key = p_key and s.slot = v.slot;
+             where s.organization_id = p_scope and s.key = p_key and s.slot = v.slot;
             return true;
         end if;
     end loop;
@@ -62,9 +75,9 @@ $$;
 
 create function onceward.limit_count(p_key text) returns int
     language sql stable security definer set search_path = pg_catalog, pg_temp as $$
--- How many slots are held.
+-- How many slots are held under a key of the organization acted for, or under a limit of the instance.
     select count(*)::int from onceward.limit_slots s
-     where s.key = p_key
+     where s.organization_id = onceward.limit_scope(p_key, onceward.organization()) and s.key = p_key
        and exists (select from onceward.work w where w.id = s.work_id and w.dead_reason is null)
 $$;
 
@@ -72,16 +85,29 @@ create function onceward.limit_reserve(
     p_work bigint, p_keys text[], p_at_most int[], out full_key text, out at_most int, out held int
 ) language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 -- A slot under every key, or none: then full_key says which had no room. A null limit is the one in onceward.limits.
+-- Keys are those of the work's organization. The app role reserves for work of the organization it acts for only.
+declare
+    v_organization uuid;
+    v_scope uuid;
 begin
+    select w.organization_id into v_organization from onceward.work w where w.id = p_work and w.dead_reason is null;
+    if not found or (current_setting('role') in ('onceward_app', 'onceward_sql_worker')
+                     and v_organization is distinct from onceward.organization()) then
+        raise exception 'work % is not unfinished work of this organization: reserve in the transaction that enqueues it', p_work
+            using errcode = '22023';
+    end if;
     for i in 1 .. cardinality(p_keys) loop
         at_most := coalesce(p_at_most[i], (select l.at_most from onceward.limits l where l.name = p_keys[i]));
         if at_most is null then
             raise exception 'limit % is not known: give the number of slots, or set it in onceward.limits', p_keys[i]
                 using errcode = '22023';
         end if;
-        if not onceward.limit_take(p_keys[i], at_most, p_work) then
+        v_scope := onceward.limit_scope(p_keys[i], v_organization);
+        if not onceward.limit_take(v_scope, p_keys[i], at_most, p_work) then
             full_key := p_keys[i];
-            held := onceward.limit_count(p_keys[i]);
+            held := (select count(*) from onceward.limit_slots s
+                      where s.organization_id = v_scope and s.key = p_keys[i]
+                        and exists (select from onceward.work w where w.id = s.work_id and w.dead_reason is null));
             update onceward.limit_slots s set work_id = 0 where s.work_id = p_work;
             return;
         end if;
@@ -89,7 +115,7 @@ begin
 end
 $$;
 
-revoke all on function onceward.limit_take(text, int, bigint), onceward.limit_count(text),
-    onceward.limit_reserve(bigint, text[], int[]) from public;
+revoke all on function onceward.limit_scope(text, uuid), onceward.limit_take(uuid, text, int, bigint),
+    onceward.limit_count(text), onceward.limit_reserve(bigint, text[], int[]) from public;
 grant execute on function onceward.limit_count(text), onceward.limit_reserve(bigint, text[], int[])
     to onceward_app, onceward_engine;

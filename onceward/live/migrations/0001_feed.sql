@@ -20,6 +20,26 @@ create table onceward.feed_state (
 insert into onceward.feed_state default values;
 grant select, update on onceward.feed_state to onceward_engine;
 
+-- PostgreSQL empties an unlogged table when it recovers from a crash, and only then. That is what this one is for:
+-- transaction ids that were given out and not yet on disk are given out again after a crash, so a reader's snapshot
+-- from before says nothing about the transactions after it. Another number here means another life of the server.
+create unlogged table onceward.feed_life (
+    one boolean primary key default true check (one),
+    life bigint not null default floor(random() * 9007199254740991)::bigint
+);
+comment on table onceward.feed_life is 'Names the time since the last crash of PostgreSQL. Unlogged on purpose: a crash empties it.';
+grant select, insert on onceward.feed_life to onceward_engine;
+
+create function onceward.begin_feed_life() returns bigint language plpgsql set search_path = pg_catalog, pg_temp as $$
+-- The number of this life of the server, made by the first reader after a crash.
+begin
+    insert into onceward.feed_life default values on conflict do nothing;
+    return (select life from onceward.feed_life);
+end
+$$;
+revoke all on function onceward.begin_feed_life() from public;
+grant execute on function onceward.begin_feed_life() to onceward_engine;
+
 create table onceward.feed_marks (
     taken_at timestamptz not null default clock_timestamp(),
     snapshot pg_snapshot not null default pg_current_snapshot()

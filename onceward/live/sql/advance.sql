@@ -13,7 +13,8 @@ said as (
     select id, organization_id, topic, payload, created_at, xid from onceward.topic_messages
      where xid = any ($2::text[]::xid8[]) and topic = any ($3::text[])
 )
-select at.snapshot::text as snapshot, state.epoch, state.trimmed::text as trimmed,
+select at.snapshot::text as snapshot, state.epoch,
+       coalesce((select life from onceward.feed_life), onceward.begin_feed_life()) as life, state.trimmed::text as trimmed,
        (select jsonb_agg(distinct jsonb_build_array(relation::int8, key, value)) from changed
          where pg_visible_in_snapshot(xid, at.snapshot)) as changes,
        (select json_agg(json_build_array(organization_id, topic, id, created_at, payload) order by id) from said

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from onceward.messages.channel import Letter
+from onceward.private_files import private_folder, write_private
 from onceward.providers.outbound import Absent, Accepted, Lookup, Outcome, Unreachable
 from onceward.providers.outbound.brevo import Brevo, Mailbox
 from onceward.providers.outbound.smtp import Smtp, stamp
@@ -116,8 +117,8 @@ class FolderChannel:
         path = self._path(letter)
 
         def write() -> None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(message.as_bytes())
+            private_folder(self._folder)
+            write_private(path, message.as_bytes())
 
         try:
             await asyncio.to_thread(write)

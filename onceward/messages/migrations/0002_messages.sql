@@ -1,22 +1,18 @@
 -- Messages: one row is queue entry, timer, dedupe key and record. The work row beside it lives until it is sent.
 
 create table onceward.templates (
+    organization_id uuid,
     name text not null,
     version text not null,                  -- hash of the content: the same text is the same version on every node
     content jsonb not null,
-    created_at timestamptz not null default onceward.now(),
-    primary key (name, version)
+    created_at timestamptz not null default onceward.now()
 );
+create unique index templates_version on onceward.templates
+    (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), name, version);
 comment on table onceward.templates is
-    'Every version of a template that a message was queued with: an edit does not change what is queued already.';
-grant select, insert on onceward.templates to onceward_engine;
-
-create function onceward.keep_template(p_name text, p_version text, p_content jsonb) returns void
-    language sql security definer set search_path = pg_catalog, pg_temp as $$
-    insert into onceward.templates (name, version, content) values (p_name, p_version, p_content) on conflict do nothing
-$$;
-revoke all on function onceward.keep_template(text, text, jsonb) from public;
-grant execute on function onceward.keep_template(text, text, jsonb) to onceward_app, onceward_engine;
+    'Every version of a template that an organization queued a message with: an edit does not change what is queued already.';
+select onceward.protect('onceward.templates');
+revoke update, delete on onceward.templates from onceward_app;
 
 create table onceward.recipients (
     organization_id uuid,
@@ -43,7 +39,7 @@ select onceward.protect('onceward.recipients');
 
 create table onceward.opt_outs (
     organization_id uuid,
-    recipient text not null,                -- a ref, or an address in lower case
+    recipient text not null,                -- a ref, an address in lower case, or `erased:` and its onceward.person_hash
     channel text not null default '*',
     category text not null default '*',
     source text not null,
@@ -94,8 +90,9 @@ create table onceward.messages (
     status text not null default 'pending' check (status in
         ('pending', 'processing', 'success', 'failed', 'dead_letter', 'cancelled', 'unknown')),
     reason text,                            -- why it was not sent
-    sending bigint,                         -- the lease under which a send began whose outcome is not known yet
+    sending bigint,                         -- the lease under which the latest send began, until it is answered
     sending_since timestamptz,
+    unsure_since timestamptz,               -- when the first send began that was never answered; later tries do not clear it
     blind boolean,                          -- that send can be neither repeated nor looked up
     attempts smallint not null default 0,
     reference text,                         -- what the service calls it

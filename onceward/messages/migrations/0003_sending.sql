@@ -39,8 +39,10 @@ $$;
 create function onceward.begin_send(p_id bigint, p_lease bigint, p_blind boolean, p_again boolean default false)
     returns text language plpgsql as $$
 -- The last look before a send. 'go' is written down first: if nothing more is heard, it may have been sent.
+-- 'unsure': an earlier send was never answered; `p_again` says that the caller knows and may send all the same.
 declare
     v record;
+    v_unsure_since timestamptz;
     v_address text;
 begin
     select m.*, w.cancel into v
@@ -50,7 +52,8 @@ begin
     if not found then
         return 'superseded';
     end if;
-    if v.sending is not null and v.sending <> p_lease and not p_again then
+    v_unsure_since := coalesce(v.unsure_since, case when v.sending <> p_lease then v.sending_since end);
+    if v_unsure_since is not null and not p_again then
         return 'unsure';
     end if;
     if v.cancel then
@@ -63,13 +66,16 @@ begin
         if exists (
             select from onceward.opt_outs o
              where o.organization_id is not distinct from v.organization_id
-               and o.recipient in (v.recipient, lower(v.address), lower(v_address))
+               -- Of somebody who was erased only hashes are left; they still want nothing.
+               and o.recipient in (v.recipient, lower(v.address), lower(v_address),
+                   'erased:' || onceward.person_hash(v.recipient), 'erased:' || onceward.person_hash(v.address),
+                   'erased:' || onceward.person_hash(v_address))
                and o.channel in ('*', v.channel) and o.category in ('*', v.category)) then
             return 'opted_out';
         end if;
     end if;
     update onceward.messages
-       set sending = p_lease, sending_since = clock_timestamp(), blind = p_blind, status = 'processing'
+       set sending = p_lease, sending_since = clock_timestamp(), unsure_since = v_unsure_since, blind = p_blind, status = 'processing'
      where id = p_id;
     return 'go';
 end
@@ -134,7 +140,8 @@ begin
                      when v_status <> 'success' then coalesce(p_error ->> 'message', p_error ->> 'reason') end;
     -- A send was begun and its worker died, or was told to stop: nobody may send it a second time unasked.
     if v.sending is not null and v.blind and p_outcome in ('crashed', 'cancelled', 'discarded')
-       or v.sending is not null and v.blind and p_outcome = 'dead_letter' and p_error ->> 'reason' = 'worker_lost' then
+       or v.sending is not null and v.blind and p_outcome = 'dead_letter'
+          and p_error ->> 'reason' in ('worker_lost', 'connection_lost') then
         v_status := 'unknown';
         v_reason := 'the worker stopped while it was being sent';
         v_lost := p_outcome in ('crashed', 'dead_letter');
@@ -151,9 +158,11 @@ begin
            attempts = case when p_outcome = 'snoozed' then m.attempts else p_number end,
            reference = coalesce(p_result ->> 'reference', m.reference),
            sent_at = case when v_status = 'success' then onceward.now() else m.sent_at end,
-           -- Only an answer of the service, or its silence before anything was sent, makes it certain that nothing is under way.
+           -- An answer of the service, or its silence before anything was sent, makes it certain that nothing of this send is
+           -- under way. It says nothing of an earlier send that was not answered: only a success settles that one too.
            sending = case when v_status = 'success' or p_error ->> 'type' in ('Declined', 'Rejected', 'Parked') then null
-                          else m.sending end
+                          else m.sending end,
+           unsure_since = case when v_status <> 'success' then m.unsure_since end
      where m.id = p_id;
     if v.notification is not null and v.status in ('pending', 'processing') and v_status not in ('pending', 'processing') then
         perform onceward.finish_notification(p_id, v.notification, v_status = 'success');

@@ -27,6 +27,7 @@ from onceward.outbox.catalogue import check_name, known, save
 from onceward.trust import Identity, audit
 from onceward.web.api import database_of, engine_of, settings_of
 from onceward.web.auth import require
+from onceward.web.fields import AtMost, Number
 
 Db = Annotated[Database, Depends(database_of)]
 Eng = Annotated[Engine, Depends(engine_of)]
@@ -35,6 +36,8 @@ Operator = Annotated[Identity, Depends(require("operator"))]
 Owner = Annotated[Identity, Depends(require("owner"))]
 Admin = Annotated[Identity, Depends(require("admin"))]
 Limit = Annotated[int, Query(ge=1, le=500)]
+Types = Annotated[list[str], AtMost(1000)]
+Channels = Annotated[list[str], AtMost(20)]
 
 
 class NewEndpoint(BaseModel):
@@ -43,17 +46,17 @@ class NewEndpoint(BaseModel):
     model_config = {"extra": "forbid"}
 
     url: str
-    events: list[str]
+    events: Types
     secret: str | None = None
     description: str = ""
-    channels: list[str] | None = None
-    headers: dict[str, str] = Field(default_factory=dict)
+    channels: Channels | None = None
+    headers: Annotated[dict[str, str], AtMost(100)] = Field(default_factory=dict)
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     owner: str | None = None
     max_in_flight: int | None = None
     rate_per_s: float | None = None
     ordered: bool = False
-    retry_waits_s: list[float] | None = None
+    retry_waits_s: Annotated[list[float] | None, AtMost(50)] = None
     ed25519: bool = False
 
 
@@ -63,16 +66,16 @@ class ChangedEndpoint(BaseModel):
     model_config = {"extra": "forbid"}
 
     url: str | None = None
-    events: list[str] | None = None
+    events: Types | None = None
     description: str | None = None
-    channels: list[str] | None = None
-    headers: dict[str, str] | None = None
+    channels: Channels | None = None
+    headers: Annotated[dict[str, str] | None, AtMost(100)] = None
     metadata: dict[str, JsonValue] | None = None
     owner: str | None = None
     max_in_flight: int | None = None
     rate_per_s: float | None = None
     ordered: bool | None = None
-    retry_waits_s: list[float] | None = None
+    retry_waits_s: Annotated[list[float] | None, AtMost(50)] = None
     ed25519: bool | None = None
 
 
@@ -116,8 +119,8 @@ class Replay(BaseModel):
     since: datetime
     until: datetime | None = None
     endpoint_id: UUID | None = None
-    types: list[str] | None = None
-    statuses: list[str] | None = None
+    types: Types | None = None
+    statuses: Annotated[list[str] | None, AtMost(20)] = None
     rate_per_s: float = resends.DEFAULT_RATE_PER_S
 
 
@@ -128,7 +131,7 @@ class Test(BaseModel):
 class NewEvent(BaseModel):
     type: str
     data: JsonValue
-    channels: list[str] = Field(default_factory=list[str], max_length=20)
+    channels: Channels = Field(default_factory=list[str])
 
 
 class MadeEvent(BaseModel):
@@ -140,7 +143,7 @@ class MadeEvent(BaseModel):
 
 class PortalAccess(BaseModel):
     hours: float = Field(24, gt=0, le=24 * 30)
-    endpoint_ids: list[UUID] | None = None
+    endpoint_ids: Annotated[list[UUID] | None, AtMost(1000)] = None
     may_act: bool = True
 
 
@@ -278,7 +281,7 @@ def _deliveries(router: APIRouter) -> None:
         status: Literal["pending", "success", "failed", "dead_letter", "cancelled"] | None = None,
         type: str | None = None,
         message_id: str | None = None,
-        before: int | None = None,
+        before: Number | None = None,
         limit: Limit = 50,
     ) -> list[reading.DeliveryRow]:
         return await reading.deliveries(

@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from onceward.outbox import Outbox, OutboxError, portal, reading, resends
 from onceward.trust import NotAllowed, NotAuthenticated
 from onceward.web.api import database_of, engine_of, settings_of
+from onceward.web.auth import authenticator_of
 
 COOKIE = "onceward_portal"
 PRIVATE = {
@@ -35,7 +36,17 @@ tr + tr td { border-top: 1px solid #8884 } pre { overflow: auto; padding: .8rem;
 
 
 async def _visiting(request: Request) -> portal.Visitor:
-    return await portal.visitor(database_of(request), request.cookies.get(COOKIE, ""))
+    return await _recognise(request, request.cookies.get(COOKIE, ""))
+
+
+async def _recognise(request: Request, token: str) -> portal.Visitor:
+    """The visitor with this token. Wrong tokens are counted like all wrong credentials: too many are answered 429."""
+    try:
+        return await portal.visitor(database_of(request), token)
+    except NotAuthenticated as error:
+        if token:
+            await authenticator_of(request).count_failure(request, str(error))
+        raise
 
 
 Visiting = Annotated[portal.Visitor, Depends(_visiting)]
@@ -46,10 +57,9 @@ def portal_router(outbox: Outbox) -> APIRouter:
     router = APIRouter(prefix="/portal", include_in_schema=False)
 
     async def come_in(request: Request, token: str = "") -> Response:
-        database = database_of(request)
         try:
             if token:
-                await portal.visitor(database, token)
+                await _recognise(request, token)
                 reply = RedirectResponse("/portal", status_code=303, headers=PRIVATE)
                 secure = settings_of(request).url.startswith("https://")
                 reply.set_cookie(COOKIE, token, httponly=True, samesite="lax", secure=secure, path="/portal")

@@ -15,14 +15,7 @@ from onceward.providers.inbound.payload import (
     read_object,
     required_text,
 )
-from onceward.providers.inbound.provider import (
-    Provider,
-    ReceivedItem,
-    Rejected,
-    Reply,
-    Request,
-    SourceConfig,
-)
+from onceward.providers.inbound.provider import Provider, ReceivedItem, Rejected, Reply, Request, SourceConfig
 from onceward.providers.inbound.samples import apply_fields, iso_now, token
 
 # Its source sends bare hexadecimal, its documentation shows a prefix: both are taken.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from pydantic import BaseModel, Field
 
@@ -18,20 +18,15 @@ from onceward.providers.inbound.payload import (
     as_object,
     as_text,
     body_key,
+    derived_key,
     form_object,
     is_storable,
     item,
+    key_per_type,
     read_form,
     read_json,
 )
-from onceward.providers.inbound.provider import (
-    ConfigError,
-    NoOptions,
-    Provider,
-    ReceivedItem,
-    Request,
-    SourceConfig,
-)
+from onceward.providers.inbound.provider import ConfigError, NoOptions, Provider, ReceivedItem, Request, SourceConfig
 from onceward.providers.inbound.samples import apply_fields, iso_now, token
 
 HeaderName = Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")
@@ -40,11 +35,15 @@ HeaderName = Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")
 class ReadingOptions(NoOptions):
     """Where an undescribed request keeps its id and type. Paths are dotted: `event.id`, `items.0.id`.
 
-    Without an id the event is known by its bytes: two equal bodies are one event.
+    Without an id the event is known by its bytes: two equal bodies are one event. `items` is the path of an array
+    whose elements are events of their own; a body that is an array is split anyway. The other paths then lead into
+    the element.
     """
 
+    items: str = ""
     id_header: str = ""
     id_field: str = "id"
+    id_per_type: bool = False
     type_header: str = ""
     type_field: str = "type"
     default_type: str = "webhook"
@@ -105,7 +104,7 @@ class Generic(Provider):
         signature.verify(config.settings.scheme, config, request, now)
 
     def parse(self, config: SourceConfig, request: Request) -> list[ReceivedItem]:
-        return [read_item(config.settings, request)]
+        return read_items(config.settings, request)
 
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
         event_id = extra.get("event_id") or token("evt_")
@@ -116,20 +115,35 @@ class Generic(Provider):
         return undescribed_sample(type, fields)
 
 
-def read_item(options: ReadingOptions, request: Request) -> ReceivedItem:
-    """The one event of a request nobody has described: JSON, or a form if it says so."""
+def read_items(options: ReadingOptions, request: Request) -> list[ReceivedItem]:
+    """The events of a request nobody has described: JSON, or a form if it says so."""
     document = _read(request)
+    header_id = request.optional_header(options.id_header.lower()) if options.id_header else ""
+    header_type = request.optional_header(options.type_header.lower()) if options.type_header else ""
+    whole_type = _text_at(document.value, options.type_field)
+    parts = _at(document.value, options.items) if options.items else document.value
+    if not isinstance(parts, list):
+        type = header_type or whole_type or options.default_type
+        event_id = header_id or _text_at(document.value, options.id_field)
+        return [_item(options, document, event_id, type, without_id=body_key(request.body))]
+    items: list[ReceivedItem] = []
+    for n, part in enumerate(cast("list[Any]", parts)):
+        type = header_type or _text_at(part, options.type_field) or whole_type or options.default_type
+        # The id of the request names the batch; an element's own is the same in whatever batch it comes.
+        event_id = _text_at(part, options.id_field) or (f"{header_id}:{n}" if header_id else "")
+        items.append(_item(options, document.part(part), event_id, type, without_id=derived_key((part,))))
+    return items
 
-    def found(header: str, field: str) -> str:
-        text = request.optional_header(header.lower()) if header else ""
-        return text or (as_text(_at(document.value, field)) if field else "")
 
-    return item(
-        document,
-        event_id=found(options.id_header, options.id_field) or body_key(request.body),
-        type=found(options.type_header, options.type_field) or options.default_type,
-        ordering=found("", options.ordering_field),
-    )
+def _item(options: ReadingOptions, document: Document, event_id: str, type: str, *, without_id: str) -> ReceivedItem:
+    if event_id and options.id_per_type:
+        event_id = key_per_type(event_id, type)
+    ordering = _text_at(document.value, options.ordering_field)
+    return item(document, event_id=event_id or without_id, type=type, ordering=ordering)
+
+
+def _text_at(value: Any, path: str) -> str:
+    return as_text(_at(value, path)) if path else ""
 
 
 def sample_headers(options: ReadingOptions, event_id: str, extra: Mapping[str, str]) -> dict[str, str]:

@@ -8,16 +8,9 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
-from onceward.providers.inbound.generic import ReadingOptions, read_item, sample_headers, undescribed_sample
+from onceward.providers.inbound.generic import ReadingOptions, read_items, sample_headers, undescribed_sample
 from onceward.providers.inbound.payload import read_form
-from onceward.providers.inbound.provider import (
-    ConfigError,
-    Provider,
-    ReceivedItem,
-    Rejected,
-    Request,
-    SourceConfig,
-)
+from onceward.providers.inbound.provider import ConfigError, Provider, ReceivedItem, Rejected, Request, SourceConfig
 from onceward.providers.inbound.samples import token
 
 
@@ -58,7 +51,7 @@ class Open(Provider):
             raise Rejected("bad_token", "the token is not one of this source")
 
     def parse(self, config: SourceConfig, request: Request) -> list[ReceivedItem]:
-        return [read_item(config.settings, request)]
+        return read_items(config.settings, request)
 
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
         headers = sample_headers(config.settings, extra.get("event_id") or token("evt_"), extra)

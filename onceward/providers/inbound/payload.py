@@ -7,11 +7,13 @@ import json
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple, NoReturn, cast
+from decimal import Decimal
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import parse_qsl
 
 import orjson
 
+from onceward.providers import exact_json
 from onceward.providers.inbound.provider import ReceivedItem, Rejected
 
 MAX_EVENT_ID_CHARS: Final = 255
@@ -25,24 +27,32 @@ _NUMBER: Final = (int, float)
 
 
 class Document(NamedTuple):
-    """A body read as JSON; `unstorable` if jsonb would refuse it. `text` is what it was read from, where it is that alone."""
+    """A body read as JSON; `unstorable` if jsonb would refuse it. `text` is what it was read from, where it is that alone.
+
+    `suspect`: some part of it needs a closer look before that part is stored by itself.
+    """
 
     value: Any
     unstorable: bool
     text: bytes | None = None
+    suspect: bool = False
+
+    def part(self, value: Any) -> Document:
+        """A value that was split off: only the part that holds the offending text is unstorable, not the others."""
+        return Document(value, self.suspect and not is_storable(value))
 
 
 def read_json(body: bytes) -> Document:
     """The value of a JSON body. Rejected if no JSON parser would take it."""
-    unstorable = False
+    suspect = b"\\u0000" in body
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         # orjson is stricter than the senders: lone surrogates and numbers beyond a double are legal JSON.
-        value, unstorable = _read_lenient(body), True
+        value, suspect = _read_lenient(body), True
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_depth(value)
-    return Document(value, unstorable or (b"\\u0000" in body and not is_storable(value)), body)
+    return Document(value, suspect and not is_storable(value), body, suspect)
 
 
 def read_object(body: bytes) -> Document:
@@ -71,7 +81,7 @@ def form_object(fields: Form) -> dict[str, Any]:
 
 
 def is_storable(value: Any) -> bool:
-    """Whether jsonb can hold a parsed value: no NUL and no lone surrogate in any string or name."""
+    """Whether jsonb can hold a parsed value: no NUL and no lone surrogate in any string or name, no number without bounds."""
     pending: list[Any] = [value]
     while pending:
         current = pending.pop()
@@ -83,7 +93,9 @@ def is_storable(value: Any) -> bool:
             pending.extend(cast("dict[Any, Any]", current).values())
         elif isinstance(current, list):
             pending.extend(cast("list[Any]", current))
-        elif isinstance(current, float) and not math.isfinite(current):
+        elif (isinstance(current, float) and not math.isfinite(current)) or (
+            isinstance(current, Decimal) and not exact_json.is_holdable(current)
+        ):
             return False
     return True
 
@@ -120,8 +132,13 @@ def event_type(text: str) -> str:
 
 def derived_key(parts: Iterable[Any]) -> str:
     """An event id for senders that give none: equal parts, equal id."""
-    text = json.dumps(list(parts), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    text = json.dumps(list(parts), sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def key_per_type(event_id: str, type: str) -> str:
+    """An event id for senders whose ids are unique only among events of one type."""
+    return f"{event_id}:{type}"
 
 
 def body_key(body: bytes) -> str:
@@ -179,11 +196,8 @@ def _check_depth(value: Any) -> None:
 
 
 def _read_lenient(body: bytes) -> Any:
-    def refuse(name: str) -> NoReturn:
-        raise ValueError(name)
-
     try:
-        return json.loads(body.decode(), parse_constant=refuse)
+        return exact_json.loads_leniently(body.decode())
     except UnicodeDecodeError:
         raise Rejected("bad_body", "the body is not UTF-8") from None
     except (ValueError, RecursionError):

@@ -30,6 +30,7 @@ from onceward.providers.inbound.payload import (
     as_text,
     from_iso,
     item,
+    key_per_type,
     read_object,
     required_text,
 )
@@ -48,6 +49,8 @@ from onceward.providers.inbound.samples import apply_fields, iso_now, token
 _ALGORITHMS: Final[Mapping[str, type[HashAlgorithm]]] = {"SHA256withRSA": SHA256}
 _CERTIFICATE_PATH: Final = "/v1/notifications/certs/"
 _SIMULATED_URL: Final = "https://api.sandbox.paypal.com/v1/notifications/certs/CERT-simulated"
+_SIMULATOR_WEBHOOK_ID: Final = "WEBHOOK_ID"
+"""What PayPal's own webhooks simulator signs with. It sends the same event id for every type."""
 _MAX_CERTIFICATES: Final = 32
 _MAX_CERTIFICATE_BYTES: Final = 65_536
 
@@ -140,13 +143,19 @@ class PayPal(Provider):
                 raise Rejected("bad_timestamp", "paypal-transmission-time is not ISO 8601 with a zone")
             signature.check_age(moment.timestamp(), options.max_age_s, now)
 
+    def transmission_id(self, request: Request) -> str | None:
+        return request.header("paypal-transmission-id")
+
     def parse(self, config: SourceConfig, request: Request) -> list[ReceivedItem]:
         document = read_object(request.body)
+        event_id, type = required_text(document, "id"), required_text(document, "event_type")
+        if config.settings.webhook_id == _SIMULATOR_WEBHOOK_ID:
+            event_id = key_per_type(event_id, type)
         return [
             item(
                 document,
-                event_id=required_text(document, "id"),
-                type=required_text(document, "event_type"),
+                event_id=event_id,
+                type=type,
                 ordering=_subject(as_object(document.value.get("resource"))),
             )
         ]

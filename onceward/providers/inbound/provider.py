@@ -188,6 +188,13 @@ class Provider(Protocol):
         """Return if the raw bytes are authentic and fresh at `now` (Unix seconds), else raise Rejected."""
         ...
 
+    def transmission_id(self, request: Request) -> str | None:
+        """An id that the signature covers, of a sender that signs only a checksum of the body; None for all others.
+
+        The receiver accepts one body under it.
+        """
+        return None
+
     def challenge(self, config: SourceConfig, request: Request) -> Reply | None:
         """The answer to a handshake, None for an ordinary request. A GET must authenticate itself here."""
         return None

@@ -18,14 +18,7 @@ from onceward.providers.inbound.payload import (
     read_object,
     required_text,
 )
-from onceward.providers.inbound.provider import (
-    Provider,
-    ReceivedItem,
-    Rejected,
-    Reply,
-    Request,
-    SourceConfig,
-)
+from onceward.providers.inbound.provider import Provider, ReceivedItem, Rejected, Reply, Request, SourceConfig
 from onceward.providers.inbound.samples import apply_fields, token, unix_now
 
 SCHEME: Final = signature.Scheme(

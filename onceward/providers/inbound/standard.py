@@ -15,14 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from onceward.providers.inbound import signature
 from onceward.providers.inbound.payload import as_object, as_text, item, read_json
-from onceward.providers.inbound.provider import (
-    ConfigError,
-    Provider,
-    ReceivedItem,
-    Rejected,
-    Request,
-    SourceConfig,
-)
+from onceward.providers.inbound.provider import ConfigError, Provider, ReceivedItem, Rejected, Request, SourceConfig
 from onceward.providers.inbound.samples import apply_fields, iso_now, token
 
 

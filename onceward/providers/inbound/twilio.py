@@ -28,14 +28,7 @@ from onceward.providers.inbound.payload import (
     read_form,
     read_json,
 )
-from onceward.providers.inbound.provider import (
-    ConfigError,
-    Provider,
-    ReceivedItem,
-    Rejected,
-    Request,
-    SourceConfig,
-)
+from onceward.providers.inbound.provider import ConfigError, Provider, ReceivedItem, Rejected, Request, SourceConfig
 from onceward.providers.inbound.samples import apply_fields, hex_token
 
 HEADER: Final = "x-twilio-signature"
@@ -224,7 +217,7 @@ def _from_json(request: Request) -> list[ReceivedItem]:
     if not isinstance(document.value, list):
         return [_from_event(document, request.optional_header(TOKEN_HEADER))]
     # The token is the request's: it cannot tell the events of one list apart.
-    return [_from_event(Document(one, document.unstorable and not is_storable(one)), "") for one in events]
+    return [_from_event(document.part(one), "") for one in events]
 
 
 def _from_event(document: Document, token: str) -> ReceivedItem:

@@ -18,7 +18,6 @@ from onceward.providers.inbound.payload import (
     as_object,
     as_text,
     derived_key,
-    is_storable,
     item,
     read_form,
     read_object,
@@ -91,7 +90,7 @@ class WhatsApp(Provider):
         items: list[ReceivedItem] = []
         for entry in as_list(document.value.get("entry")):
             for change in as_list(as_object(entry).get("changes")):
-                items.extend(_split(as_object(entry), as_object(change), suspect=document.unstorable))
+                items.extend(_split(as_object(entry), as_object(change), document))
         return items
 
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
@@ -116,7 +115,7 @@ class WhatsApp(Provider):
         return apply_fields({"object": "whatsapp_business_account", "entry": [entry]}, fields)
 
 
-def _split(entry: dict[str, Any], change: dict[str, Any], *, suspect: bool) -> Iterator[ReceivedItem]:
+def _split(entry: dict[str, Any], change: dict[str, Any], whole: Document) -> Iterator[ReceivedItem]:
     """One item per message, status and error of a change, each with what it shares with its neighbours."""
     value = as_object(change.get("value"))
     field = as_text(change.get("field"))
@@ -128,7 +127,7 @@ def _split(entry: dict[str, Any], change: dict[str, Any], *, suspect: bool) -> I
         sender, wamid = as_text(message.get("from")), as_text(message.get("id"))
         payload = shared | {"contact": _contact(value, sender), "message": raw}
         yield item(
-            _document(payload, suspect),
+            whole.part(payload),
             event_id=wamid or derived_key((field, raw)),
             type=f"message.{as_text(message.get('type')) or 'unknown'}",
             ordering=sender,
@@ -138,28 +137,23 @@ def _split(entry: dict[str, Any], change: dict[str, Any], *, suspect: bool) -> I
         wamid, state = as_text(status.get("id")), as_text(status.get("status"))
         stamp = as_text(status.get("timestamp"))
         yield item(
-            _document(shared | {"status": raw}, suspect),
+            whole.part(shared | {"status": raw}),
             event_id=":".join(filter(None, (wamid, state, stamp))) if wamid else derived_key((field, raw)),
             type=f"status.{state or 'unknown'}",
             ordering=wamid,
         )
     for raw in errors:
         yield item(
-            _document(shared | {"error": raw}, suspect),
+            whole.part(shared | {"error": raw}),
             event_id=derived_key((field, raw, entry.get("time"))),
             type="error",
         )
     if not messages and not statuses and not errors:
         yield item(
-            _document(shared | {"value": change.get("value")}, suspect),
+            whole.part(shared | {"value": change.get("value")}),
             event_id=derived_key((field, change.get("value"), entry.get("time"))),
             type=field,
         )
-
-
-def _document(payload: dict[str, Any], suspect: bool) -> Document:
-    """Only what holds the offending text is unstorable, not the other events of the same body."""
-    return Document(payload, suspect and not is_storable(payload))
 
 
 def _contact(value: dict[str, Any], sender: str) -> Any:

@@ -81,6 +81,13 @@ def judge_failure(response: Response, *, repeatable: bool, reason: str | None = 
             return Refused(why, permanent=True)
 
 
+def judge_payment_failure(response: Response, reason: str) -> Outcome:
+    """The rule for payment services: they are repeatable, and a 401 or 403 is about the account, not the payment."""
+    if response.status in (401, 403):
+        return Refused(reason, permanent=False, account=True)
+    return judge_failure(response, repeatable=True, reason=reason)
+
+
 def retry_after(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
     """Seconds to wait by a Retry-After header (a number or a date), bounded to a day."""
     text = headers.get("retry-after", "").strip()

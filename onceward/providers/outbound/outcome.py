@@ -32,12 +32,17 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The service, or a limit of it that we know, said no. `detail` has codes and what failed of a batch."""
+    """The service, or a limit of it that we know, said no. `detail` has codes and what failed of a batch.
+
+    `account`: the service refused our credentials (401, 403), not this call. The call can succeed once an operator
+    has set valid credentials, so it is not `permanent`.
+    """
 
     reason: str
     permanent: bool
     retry_after_s: float | None = None
     detail: Detail = field(default_factory=_no_detail, repr=False)
+    account: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from onceward.http import Response
 
-from .call import Client, accepted, call, inner, judge_failure, objects, read_json, said, write_json
+from .call import Client, accepted, call, inner, judge_payment_failure, objects, read_json, said, write_json
 from .money import to_decimal
 from .outcome import Accepted, Outcome, Refused
 
@@ -112,6 +112,22 @@ class PayPal:
             body["note_to_payer"] = note[:255]
         return await self._call("POST", f"/v2/payments/captures/{quote(capture_id, safe='')}/refund", body, key=key)
 
+    async def get_refund(self, refund_id: str) -> Outcome:
+        return await self._call("GET", f"/v2/payments/refunds/{quote(refund_id, safe='')}")
+
+    async def list_refunds(self, capture_id: str) -> Outcome:
+        """All refunds of a capture, in `detail["refunds"]`. PayPal shows them with the order of the capture only."""
+        capture = await self._call("GET", f"/v2/payments/captures/{quote(capture_id, safe='')}")
+        if not isinstance(capture, Accepted):
+            return capture
+        order_id = inner(capture.detail, "supplementary_data", "related_ids").get("order_id")
+        if not order_id:
+            return Accepted(capture_id, {"refunds": []})
+        order = await self.get_order(str(order_id))
+        if not isinstance(order, Accepted):
+            return order
+        return Accepted(capture_id, {"refunds": refunds_of(order.detail, capture_id)})
+
     async def _call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, key: str | None = None
     ) -> Outcome:
@@ -176,7 +192,7 @@ def judge(response: Response) -> Outcome:
         return accepted(answer.get("id"), answer)
     issue = next((item.get("issue") for item in objects(answer, "details")), None)
     reason = said(f"HTTP {response.status}", answer.get("name"), issue or answer.get("message"))
-    failure = judge_failure(response, repeatable=True, reason=reason)
+    failure = judge_payment_failure(response, reason)
     if isinstance(failure, Refused):
         detail = {"status": response.status, "issue": issue, "debug_id": answer.get("debug_id")}
         return replace(failure, detail=detail)
@@ -187,7 +203,23 @@ def _judge_token(response: Response) -> Outcome:
     answer = read_json(response)
     if response.ok and answer.get("access_token"):
         return Accepted(None, answer)
-    return judge_failure(response, repeatable=True, reason=said("PayPal gave no access token", answer.get("error")))
+    return judge_payment_failure(response, said("PayPal gave no access token", answer.get("error")))
+
+
+def refunds_of(order: Mapping[str, Any], capture_id: str) -> list[dict[str, Any]]:
+    """The refunds of one capture, as its order lists them; each links `up` to the capture."""
+    listed = [
+        refund for unit in objects(order, "purchase_units") for refund in objects(inner(unit, "payments"), "refunds")
+    ]
+    return [refund for refund in listed if capture_of(refund) == capture_id]
+
+
+def capture_of(refund: Mapping[str, Any]) -> str | None:
+    """The id of the capture that a refund is of: the end of its link `up`."""
+    for link in objects(refund, "links"):
+        if link.get("rel") == "up":
+            return str(link.get("href", "")).rstrip("/").rsplit("/", 1)[-1] or None
+    return None
 
 
 def _first_capture(order: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from .call import (
     call,
     flatten_form,
     inner,
-    judge_failure,
+    judge_payment_failure,
     objects,
     read_json,
     said,
@@ -77,6 +77,20 @@ class Stripe:
     async def find_refund(self, *, key: str, payment_intent: str | None = None, charge: str | None = None) -> Lookup:
         """The refund that was made under a key, however long ago."""
         return await self._find("refunds", {"payment_intent": payment_intent, "charge": charge, "limit": 100}, key=key)
+
+    async def list_refunds(self, *, payment_intent: str | None = None, charge: str | None = None) -> Outcome:
+        """All refunds of a payment, in `detail["refunds"]`, newest first."""
+        asked: dict[str, Any] = {"payment_intent": payment_intent, "charge": charge, "limit": 100}
+        refunds: list[dict[str, Any]] = []
+        while True:
+            answer = await self._get("refunds", asked)
+            if not isinstance(answer, Accepted):
+                return answer
+            page = objects(answer.detail, "data")
+            refunds += page
+            if not answer.detail.get("has_more") or not page:
+                return Accepted(payment_intent or charge, {"refunds": refunds})
+            asked["starting_after"] = page[-1].get("id")
 
     async def create_checkout_session(
         self,
@@ -224,9 +238,11 @@ def judge(response: Response) -> Outcome:
         return accepted(answer.get("id"), answer)
     error = inner(answer, "error")
     reason = said(f"HTTP {response.status}", error.get("code") or error.get("type"), error.get("message"))
-    failure = judge_failure(response, repeatable=True, reason=reason)
+    failure = judge_payment_failure(response, reason)
     if not isinstance(failure, Refused):
         return failure
+    if failure.account:
+        return replace(failure, detail=error)
     match response.headers.get("stripe-should-retry", "").lower():
         case "true":
             return replace(failure, permanent=False, detail=error)

@@ -41,6 +41,7 @@ create table onceward.runs (
     skipped bigint not null default 0,
     result jsonb,
     error jsonb,
+    has_marks boolean not null default true, -- false: pruning has removed the marks of items that were done
     created_at timestamptz not null default onceward.now(),
     unique (schedule, due_at)
 );
@@ -48,6 +49,7 @@ comment on table onceward.runs is 'One row per due time, unique: however many no
 create index runs_recent on onceward.runs (schedule, id desc);
 create index runs_unfinished on onceward.runs (schedule) where status in ('pending', 'running');
 create index runs_finished on onceward.runs (finished_at) where finished_at is not null;
+create index runs_marked on onceward.runs (finished_at) where status = 'success' and has_marks;
 grant select, insert, update, delete on onceward.runs to onceward_engine;
 
 create table onceward.run_items (
@@ -55,6 +57,7 @@ create table onceward.run_items (
     step text not null,                     -- which `run.each` of the run
     key text not null,                      -- which item
     run_id bigint not null,
+    lease bigint not null,                  -- of the attempt that did it
     outcome text not null check (outcome in ('success', 'failed', 'skipped')),
     error jsonb,
     at timestamptz not null default onceward.now(),
@@ -65,21 +68,44 @@ comment on table onceward.run_items is
 create index run_items_failed on onceward.run_items (run_id) where outcome = 'failed';
 grant select, insert, update, delete on onceward.run_items to onceward_engine;
 
-create function onceward.mark_item(p_scope bigint, p_step text, p_key text, p_run bigint, p_outcome text) returns boolean
-    language sql security definer set search_path = pg_catalog, pg_temp as $$
--- Within the item's own transaction, which runs as the app role. False: the item is done already, by somebody else.
-    with marked as (
-        insert into onceward.run_items as i (scope, step, key, run_id, outcome)
-        values (p_scope, p_step, p_key, p_run, p_outcome)
-        on conflict (scope, step, key) do update
-            set run_id = excluded.run_id, outcome = excluded.outcome, error = null, at = excluded.at
-            where i.outcome = 'failed'
-        returning 1
-    )
-    select exists (select from marked)
+create function onceward.mark_item(
+    p_scope bigint, p_step text, p_key text, p_run bigint, p_lease bigint, p_outcome text, p_error jsonb default null,
+    out verdict text, out earlier text
+) language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+-- Mark an item, within its own transaction, which runs as the app role. The verdict:
+-- 'marked'   it was not done before, and is this caller's now: a second caller waits for the end of the transaction;
+-- 'done'     it is done already; `earlier` is the outcome if an earlier attempt of the same run did it, else null;
+-- 'lost'     the caller no longer holds the run, so nothing was marked.
+begin
+    perform from onceward.work w where w.id = p_run and w.lease = p_lease;
+    if not found then
+        verdict := 'lost';
+        return;
+    end if;
+    insert into onceward.run_items as i (scope, step, key, run_id, lease, outcome, error)
+    values (p_scope, p_step, p_key, p_run, p_lease, p_outcome, p_error)
+    on conflict (scope, step, key) do update
+        set run_id = excluded.run_id, lease = excluded.lease, outcome = excluded.outcome, error = excluded.error, at = excluded.at
+        where i.outcome = 'failed';
+    if found then
+        verdict := 'marked';
+        return;
+    end if;
+    verdict := 'done';
+    select i.outcome into earlier from onceward.run_items i
+     where i.scope = p_scope and i.step = p_step and i.key = p_key and i.run_id = p_run and i.lease <> p_lease;
+end
 $$;
-revoke all on function onceward.mark_item(bigint, text, text, bigint, text) from public;
-grant execute on function onceward.mark_item(bigint, text, text, bigint, text) to onceward_app, onceward_engine;
+revoke all on function onceward.mark_item(bigint, text, text, bigint, bigint, text, jsonb) from public;
+grant execute on function onceward.mark_item(bigint, text, text, bigint, bigint, text, jsonb) to onceward_app, onceward_engine;
+
+create function onceward.holds_run(p_run bigint, p_lease bigint) returns boolean
+    language sql security definer set search_path = pg_catalog, pg_temp as $$
+-- Whether the run is held under this lease. It stays so until the end of the transaction: a rescuer waits for it.
+    select exists (select from onceward.work w where w.id = p_run and w.lease = p_lease for share)
+$$;
+revoke all on function onceward.holds_run(bigint, bigint) from public;
+grant execute on function onceward.holds_run(bigint, bigint) to onceward_app, onceward_engine;
 
 create function onceward.write_run(
     p_schedule text, p_due timestamptz, p_origin text, p_delay_s double precision, p_scope bigint default null,

@@ -22,6 +22,10 @@ class BrevoSimulator(Simulator):
     def routes(self) -> list[web.RouteDef]:
         return [web.post("/v3/smtp/email", self._send)]
 
+    def forget_keys(self) -> None:
+        """As after the time, which Brevo does not document, that it remembers an idempotency key."""
+        self._kept.clear()
+
     def failure(self, status: int) -> web.Response:
         code = "too_many_requests" if status == 429 else "internal_error"
         headers = {"x-sib-ratelimit-reset": "7"} if status == 429 else None

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-# Currencies without a minor unit, of those a demonstration is likely to use.
-_WHOLE = frozenset({"jpy", "krw", "clp", "vnd", "isk"})
+from onceward.providers.outbound.money import stripe_decimals
 
 _templates = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "pages"), autoescape=True, undefined=StrictUndefined
@@ -33,11 +33,10 @@ class Choice:
     hint: str
 
 
-def written_amount(amount_minor: int, currency: str) -> str:
-    code = currency.upper()
-    if currency.lower() in _WHOLE:
-        return f"{amount_minor:,} {code}"
-    return f"{amount_minor // 100:,}.{amount_minor % 100:02d} {code}"
+def written_amount(amount: int, currency: str) -> str:
+    """Write an amount of Stripe's API with its currency."""
+    decimals = stripe_decimals(currency)
+    return f"{Decimal(amount).scaleb(-decimals):,.{decimals}f} {currency.upper()}"
 
 
 def payment_page(

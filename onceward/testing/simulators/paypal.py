@@ -15,6 +15,7 @@ import orjson
 from aiohttp import web
 
 from onceward.providers.inbound.provider import SourceConfig
+from onceward.providers.outbound.money import is_taken_by, to_decimal, to_minor
 
 from .authority import Signer
 from .pages import Choice, Line, payment_page
@@ -62,6 +63,10 @@ class _Books:
     orders: dict[str, Json] = field(default_factory=dict[str, Json])
     captures: dict[str, Json] = field(default_factory=dict[str, Json])
     refunds: dict[str, Json] = field(default_factory=dict[str, Json])
+    disputes: dict[str, Json] = field(default_factory=dict[str, Json])
+    # The status that the next captures and refunds begin with; `COMPLETED` when they are empty.
+    next_capture_statuses: list[str] = field(default_factory=list[str])
+    next_refund_statuses: list[str] = field(default_factory=list[str])
     tokens: set[str] = field(default_factory=set[str])
     # Where the buyer goes after approving, and after not.
     return_urls: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
@@ -111,6 +116,7 @@ class PayPalSimulator(Simulator):
             web.post("/v2/checkout/orders/{id}/capture", self._keyed(self._capture, status=201)),
             web.get("/v2/payments/captures/{id}", self._keyed(self._get_capture)),
             web.post("/v2/payments/captures/{id}/refund", self._keyed(self._refund, status=201)),
+            web.get("/v2/payments/refunds/{id}", self._keyed(self._get_refund)),
             web.get("/checkoutnow/{id}", self._show_page),
             web.post("/checkoutnow/{id}", self._submit_page),
         ]
@@ -151,6 +157,7 @@ class PayPalSimulator(Simulator):
         units = parts(body, "purchase_units")
         if not units or "amount" not in units[0]:
             raise PayPalError("INVALID_REQUEST", status=400, issue="MISSING_REQUIRED_PARAMETER")
+        _check_amount(units[0]["amount"])
         order_id = secrets.token_hex(8).upper()
         page = f"{self._browser_url or self.url}/checkoutnow/{order_id}"
         context = part(part(part(body, "payment_source"), "paypal"), "experience_context")
@@ -172,6 +179,9 @@ class PayPalSimulator(Simulator):
     def _get_capture(self, request: web.Request, _: Json) -> Json:
         return self._found(self.books.captures, request.match_info["id"])
 
+    def _get_refund(self, request: web.Request, _: Json) -> Json:
+        return self._found(self.books.refunds, request.match_info["id"])
+
     def _found(self, kept: Mapping[str, Json], object_id: str) -> Json:
         if object_id not in kept:
             raise PayPalError("RESOURCE_NOT_FOUND", status=404, issue="INVALID_RESOURCE_ID")
@@ -192,10 +202,14 @@ class PayPalSimulator(Simulator):
         if order["status"] != "APPROVED":
             raise PayPalError("UNPROCESSABLE_ENTITY", status=422, issue="ORDER_NOT_APPROVED")
         unit = order["purchase_units"][0]
+        status = self.books.next_capture_statuses.pop(0) if self.books.next_capture_statuses else "COMPLETED"
+        if status == "INSTRUMENT_DECLINED":
+            # The order stays as it is: the payer may choose another card.
+            raise PayPalError("UNPROCESSABLE_ENTITY", status=422, issue="INSTRUMENT_DECLINED")
         capture_id = secrets.token_hex(8).upper()
         capture: Json = {
             "id": capture_id,
-            "status": "COMPLETED",
+            "status": status,
             "amount": dict(unit["amount"]),
             "custom_id": unit.get("custom_id"),
             "final_capture": True,
@@ -206,33 +220,105 @@ class PayPalSimulator(Simulator):
         self.books.captures[capture_id] = capture
         unit["payments"] = {"captures": [capture]}
         order["status"] = "COMPLETED"
-        self._emit("PAYMENT.CAPTURE.COMPLETED", "capture", capture)
+        event = {"PENDING": "PENDING", "DECLINED": "DECLINED", "FAILED": "DECLINED"}.get(status, "COMPLETED")
+        self._emit(f"PAYMENT.CAPTURE.{event}", "capture", capture)
         return order
 
     def _refund(self, request: web.Request, body: Json) -> Json:
-        capture = self._found(self.books.captures, request.match_info["id"])
-        given = [refund for refund in self.books.refunds.values() if refund["capture_id"] == capture["id"]]
-        total = Decimal(capture["amount"]["value"])
-        left = total - sum(Decimal(refund["amount"]["value"]) for refund in given)
+        return self.refund(request.match_info["id"], part(body, "amount").get("value"), custom_id=body.get("custom_id"))
+
+    def refund(self, capture_id: str, value: str | None = None, *, custom_id: str | None = None) -> Json:
+        """Refund a capture, as the API and the button in PayPal's own pages do."""
+        capture = self._found(self.books.captures, capture_id)
+        left = self._left(capture)
         if left <= 0:
             raise PayPalError("UNPROCESSABLE_ENTITY", status=422, issue="CAPTURE_FULLY_REFUNDED")
-        amount = Decimal(part(body, "amount").get("value") or left)
+        amount = left if value is None else Decimal(value)
         if amount > left:
             raise PayPalError("UNPROCESSABLE_ENTITY", status=422, issue="REFUND_AMOUNT_EXCEEDED")
         refund_id = secrets.token_hex(8).upper()
-        capture["status"] = "REFUNDED" if amount == left else "PARTIALLY_REFUNDED"
+        status = self.books.next_refund_statuses.pop(0) if self.books.next_refund_statuses else "COMPLETED"
         refund: Json = {
             "id": refund_id,
-            "status": "COMPLETED",
+            "status": status,
             "amount": {"currency_code": capture["amount"]["currency_code"], "value": str(amount)},
-            "custom_id": body.get("custom_id"),
+            "custom_id": custom_id,
             "capture_id": capture["id"],
             "create_time": _now(),
             "links": [{"rel": "up", "href": f"{self.url}/v2/payments/captures/{capture['id']}", "method": "GET"}],
         }
         self.books.refunds[refund_id] = refund
-        self._emit("PAYMENT.CAPTURE.REFUNDED", "refund", refund)
+        self._show_refunds(capture)
+        self._emit(f"PAYMENT.{'REFUND.PENDING' if status == 'PENDING' else 'CAPTURE.REFUNDED'}", "refund", refund)
         return refund
+
+    def move_refund(self, refund_id: str, status: str) -> Json:
+        """Change a pending refund: COMPLETED, FAILED or CANCELLED, with the webhook of it."""
+        refund = self._found(self.books.refunds, refund_id)
+        if refund["status"] != "PENDING":
+            raise PayPalError("UNPROCESSABLE_ENTITY", status=422, issue="REFUND_IS_FINAL")
+        refund["status"] = status
+        self._show_refunds(self.books.captures[refund["capture_id"]])
+        # Of a cancelled refund PayPal sends nothing: whoever wants to know has to ask.
+        if status in ("COMPLETED", "FAILED"):
+            event = "CAPTURE.REFUNDED" if status == "COMPLETED" else "REFUND.FAILED"
+            self._emit(f"PAYMENT.{event}", "refund", refund)
+        return refund
+
+    def _left(self, capture: Json) -> Decimal:
+        gone = [each for each in self.books.refunds.values() if each["capture_id"] == capture["id"]]
+        spent = sum(Decimal(each["amount"]["value"]) for each in gone if each["status"] in ("COMPLETED", "PENDING"))
+        return Decimal(capture["amount"]["value"]) - spent
+
+    def _show_refunds(self, capture: Json) -> None:
+        """A capture's status says how much of it went back; the order lists the refunds."""
+        mine = [each for each in self.books.refunds.values() if each["capture_id"] == capture["id"]]
+        if not any(each["status"] == "COMPLETED" for each in mine):
+            capture["status"] = "COMPLETED"
+        else:
+            capture["status"] = "REFUNDED" if self._left(capture) == 0 else "PARTIALLY_REFUNDED"
+        order_id = part(part(capture, "supplementary_data"), "related_ids").get("order_id")
+        if order_id in self.books.orders:
+            self.books.orders[order_id]["purchase_units"][0]["payments"]["refunds"] = mine
+
+    def reverse(self, capture_id: str) -> Json:
+        """PayPal itself takes a payment back, as after a chargeback. The webhook shows a refund of the capture."""
+        capture = self._found(self.books.captures, capture_id)
+        reversal: Json = {
+            "id": secrets.token_hex(8).upper(),
+            "status": "COMPLETED",
+            "amount": {**capture["amount"], "value": str(self._left(capture))},
+            "create_time": _now(),
+            "links": [{"rel": "up", "href": f"{self.url}/v2/payments/captures/{capture_id}", "method": "GET"}],
+        }
+        self._emit("PAYMENT.CAPTURE.REVERSED", "refund", reversal)
+        return reversal
+
+    def open_dispute(self, capture_id: str, *, reason: str = "MERCHANDISE_OR_SERVICE_NOT_RECEIVED") -> Json:
+        """A buyer complains; PayPal holds the money until it is decided."""
+        capture = self._found(self.books.captures, capture_id)
+        dispute: Json = {
+            "dispute_id": f"PP-D-{secrets.randbelow(10**5)}",
+            "create_time": _now(),
+            "update_time": _now(),
+            "disputed_transactions": [{"seller_transaction_id": capture_id}],
+            "reason": reason,
+            "status": "OPEN",
+            "dispute_amount": {**capture["amount"], "value": str(self._left(capture))},
+            "dispute_life_cycle_stage": "CHARGEBACK",
+            "dispute_channel": "INTERNAL",
+        }
+        self.books.disputes[dispute["dispute_id"]] = dispute
+        self._emit("CUSTOMER.DISPUTE.CREATED", "dispute", dispute)
+        return dispute
+
+    def close_dispute(self, dispute_id: str, *, won: bool) -> Json:
+        """Decide a dispute for the seller (`won`) or for the buyer."""
+        dispute = self._found(self.books.disputes, dispute_id)
+        outcome = "RESOLVED_SELLER_FAVOUR" if won else "RESOLVED_BUYER_FAVOUR"
+        dispute.update(status="RESOLVED", dispute_outcome={"outcome_code": outcome})
+        self._emit("CUSTOMER.DISPUTE.RESOLVED", "dispute", dispute)
+        return dispute
 
     async def _show_page(self, request: web.Request) -> web.Response:
         order = self.books.orders.get(request.match_info["id"])
@@ -294,3 +380,16 @@ class PayPalSimulator(Simulator):
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _check_amount(amount: Mapping[str, Any]) -> None:
+    """Refuse what PayPal does not take: other currencies, and decimals of a currency that has none there."""
+    currency, value = str(amount.get("currency_code")), str(amount.get("value"))
+    if not is_taken_by("paypal", currency):
+        raise PayPalError("UNPROCESSABLE_ENTITY", status=422, issue="CURRENCY_NOT_SUPPORTED")
+    try:
+        is_written_right = to_decimal(to_minor(value, currency), currency) == value
+    except ValueError:
+        is_written_right = False
+    if not is_written_right:
+        raise PayPalError("UNPROCESSABLE_ENTITY", status=422, issue="DECIMALS_NOT_SUPPORTED")

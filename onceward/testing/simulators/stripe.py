@@ -61,6 +61,7 @@ class StripeSimulator(Simulator):
             web.post("/v1/refunds", self._keyed(self._create_refund)),
             web.get("/v1/refunds", self._reading(self._list_refunds)),
             web.get("/v1/refunds/{id}", self._reading(self._refund)),
+            web.get("/v1/disputes/{id}", self._reading(self._dispute)),
             web.get("/v1/charges/{id}", self._reading(self._charge)),
             web.get("/v1/events", self._reading(self._list_events)),
             web.get("/v1/events/{id}", self._reading(self._event)),
@@ -150,6 +151,38 @@ class StripeSimulator(Simulator):
         self._emit("refund.created", refund)
         self._emit("charge.refunded", charge)
         return refund
+
+    def move_refund(self, refund_id: str, status: str, *, failure_reason: str = "unknown") -> Json:
+        """Change a refund's status as time or the bank does, and send the webhooks of it."""
+        refund = found(self.books.refunds, refund_id, "refund")
+        self.books.move_refund(refund, status, failure_reason=failure_reason)
+        # Stripe sends one change under each of these names, to whoever asked for them.
+        self._emit("refund.updated", refund)
+        self._emit("charge.refund.updated", refund)
+        if status == "failed":
+            self._emit("refund.failed", refund)
+        return refund
+
+    def open_dispute(self, payment_intent: str, *, amount: int | None = None, reason: str = "fraudulent") -> Json:
+        """A buyer's bank takes the money of a payment back."""
+        intent = found(self.books.intents, payment_intent, "payment_intent")
+        dispute = self.books.dispute(self.books.charges[intent["latest_charge"]], amount=amount, reason=reason)
+        self._emit("charge.dispute.created", dispute)
+        self._emit("charge.dispute.funds_withdrawn", dispute)
+        return dispute
+
+    def close_dispute(self, dispute_id: str, *, won: bool) -> Json:
+        """The bank has decided; the money of a dispute that was won comes back."""
+        dispute = found(self.books.disputes, dispute_id, "dispute")
+        dispute["status"] = "won" if won else "lost"
+        self._emit("charge.dispute.closed", dispute)
+        if won:
+            self.books.charges[dispute["charge"]]["disputed"] = False
+            self._emit("charge.dispute.funds_reinstated", dispute)
+        return dispute
+
+    def _dispute(self, request: web.Request) -> Json:
+        return found(self.books.disputes, request.match_info["id"], "dispute")
 
     def _list_refunds(self, request: web.Request) -> Json:
         return _page(

@@ -6,10 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from onceward.providers.outbound.money import is_taken_by, stripe_multiple
+
 from .server import part
 
 Json = dict[str, Any]
 SESSION_LIFETIME_S = 24 * 3600
+SESSION_SHORTEST_S = 30 * 60
+REFUND_MOVES = {
+    "requires_action": {"pending", "succeeded", "failed", "canceled"},
+    "pending": {"succeeded", "failed", "canceled"},
+    "succeeded": {"failed"},
+    "failed": set[str](),
+    "canceled": set[str](),
+}
+"""Which status may follow which."""
 
 
 class StripeError(Exception):
@@ -46,6 +57,9 @@ class Books:
     intents: dict[str, Json] = field(default_factory=dict[str, Json])
     charges: dict[str, Json] = field(default_factory=dict[str, Json])
     refunds: dict[str, Json] = field(default_factory=dict[str, Json])
+    disputes: dict[str, Json] = field(default_factory=dict[str, Json])
+    # The status that the next refunds begin with; `succeeded` when it is empty.
+    next_refund_statuses: list[str] = field(default_factory=list[str])
     events: dict[str, Json] = field(default_factory=dict[str, Json])
     # Beside the sessions, for neither is part of a session's JSON.
     session_items: dict[str, list[Json]] = field(default_factory=dict[str, list[Json]])
@@ -67,7 +81,7 @@ class Books:
             "created": now(),
             "currency": currencies.pop(),
             "customer_email": fields.get("customer_email"),
-            "expires_at": int(fields.get("expires_at") or now() + SESSION_LIFETIME_S),
+            "expires_at": _expiry(fields),
             "livemode": False,
             "metadata": part(fields, "metadata"),
             "mode": required(fields, "mode"),
@@ -101,7 +115,7 @@ class Books:
         intent: Json = {
             "id": intent_id,
             "object": "payment_intent",
-            "amount": positive_integer(fields, "amount"),
+            "amount": amount(fields, "amount", required(fields, "currency")),
             "amount_received": 0,
             "currency": required(fields, "currency").lower(),
             "client_secret": f"{intent_id}_secret_{secrets.token_hex(8)}",
@@ -129,6 +143,7 @@ class Books:
             "created": now(),
             "currency": intent["currency"],
             "description": intent["description"],
+            "disputed": False,
             "failure_code": "card_declined" if declined else None,
             "failure_message": "Your card was declined." if declined else None,
             "livemode": False,
@@ -148,31 +163,71 @@ class Books:
     def refund(self, fields: Mapping[str, Any]) -> tuple[Json, Json]:
         """Give back all or part of a charge, never more than is left of it."""
         charge = self._refundable(fields)
+        if charge["disputed"]:
+            raise StripeError(f"Charge {charge['id']} has been charged back.", code="charge_disputed")
         left = charge["amount_captured"] - charge["amount_refunded"]
         if left <= 0:
             raise StripeError(f"Charge {charge['id']} has already been refunded.", code="charge_already_refunded")
-        amount = positive_integer(fields, "amount") if fields.get("amount") else left
-        if amount > left:
+        wanted = amount(fields, "amount", charge["currency"]) if fields.get("amount") else left
+        if wanted > left:
             raise StripeError(
-                f"Refund amount ({amount}) is greater than unrefunded amount on charge ({left})",
+                f"Refund amount ({wanted}) is greater than unrefunded amount on charge ({left})",
                 param="amount",
             )
         refund: Json = {
             "id": make_id("re"),
             "object": "refund",
-            "amount": amount,
+            "amount": wanted,
             "charge": charge["id"],
             "created": now(),
             "currency": charge["currency"],
             "metadata": part(fields, "metadata"),
             "payment_intent": charge["payment_intent"],
             "reason": fields.get("reason"),
-            "status": "succeeded",
+            "failure_reason": None,
+            "status": self.next_refund_statuses.pop(0) if self.next_refund_statuses else "succeeded",
         }
         self.refunds[refund["id"]] = refund
-        charge["amount_refunded"] += amount
+        charge["amount_refunded"] += wanted
         charge["refunded"] = charge["amount_refunded"] == charge["amount_captured"]
         return refund, charge
+
+    def move_refund(self, refund: Json, status: str, *, failure_reason: str = "unknown") -> None:
+        """Change a refund's status. Money of one that failed or was canceled can be refunded again.
+
+        A refund to a card may fail after it succeeded: the bank returns the money days later.
+        """
+        allowed = REFUND_MOVES[refund["status"]]
+        if status not in allowed:
+            raise StripeError(f"A refund that is {refund['status']} becomes one of {sorted(allowed)}, not {status}.")
+        refund["status"] = status
+        if status in ("failed", "canceled"):
+            refund["failure_reason"] = failure_reason if status == "failed" else None
+            charge = self.charges[refund["charge"]]
+            charge["amount_refunded"] -= refund["amount"]
+            charge["refunded"] = False
+
+    def dispute(self, charge: Json, *, amount: int | None = None, reason: str = "fraudulent") -> Json:
+        """Open a dispute: the bank takes the money back until it is decided."""
+        if charge["disputed"]:
+            raise StripeError(f"Charge {charge['id']} is disputed already.", code="charge_disputed")
+        dispute: Json = {
+            "id": make_id("du"),
+            "object": "dispute",
+            "amount": charge["amount_captured"] - charge["amount_refunded"] if amount is None else amount,
+            "charge": charge["id"],
+            "created": now(),
+            "currency": charge["currency"],
+            "is_charge_refundable": False,
+            "livemode": False,
+            "metadata": {},
+            "payment_intent": charge["payment_intent"],
+            "reason": reason,
+            "status": "needs_response",
+        }
+        self.disputes[dispute["id"]] = dispute
+        charge["disputed"] = True
+        return dispute
 
     def _refundable(self, fields: Mapping[str, Any]) -> Json:
         if fields.get("charge"):
@@ -209,6 +264,32 @@ def positive_integer(fields: Mapping[str, Any], name: str) -> int:
     return int(text)
 
 
+def amount(fields: Mapping[str, Any], name: str, currency: str) -> int:
+    """An amount that Stripe takes in this currency."""
+    if not is_taken_by("stripe", currency):
+        raise StripeError(f"Invalid currency: {currency}", param="currency")
+    found = positive_integer(fields, name)
+    multiple = stripe_multiple(currency)
+    if found % multiple:
+        raise StripeError(f"Invalid {name}: in {currency} it must be a multiple of {multiple}", param=name)
+    return found
+
+
+def _expiry(fields: Mapping[str, Any]) -> int:
+    """When a session expires: 24 hours from now, or as asked, between 30 minutes and 24 hours from now."""
+    latest = now() + SESSION_LIFETIME_S
+    asked = int(fields.get("expires_at") or latest)
+    if asked < now() + SESSION_SHORTEST_S:
+        raise StripeError(
+            "The `expires_at` timestamp must be at least 30 minutes from Checkout Session creation.", param="expires_at"
+        )
+    if asked > latest:
+        raise StripeError(
+            "The `expires_at` timestamp must be less than 24 hours from Checkout Session creation.", param="expires_at"
+        )
+    return asked
+
+
 def _item(item: Mapping[str, Any]) -> Json:
     price = part(item, "price_data")
     quantity = positive_integer(item, "quantity") if item.get("quantity") else 1
@@ -216,7 +297,7 @@ def _item(item: Mapping[str, Any]) -> Json:
         "name": part(price, "product_data").get("name") or "Item",
         "quantity": quantity,
         "currency": required(price, "currency").lower(),
-        "amount_total": positive_integer(price, "unit_amount") * quantity,
+        "amount_total": amount(price, "unit_amount", required(price, "currency")) * quantity,
     }
 
 

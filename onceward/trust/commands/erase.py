@@ -1,45 +1,142 @@
-"""`erase`: remove a person's data everywhere, keep the hashes."""
+"""`erase` and `export`: remove a person's data from an organization, or hand all of it out."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from onceward.cli.rendering import JsonOption, document, say
+from onceward.cli.rendering import JsonOption, document, listing, say
 from onceward.cli.session import features_here, opened_database, run
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from onceward.db import Database
+    from onceward.trust.erase import Eraser, Report
+
+PersonOption = Annotated[
+    list[str],
+    typer.Option("--person", help="Address, phone number (+4912345678) or id of the person; may be given again."),
+]
+OrganizationOption = Annotated[
+    str | None, typer.Option("--organization", "-o", help="Slug or id of the organization to search.")
+]
+InstanceOption = Annotated[
+    bool, typer.Option("--instance", help="Search what belongs to no organization, and close the person's account.")
+]
 
 
 def register(cli: typer.Typer) -> None:
     cli.command("erase")(erase)
+    cli.command("export")(export)
 
 
 def erase(
-    person: Annotated[str, typer.Option("--person", help="Address, phone number or user id of the person.")],
+    person: PersonOption,
+    organization: OrganizationOption = None,
+    instance: InstanceOption = False,
     reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the audit log.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would go; change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Report what would be erased; change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove a person's data from every part that holds any, in one transaction. Cannot be undone."""
+    """Remove a person's data from one organization, in one transaction. Cannot be undone.
 
-    async def work(*, dry: bool) -> dict[str, int]:
+    Shows first what would be erased, and asks.
+    """
+    _one_scope(organization, instance=instance)
+
+    async def work(*, dry: bool) -> Report:
         from onceward.trust import COMMAND_LINE
         from onceward.trust.erase import erase
 
-        erasers = [eraser for erasers in features_here().load("erasers") for eraser in erasers]
         async with opened_database() as db:
-            return await erase(db, person, erasers, actor=COMMAND_LINE, reason=reason, dry_run=dry)
+            return await erase(
+                db,
+                person,
+                _erasers(),
+                organization=await _organization_id(db, organization),
+                actor=COMMAND_LINE,
+                reason=reason,
+                dry_run=dry,
+            )
 
     if not dry_run and not yes:
-        counts = run(work(dry=True))
-        typer.confirm(f"{_said(counts)} would be erased and cannot be had back. Go on?", abort=True)
-    counts = run(work(dry=dry_run))
+        _show(run(work(dry=True)))
+        typer.confirm("Erase this? It cannot be undone.", abort=True)
+    report = run(work(dry=dry_run))
     if as_json:
-        document({"erased": counts, "dry_run": dry_run})
+        document(report.as_json())
     else:
-        say(f"{_said(counts)} {'would be' if dry_run else 'are'} erased")
+        _show(report)
 
 
-def _said(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {what}" for what, count in counts.items())
+def export(
+    person: PersonOption,
+    organization: OrganizationOption = None,
+    instance: InstanceOption = False,
+) -> None:
+    """Print everything that one organization holds about a person, as one JSON document."""
+    _one_scope(organization, instance=instance)
+
+    async def work() -> dict[str, Any]:
+        from onceward.trust import COMMAND_LINE
+        from onceward.trust.export import export
+
+        async with opened_database() as db:
+            return await export(
+                db,
+                person,
+                _erasers(),
+                organization=await _organization_id(db, organization),
+                actor=COMMAND_LINE,
+            )
+
+    document(run(work()))
+
+
+def _one_scope(organization: str | None, *, instance: bool) -> None:
+    if (organization is None) != instance:
+        raise typer.BadParameter("give either --organization, or --instance for what belongs to no organization")
+
+
+def _erasers() -> list[Eraser]:
+    return [eraser for erasers in features_here().load("erasers") for eraser in erasers]
+
+
+async def _organization_id(db: Database, organization: str | None) -> UUID | None:
+    from onceward.trust import find_organization
+
+    if organization is None:
+        return None
+    async with db.acquire() as conn:
+        return (await find_organization(conn, organization)).organization_id
+
+
+def _show(report: Report) -> None:
+    rows = [
+        {
+            "data": each.name,
+            "rows": each.rows if each.kept is None else 0,
+            "still needed": each.waiting,
+            "kept": each.rows if each.kept else 0,
+            "found in": ", ".join(f"{each.table}.{column} ({count})" for column, count in each.columns.items()),
+            "why kept": each.kept or "",
+        }
+        for each in report.found
+    ]
+    listing(
+        rows,
+        columns=("data", "rows", "still needed", "kept", "found in", "why kept"),
+        as_json=False,
+        empty="nothing was found",
+    )
+    if report.also_known_as:
+        say(
+            f"The same rows also name: {', '.join(report.also_known_as)}. Repeat with --person for each that is theirs."
+        )
+    total = sum(report.rows.values())
+    say(f"{total} rows {'would be' if report.dry_run else 'were'} erased")
+    if any(each.waiting for each in report.found):
+        say("Rows that are still needed stay until their work has ended: erase again then.")

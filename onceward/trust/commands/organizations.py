@@ -96,6 +96,36 @@ def link(email: Annotated[str, typer.Argument(help="Address of the person.")]) -
     _say_link(run(work()))
 
 
+@users.command("disable")
+def disable(
+    email: Annotated[str, typer.Argument(help="Address of the person.")],
+    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the audit log.")] = None,
+) -> None:
+    """Disable an account in every organization, and end its sessions and login links."""
+    _set_disabled(email, disabled=True, reason=reason)
+    say(f"{email} is disabled")
+
+
+@users.command("enable")
+def enable(
+    email: Annotated[str, typer.Argument(help="Address of the person.")],
+    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the audit log.")] = None,
+) -> None:
+    """Enable a disabled account again, in the organizations that it belongs to."""
+    _set_disabled(email, disabled=False, reason=reason)
+    say(f"{email} is enabled")
+
+
+def _set_disabled(email: str, *, disabled: bool, reason: str | None) -> None:
+    async def work() -> None:
+        from onceward.trust.organizations import set_disabled
+
+        async with opened_database() as db, db.transaction(role="engine") as tx:
+            await set_disabled(tx, email, disabled=disabled, actor=ACTOR, reason=reason)
+
+    run(work())
+
+
 @users.command("ls")
 def list_users(organization: OrganizationOption, as_json: JsonOption = False) -> None:
     """List the members of an organization."""

@@ -1,31 +1,5 @@
--- Who may see what: database roles, organizations, the clock, the one sequence of ids, and `protect` for tenant tables.
-
-do $$
-declare
-    name text;
-begin
-    -- Roles belong to the whole cluster: another database, or another node, may be creating them at this moment.
-    foreach name in array array['onceward_engine', 'onceward_app', 'onceward_sql_worker'] loop
-        begin
-            if not exists (select from pg_roles where rolname = name) then
-                execute format('create role %I nologin noinherit', name);
-            end if;
-        exception when duplicate_object or unique_violation then
-            null;
-        end;
-        begin
-            if not pg_has_role(current_user, name, 'member') then
-                execute format('grant %I to current_user', name);
-            end if;
-        exception when others then
-            if not pg_has_role(current_user, name, 'member') then
-                raise exception 'role % exists, but % may not use it: as an administrator, run: grant % to %',
-                    name, current_user, name, current_user;
-            end if;
-        end;
-    end loop;
-end
-$$;
+-- Who may see what: organizations, the clock, the one sequence of ids, and `protect` for tenant tables.
+-- The database roles are made by roles.sql, which runs before.
 
 grant usage on schema onceward to onceward_engine, onceward_app, onceward_sql_worker;
 
@@ -46,6 +20,12 @@ create function onceward.cause() returns bigint
     language sql stable parallel safe
     as $$select nullif(split_part(current_setting('onceward.cause', true), ':', 2), '')::bigint$$;
 comment on function onceward.cause() is 'The id of what caused this transaction; null when a person or an unnumbered request did.';
+
+create function onceward.person_hash(reference text) returns text
+    language sql immutable parallel safe
+    as $$select encode(sha256(convert_to(lower(btrim(reference)), 'UTF8')), 'hex')$$;
+comment on function onceward.person_hash(text) is
+    'What stays of an address or id after an erasure: enough to recognise it again, not enough to read it.';
 
 create function onceward.protect(target regclass) returns void
     language plpgsql as $$

@@ -16,6 +16,7 @@ from onceward.trust import Entry, Identity, list_entries, trace, transaction_for
 from onceward.trust.chain import Head, prove
 from onceward.web.api import database_of
 from onceward.web.auth import require
+from onceward.web.fields import Number
 from onceward.web.problems import Problem
 
 Db = Annotated[Database, Depends(database_of)]
@@ -56,7 +57,7 @@ def evidence_router(traced: Sequence[Traced]) -> APIRouter:
         action: str | None = None,
         entity_type: str | None = None,
         entity_id: str | None = None,
-        before: int | None = None,
+        before: Number | None = None,
         limit: Limit = 100,
     ) -> list[Entry]:
         async with transaction_for(db, identity) as tx:

@@ -12,7 +12,7 @@ from onceward.trust.errors import NotAuthenticated
 from onceward.trust.identity import Identity
 from onceward.trust.sessions import close_session, redeem_link
 from onceward.web.api import database_of, settings_of
-from onceward.web.auth import ORGANIZATION_COOKIE, SESSION_COOKIE, authenticator_of, client_of, require
+from onceward.web.auth import ORGANIZATION_COOKIE, SESSION_COOKIE, authenticator_of, require
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -50,9 +50,8 @@ def login_router() -> APIRouter:
         try:
             async with database.transaction(role="engine") as tx:
                 session = await redeem_link(tx, token, session_hours=settings.session_hours)
-        except NotAuthenticated:
-            async with database.acquire() as conn:
-                await authenticator.limit.count(conn, client_of(request))
+        except NotAuthenticated as error:
+            await authenticator.count_failure(request, str(error))
             raise
         reply = RedirectResponse("/", status_code=303, headers=PRIVATE)
         reply.set_cookie(

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, cast
 
-import orjson
-from babel.numbers import get_currency_precision
 from markupsafe import Markup
+
+from onceward.providers import exact_json
+from onceward.providers.outbound.money import format_number
 
 SECRET = re.compile(
     r"(^|[_\-.])(secret|secrets|password|passwd|authorization|cookie|api[_-]?key|private[_-]?key|token|cvc|cvv)s?$",
@@ -84,8 +85,7 @@ def size(value: float | None) -> str:
 
 def money(minor: int | Decimal, currency: str) -> str:
     """Minor units as people write the amount, always with all its digits."""
-    digits = get_currency_precision(currency)
-    return f"{Decimal(int(minor)).scaleb(-digits):,.{digits}f}"
+    return format_number(int(minor), currency)
 
 
 def ago(moment: datetime | None) -> Markup:
@@ -135,7 +135,7 @@ def pretty(value: Any) -> str:
     """JSON to read: indented, secrets covered, cut where nobody reads on."""
     if value is None:
         return ""
-    text = orjson.dumps(covered(value), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS, default=str).decode()
+    text = exact_json.dumps(covered(value), indent=True, default=str)
     return text if len(text) <= SHOWN_BYTES else text[:SHOWN_BYTES] + f"\n… {len(text) - SHOWN_BYTES:,} characters more"
 
 

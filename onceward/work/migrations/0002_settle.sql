@@ -34,7 +34,24 @@ create function onceward.settle(
 declare
     v record;
 begin
-    if p_outcome in ('retry', 'snoozed') then
+    if p_outcome = 'crashed' then
+        -- Its handler lost the connection. A restart of the server is nobody's fault; otherwise it counts as a crash, since a
+        -- statement that ends its own session would run for ever. p_reason is that of the dead letter it becomes at the third.
+        update onceward.work w
+           set lease = null, claimed_at = null, slot = null, parent_slot = null, sort_at = p_due,
+               crashes = w.crashes + n.counted,
+               dead_reason = case when w.crashes + n.counted >= 3 then p_reason end,
+               dead_at = case when w.crashes + n.counted >= 3 then onceward.now() end
+          from (select case when c.claimed_at > pg_postmaster_start_time() then 1 else 0 end as counted
+                  from onceward.work c where c.id = p_id and c.lease = p_lease for update) n
+         where w.id = p_id and w.lease = p_lease
+        returning w.kind, w.task, w.attempts::int as attempts, w.organization_id, null::bigint as bundle,
+                  case when w.dead_reason is not null then 'dead_letter' when n.counted = 1 then 'crashed' else 'snoozed' end as outcome
+             into v;
+        if found then
+            p_outcome := v.outcome;
+        end if;
+    elsif p_outcome in ('retry', 'snoozed') then
         update onceward.work
            set lease = null, claimed_at = null, slot = null, parent_slot = null, sort_at = p_due,
                attempts = attempts + case when p_outcome = 'retry' then 1 else 0 end,
@@ -101,15 +118,22 @@ create function onceward.finish_or_fail(p_ids bigint[], p_leases bigint[], p_wor
 -- All of a batch as the last statement of its transaction: one lost lease prevents the commit.
 declare
     v_count int;
+    v_bundles bigint[];
+    v_bundle bigint;
 begin
     with done as (
         delete from onceward.work
          where id = any(p_ids) and lease = any(p_leases)
-        returning id, organization_id, attempts, kind, task, claimed_at
+        returning id, organization_id, attempts, kind, task, claimed_at, bundle
+    ), noted as (
+        insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, worker, started_at)
+        select id, organization_id, attempts + 1, kind, task, 'success', p_worker, claimed_at from done
     )
-    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, worker, started_at)
-    select id, organization_id, attempts + 1, kind, task, 'success', p_worker, claimed_at from done;
-    get diagnostics v_count = row_count;
+    select count(*), array_agg(bundle order by bundle) filter (where bundle is not null) into v_count, v_bundles from done;
+    -- In order, so that two batches with members of the same bundles do not wait for each other.
+    foreach v_bundle in array coalesce(v_bundles, '{}') loop
+        perform onceward.leave_bundle(v_bundle);
+    end loop;
     if v_count < cardinality(p_ids) then
         raise exception 'a batch is no longer held under its lease' using errcode = 'OW001';
     end if;

@@ -37,6 +37,7 @@ declare
     v_ids bigint[] := '{}';          -- taken already
     v_later bigint[] := '{}';        -- locked, to be taken at the end, with these slots
     v_later_slots smallint[] := '{}';
+    v_wrapped_at int := 0;           -- how many of them come before the first lane was reached again
     v_last text := p_cursor;
     v_visited int := 0;
     v_resume timestamptz;
@@ -61,6 +62,7 @@ begin
         if v_ordered.lane is null and v_due.lane is null then
             exit when v_wrapped or p_cursor = '';
             v_wrapped := true;
+            v_wrapped_at := cardinality(v_later);
             v_lane := '';
             v_look_ordered := true;
             v_look_due := true;
@@ -154,7 +156,7 @@ begin
             begin
                 select h.held, p_suspect and not h.suspect into v_here, p_suspect
                   from onceward.hold_in_lane(v_here, case when v_cap is null then null else v_slots end, p_queue, p_lease, p_suspect) h;
-            exception when unique_violation then
+            exception when unique_violation or lock_not_available then
                 continue;
             end;
         end if;
@@ -169,7 +171,10 @@ begin
             v_ids := v_ids || v_here;
         end if;
     end loop;
-    v_ids := v_ids || onceward.hold_together(v_later, v_later_slots, p_lease);
+    -- In the order of lanes, wherever the cursor was: two claimers then wait for each other in one direction only.
+    v_ids := v_ids || onceward.hold_together(
+        v_later[v_wrapped_at + 1:] || v_later[:v_wrapped_at],
+        v_later_slots[v_wrapped_at + 1:] || v_later_slots[:v_wrapped_at], p_lease);
     if cardinality(v_ids) > 0 then
         insert into onceward.claims (lease, worker, ids) values (p_lease, p_worker, v_ids);
     end if;
@@ -185,9 +190,10 @@ end
 $$;
 
 create function onceward.hold_together(p_ids bigint[], p_slots smallint[], p_lease bigint) returns bigint[]
-    language plpgsql set enable_hashjoin = off set enable_mergejoin = off as $$
+    language plpgsql set enable_hashjoin = off set enable_mergejoin = off set lock_timeout = '100ms' as $$
 -- Take rows that the caller has locked, each with its slot, in one update. A claimer that was faster with a slot makes that
 -- fail; then each is taken alone, and those whose slot is gone stay where they are.
+-- A slot that another claimer is taking right now is waited for only briefly: that claimer may be waiting for one of ours.
 declare
     v_held bigint[] := '{}';
 begin
@@ -200,16 +206,17 @@ begin
           from unnest(p_ids, p_slots) t (id, slot)
          where w.id = t.id;
         return p_ids;
-    exception when unique_violation then
+    exception when unique_violation or lock_not_available then
         null;
     end;
+    perform set_config('lock_timeout', '1ms', true);   -- until the end of this function: whoever is at it gets it
     for n in 1 .. cardinality(p_ids) loop
         begin
             update onceward.work w
                set lease = p_lease, claimed_at = clock_timestamp(), slot = p_slots[n]
              where w.id = p_ids[n];
             v_held := v_held || p_ids[n];
-        exception when unique_violation then
+        exception when unique_violation or lock_not_available then
             continue;
         end;
     end loop;
@@ -219,7 +226,7 @@ $$;
 
 create function onceward.hold_in_lane(
     p_ids bigint[], p_slots smallint[], p_queue text, p_lease bigint, p_suspect boolean, out held bigint[], out suspect boolean
-) language plpgsql as $$
+) language plpgsql set lock_timeout = '20ms' as $$
 -- Take rows one by one: at most one suspect, and each with a slot of its parent where it has one. A full parent leaves a
 -- row where it is.
 declare

@@ -55,11 +55,20 @@ begin
 end
 $$;
 
+create function onceward.json_contains(p_payload json, p_match jsonb) returns boolean language plpgsql immutable as $$
+-- Whether a payload contains what a wait asks for. A payload that jsonb cannot hold contains nothing that was asked for.
+begin
+    return p_payload::jsonb @> p_match;
+exception when data_exception then
+    return false;
+end
+$$;
+
 create function onceward.workflow_wait(
     p_id bigint, p_lease bigint, p_position int, p_key text, p_name text, p_match jsonb, p_timeout_s float8,
     out state text, out result text, out due_at timestamptz
 ) language plpgsql as $$
--- Take the oldest signal of this name out of the mailbox, or write down that the workflow waits for one.
+-- Take the oldest signal of this name that contains p_match out of the mailbox, or record that the workflow waits for one.
 declare
     v_organization uuid;
     v_due timestamptz := onceward.now() + make_interval(secs => p_timeout_s);   -- null: for ever
@@ -72,7 +81,9 @@ begin
     end if;
     delete from onceward.workflow_signals s
      where s.id = (select f.id from onceward.workflow_signals f
-                    where f.workflow_id = p_id and f.name = p_name order by f.id limit 1)
+                    where f.workflow_id = p_id and f.name = p_name
+                      and (p_match is null or onceward.json_contains(f.payload, p_match))
+                    order by f.id limit 1)
     returning s.payload::text into result;
     state := case when found then 'done' else 'waiting' end;
     due_at := v_due;
@@ -97,7 +108,8 @@ begin
        set state = 'done', result = p_payload, finished_at = clock_timestamp()
      where s.workflow_id = p_id and s.position = (
          select min(f.position) from onceward.workflow_steps f
-          where f.workflow_id = p_id and f.kind = 'signal' and f.state = 'waiting' and f.name = p_name and f.match is null);
+          where f.workflow_id = p_id and f.kind = 'signal' and f.state = 'waiting' and f.name = p_name
+            and (f.match is null or onceward.json_contains(p_payload, f.match)));
     if not found then
         insert into onceward.workflow_signals (workflow_id, organization_id, name, payload)
         values (p_id, v_organization, p_name, p_payload);
@@ -164,6 +176,19 @@ begin
         set state = excluded.state, attempts = excluded.attempts, result = excluded.result, error = null,
             due_at = excluded.due_at, finished_at = excluded.finished_at
         where s.state in ('retry', 'registered') or (s.kind = 'compensation' and s.state = 'failed');
+    if not found then
+        raise exception 'workflow % is no longer held under this lease', p_id using errcode = 'OW001';
+    end if;
+end
+$$;
+
+create function onceward.workflow_cancel_child_or_fail(p_id bigint, p_lease bigint, p_child bigint)
+    returns void language plpgsql as $$
+-- Cancel one child of a workflow that is held under this lease. A run that lost its lease must not cancel anything: the
+-- children belong to the run that replaced it. The child is locked before its parent, as when a child ends.
+begin
+    perform onceward.cancel(p_child);
+    perform from onceward.work w where w.id = p_id and w.lease = p_lease for share;
     if not found then
         raise exception 'workflow % is no longer held under this lease', p_id using errcode = 'OW001';
     end if;

@@ -18,6 +18,7 @@ create table ticketing.venues (
     address text not null default '',
     timezone text not null default 'UTC',
     created_at timestamptz not null default onceward.now(),
+    unique (organization_id, name),
     unique (id, organization_id)
 );
 select onceward.protect('ticketing.venues');
@@ -46,6 +47,7 @@ create table ticketing.events (
     alerted_at timestamptz,
     created_at timestamptz not null default onceward.now(),
     check (ends_at > starts_at),
+    unique (venue_id, name, starts_at),
     unique (id, organization_id),
     foreign key (venue_id, organization_id) references ticketing.venues (id, organization_id)
 );
@@ -147,6 +149,9 @@ create table ticketing.checkouts (
     provider text,
     provider_session text,
     payment_url text,
+    payment_opening int not null default 0,     -- how many payment pages were opened: part of each one's key
+    payment_opened_at timestamptz,
+    payment_expires_at timestamptz,             -- by the clock of the payment service, not the business clock
     payment_reference text,
     provider_payment_id text,
     journal_id bigint,
@@ -161,7 +166,7 @@ create table ticketing.checkouts (
     foreign key (event_id, organization_id) references ticketing.events (id, organization_id),
     foreign key (coupon_id, organization_id) references ticketing.coupons (id, organization_id)
 );
-create index checkouts_open on ticketing.checkouts (expires_at) where status = 'started';
+create index checkouts_open on ticketing.checkouts (expires_at) where status in ('started', 'failed');
 create index checkouts_unsettled on ticketing.checkouts (started_at)
     where status in ('started', 'expired', 'abandoned', 'failed') and provider_session is not null;
 create index checkouts_by_event on ticketing.checkouts (event_id, status);
@@ -177,11 +182,13 @@ create table ticketing.seat_holds (
     seat_id uuid,
     claim_id bigint not null unique,
     basket text not null,
+    checkout_id uuid,                           -- the one checkout that may be paid for it; changed under that one's lock
     status text not null default 'active' check (status in ('active', 'converted', 'expired', 'cancelled')),
     held_until timestamptz not null,
     converted_at timestamptz,
     created_at timestamptz not null default onceward.now(),
-    foreign key (seat_id, organization_id) references ticketing.seats (id, organization_id)
+    foreign key (seat_id, organization_id) references ticketing.seats (id, organization_id),
+    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id)
 );
 create index seat_holds_by_basket on ticketing.seat_holds (basket) where status = 'active';
 create index seat_holds_due on ticketing.seat_holds (held_until) where status = 'active';
@@ -266,14 +273,29 @@ create table ticketing.refunds (
     parts jsonb,                                -- which entries to reverse, and how much of each; null: all that is left
     currency text not null,
     reason text not null,
+    -- pending: requested, or accepted by the service and not final there; done: the buyer has the money;
+    -- failed: the buyer does not have it, and an operator has to repeat the refund or pay it another way.
     status text not null default 'pending' check (status in ('pending', 'done', 'failed')),
+    attempt int not null default 1 check (attempt > 0),
+    method text not null default 'service' check (method in ('service', 'manual')),
     provider_refund_id text,
+    provider_status text,                       -- in the words of the payment service
+    earlier_references text[] not null default '{}',  -- ids at the service of attempts that failed
+    covered_by uuid references ticketing.refunds (id),  -- the refund whose id at the service paid this one too
+    failure text,
+    note text,                                  -- how it was paid, where the service did not pay it
     requested_by text not null,
     requested_at timestamptz not null default onceward.now(),
+    attempted_at timestamptz not null default onceward.now(),
+    checked_at timestamptz not null default onceward.now(),
     done_at timestamptz,
-    journal_id bigint
+    failed_at timestamptz,
+    journal_id bigint,
+    owed_journal_id bigint                      -- money that came back after it was booked as refunded, and is owed
 );
 create index refunds_by_payment on ticketing.refunds (payment_id);
+create index refunds_to_follow on ticketing.refunds (checked_at) where provider_refund_id is not null;
+create index refunds_failed on ticketing.refunds (failed_at) where status = 'failed';
 create index refunds_by_checkout on ticketing.refunds (checkout_id);
 select onceward.protect('ticketing.refunds');
 
@@ -282,7 +304,7 @@ create table ticketing.scans (
     organization_id uuid not null default onceward.organization(),
     ticket_id uuid,
     event_id uuid,
-    outcome text not null check (outcome in ('admitted', 'already_used', 'void', 'unknown', 'wrong_event', 'forged')),
+    outcome text not null check (outcome in ('admitted', 'already_used', 'void', 'unknown', 'wrong_event', 'forged', 'frozen')),
     gate text not null default '',
     scanned_by text not null,
     scanned_at timestamptz not null default onceward.now()

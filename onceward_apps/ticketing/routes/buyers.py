@@ -8,18 +8,19 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field, StringConstraints
 
+from onceward.services import exponent
+from onceward.web import AtMost
 from onceward_apps.ticketing import buying, paying
-from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.codes import new_basket, order_token
 from onceward_apps.ticketing.errors import NothingHeld, TicketingError
 from onceward_apps.ticketing.routes.requests import (
-    BASKET_COOKIE,
     EngineHere,
     acting,
     basket_of,
     order_for,
     owner_of,
     problem,
+    remember_basket,
     spare,
 )
 from onceward_apps.ticketing.store import setup
@@ -30,16 +31,18 @@ Email = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^@\s
 
 
 class HoldIn(BaseModel):
-    """Seats by id, and numbers of places by section."""
+    """Seats by id, and by section how many places the basket is to hold in all: the same request again adds nothing."""
 
-    seats: list[UUID] = Field(default_factory=list[UUID], max_length=100)
-    places: dict[UUID, Annotated[int, Field(ge=1, le=100)]] = Field(default_factory=dict[UUID, int], max_length=20)
+    seats: Annotated[list[UUID], AtMost(100)] = Field(default_factory=list[UUID])
+    places: Annotated[dict[UUID, Annotated[int, Field(ge=1, le=100)]], AtMost(20)] = Field(
+        default_factory=dict[UUID, int]
+    )
 
 
 class LetGoIn(BaseModel):
     """Without `holds` all of them."""
 
-    holds: list[UUID] | None = None
+    holds: Annotated[list[UUID] | None, AtMost(200)] = None
 
 
 class CheckoutIn(BaseModel):
@@ -78,6 +81,7 @@ def shown(event: Any, sections: list[Any], rows: list[Any]) -> dict[str, Any]:
         by_section.setdefault(row["section_id"], []).append({"name": row["row_name"], "seats": seats})
     return {
         **{name: event[name] for name in names + terms},
+        "currency_digits": exponent(event["currency"]),
         "organizer": event["organizer"],
         "venue": {"name": event["venue_name"], "address": event["venue_address"], "timezone": event["timezone"]},
         "sections": [
@@ -104,25 +108,25 @@ async def hold(
     async with acting(engine, owner) as tx:
         held = await buying.hold(tx, event_id, basket, seats=wanted.seats, places=wanted.places)
         now = await tx.fetchval("select onceward.clock()")
-    _remember(response, basket)
+    remember_basket(response, basket)
     return {"basket": basket, **_held(held, now)}
 
 
 @router.get("/events/{event_id}/holds")
 async def holds(engine: EngineHere, event_id: UUID, request: Request) -> dict[str, Any]:
-    basket = basket_of(request)
+    owner, basket = await owner_of(engine, "event", event_id), basket_of(request)
     if basket is None:
         return {"holds": [], "until": None, "left_s": None}
-    async with acting(engine, await owner_of(engine, "event", event_id)) as tx:
+    async with acting(engine, owner) as tx:
         return _held(await buying.held(tx, event_id, basket), await tx.fetchval("select onceward.clock()"))
 
 
 @router.post("/events/{event_id}/holds/release")
 async def let_go(engine: EngineHere, event_id: UUID, which: LetGoIn, request: Request) -> dict[str, Any]:
-    basket = basket_of(request)
+    owner, basket = await owner_of(engine, "event", event_id), basket_of(request)
     if basket is None:
         return {"holds": [], "until": None, "left_s": None}
-    async with acting(engine, await owner_of(engine, "event", event_id)) as tx:
+    async with acting(engine, owner) as tx:
         held = await buying.let_go(tx, event_id, basket, holds=which.holds)
         return _held(held, await tx.fetchval("select onceward.clock()"))
 
@@ -182,8 +186,3 @@ def _held(held: buying.Held, now: Any) -> dict[str, Any]:
         # Seconds beside the time: the buyer's clock may be wrong, the countdown must not be.
         "left_s": None if held.until is None else max(0, int((held.until - now).total_seconds())),
     }
-
-
-def _remember(response: Response, basket: str) -> None:
-    secure = app.services.settings.url.startswith("https://")
-    response.set_cookie(BASKET_COOKIE, basket, max_age=7200, httponly=True, samesite="lax", secure=secure, path="/")

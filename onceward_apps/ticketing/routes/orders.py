@@ -13,6 +13,7 @@ from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.errors import CheckoutClosed, NotFound
 from onceward_apps.ticketing.routes.buyers import Email, TokenIn
 from onceward_apps.ticketing.routes.requests import EngineHere, acting, order_for, owner_of
+from onceward_apps.ticketing.store import buying as baskets
 from onceward_apps.ticketing.store import reading
 
 router = APIRouter(tags=["ticketing: orders"])
@@ -69,13 +70,16 @@ async def receipt(engine: EngineHere, checkout_id: UUID, access: str) -> Respons
 
 @router.post("/orders/{checkout_id}/resend", status_code=202)
 async def resend(engine: EngineHere, checkout_id: UUID, bearer: TokenIn) -> dict[str, str]:
-    """The order's mail once more, to the address of the order; a few times at most."""
+    """The order's mail once more, to the address of the order; a few times at most, and once a minute."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
+        await baskets.checkout(tx, checkout_id, lock=True)  # before the mails are counted
         order = await order_for(tx, checkout_id, bearer.token)
         if order["status"] != "completed":
             raise CheckoutClosed("this order is not paid")
         sent = await reading.mails_sent(tx, checkout_id)
-        if sent > MOST_RESENDS:
+        if sent["recent"]:
+            return {"status": "queued"}  # a second click
+        if sent["number"] > MOST_RESENDS:
             raise CheckoutClosed("the mail was sent often enough; look into the spam folder")
         rows = await reading.tickets(tx, checkout_id)
         places = [(row["ticket_code"], row["place"]) for row in rows if row["status"] != "void"]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from onceward import Tx
+from onceward.web import AtMost
 from onceward_apps.ticketing import cancelling, organizing, refunding
 from onceward_apps.ticketing.errors import NotFound
 from onceward_apps.ticketing.model import Policy
 from onceward_apps.ticketing.organizing import NewEvent, Section
 from onceward_apps.ticketing.routes.requests import EngineHere, Operator, Viewer, acting
-from onceward_apps.ticketing.store import reading, sales, setup
+from onceward_apps.ticketing.store import disputes, reading, refunds, sales, setup
 
 router = APIRouter(prefix="/api/v1/ticketing", tags=["ticketing"])
 
@@ -30,7 +32,7 @@ class SectionIn(BaseModel):
 
     name: str = Field(min_length=1, max_length=60)
     price_cents: int = Field(ge=0, le=100_000_000)
-    rows: dict[str, int] | None = None
+    rows: Annotated[dict[str, int] | None, AtMost(1000)] = None
     places: int | None = Field(None, ge=1, le=1_000_000)
 
 
@@ -77,13 +79,31 @@ class CouponIn(BaseModel):
 class RefundIn(BaseModel):
     """Without `tickets` the whole order."""
 
-    tickets: list[UUID] | None = None
+    tickets: Annotated[list[UUID] | None, AtMost(1000)] = None
     reason: str = Field(min_length=1, max_length=500)
     used_too: bool = False
 
 
+class SettledIn(BaseModel):
+    """How the buyer got the money, such as the reference of a bank transfer."""
+
+    note: str = Field(min_length=1, max_length=500)
+
+
+class DisputePolicyIn(BaseModel):
+    """`freeze`: the tickets admit nobody until the dispute is won, and are void when it is lost. `keep`: they stay valid."""
+
+    policy: Literal["freeze", "keep"]
+
+
 class ReasonIn(BaseModel):
     reason: str = Field(min_length=1, max_length=500)
+
+
+async def _known(tx: Tx, event_id: UUID) -> None:
+    """404 for an event that this organization does not have: an empty list would look like an event without orders."""
+    if await setup.event(tx, event_id) is None:
+        raise NotFound(f"there is no event {event_id}")
 
 
 @router.post("/venues", status_code=201)
@@ -157,8 +177,7 @@ async def unblock(engine: EngineHere, who: Operator, event_id: UUID, seats: Seat
 @router.get("/events/{event_id}/occupancy")
 async def occupancy(engine: EngineHere, who: Viewer, event_id: UUID) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
-        if await setup.event(tx, event_id) is None:
-            raise NotFound(f"there is no event {event_id}")
+        await _known(tx, event_id)
         return (await sales.occupancy(tx, event_id)).shown()
 
 
@@ -166,6 +185,7 @@ async def occupancy(engine: EngineHere, who: Viewer, event_id: UUID) -> dict[str
 async def funnel(engine: EngineHere, who: Viewer, event_id: UUID) -> list[dict[str, Any]]:
     """From reserved seats over checkouts to purchases, by day."""
     async with acting(engine, who.organization) as tx:
+        await _known(tx, event_id)
         return [dict(row) for row in await sales.funnel(tx, event_id)]
 
 
@@ -174,6 +194,7 @@ async def orders(
     engine: EngineHere, who: Viewer, event_id: UUID, status: str | None = None, limit: int = Query(100, ge=1, le=1000)
 ) -> list[dict[str, Any]]:
     async with acting(engine, who.organization) as tx:
+        await _known(tx, event_id)
         return [dict(row) for row in await reading.checkouts(tx, event_id, status, limit)]
 
 
@@ -202,6 +223,51 @@ async def refund(engine: EngineHere, who: Operator, checkout_id: UUID, wanted: R
             used_too=wanted.used_too,
         )
     return {"refund_id": refund_id}
+
+
+@router.get("/refunds")
+async def list_refunds(
+    engine: EngineHere,
+    who: Viewer,
+    status: Literal["pending", "done", "failed"] | None = None,
+    limit: int = Query(100, ge=1, le=1000),
+) -> list[dict[str, Any]]:
+    """Newest first. One that `failed` waits for an operator: repeat it, or settle it."""
+    async with acting(engine, who.organization) as tx:
+        return [dict(row) for row in await refunds.listed(tx, status, limit)]
+
+
+@router.post("/refunds/{refund_id}/repeat", status_code=202)
+async def repeat_refund(engine: EngineHere, who: Operator, refund_id: UUID) -> dict[str, Any]:
+    """Ask the payment service once more for a refund that failed."""
+    async with acting(engine, who.organization) as tx:
+        return {"refund_id": refund_id, "attempt": await refunding.repeat(tx, refund_id, actor=who.actor)}
+
+
+@router.post("/refunds/{refund_id}/settle", status_code=204)
+async def settle_refund(engine: EngineHere, who: Operator, refund_id: UUID, paid: SettledIn) -> None:
+    """Book a refund that failed as paid another way, such as by bank transfer."""
+    async with acting(engine, who.organization) as tx:
+        await refunding.settle(tx, refund_id, note=paid.note, actor=who.actor)
+
+
+@router.get("/disputes")
+async def list_disputes(
+    engine: EngineHere, who: Viewer, limit: int = Query(100, ge=1, le=1000)
+) -> list[dict[str, Any]]:
+    """Newest first."""
+    async with acting(engine, who.organization) as tx:
+        return [dict(row) for row in await disputes.listed(tx, limit)]
+
+
+@router.post("/events/{event_id}/dispute-policy", status_code=204)
+async def set_dispute_policy(engine: EngineHere, who: Operator, event_id: UUID, wanted: DisputePolicyIn) -> None:
+    """What happens to the tickets of a payment that is disputed from now on."""
+    async with acting(engine, who.organization) as tx:
+        if not await disputes.set_policy(tx, event_id, wanted.policy):
+            raise NotFound(f"there is no event {event_id}")
+        changes = {"dispute_policy": wanted.policy}
+        await tx.audit("dispute_policy_set", entity_type="Event", entity_id=event_id, changes=changes, actor=who.actor)
 
 
 @router.post("/tickets/{ticket_id}/void", status_code=204)

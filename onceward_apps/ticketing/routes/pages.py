@@ -11,11 +11,21 @@ from fastapi import APIRouter, Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import FileResponse, Response
 
+from onceward.services import exponent
 from onceward_apps.ticketing.app import HERE
+from onceward_apps.ticketing.codes import new_basket
 from onceward_apps.ticketing.documents import money
 from onceward_apps.ticketing.errors import NotFound, TicketingError
 from onceward_apps.ticketing.handlers import reconcile
-from onceward_apps.ticketing.routes.requests import EngineHere, acting, order_for, owner_of, problem
+from onceward_apps.ticketing.routes.requests import (
+    EngineHere,
+    acting,
+    basket_of,
+    order_for,
+    owner_of,
+    problem,
+    remember_basket,
+)
 from onceward_apps.ticketing.store import reading, setup
 
 router = APIRouter(include_in_schema=False)
@@ -32,6 +42,7 @@ POLICY = (
 def _templates() -> Environment:
     environment = Environment(loader=FileSystemLoader(HERE / "pages"), autoescape=True, undefined=StrictUndefined)
     environment.filters["money"] = money
+    environment.filters["digits"] = exponent
     return environment
 
 
@@ -48,8 +59,8 @@ def page(name: str, *, status: int = 200, camera: bool = False, **values: Any) -
 
 
 @router.get("/events/{event_id}")
-async def seat_map(engine: EngineHere, event_id: UUID) -> Response:
-    """Choose seats."""
+async def seat_map(engine: EngineHere, event_id: UUID, request: Request) -> Response:
+    """Choose seats. The basket begins here, so that two quick clicks on the page hold for the same one."""
     try:
         async with acting(engine, await owner_of(engine, "event", event_id)) as tx:
             event = await setup.event(tx, event_id)
@@ -58,7 +69,10 @@ async def seat_map(engine: EngineHere, event_id: UUID) -> Response:
         if getattr(error, "status_code", None) != 404:
             raise
         return page("missing.html", status=404, what="event")
-    return page("event.html", event=event, sections=sections)
+    response = page("event.html", event=event, sections=sections)
+    if basket_of(request) is None:
+        remember_basket(response, new_basket())
+    return response
 
 
 @router.get("/orders/{checkout_id}")

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
 
 from onceward import Engine, Tx
 from onceward.limits import Rate
@@ -73,6 +73,12 @@ def basket_of(request: Request) -> str | None:
     """The buyer's own, from the cookie of our pages or the header of other clients."""
     found = request.headers.get(BASKET_HEADER) or request.cookies.get(BASKET_COOKIE)
     return found if found and 16 <= len(found) <= 100 else None
+
+
+def remember_basket(response: Response, basket: str) -> None:
+    """Keep the basket in a cookie of the buyer's browser."""
+    secure = app.services.settings.url.startswith("https://")
+    response.set_cookie(BASKET_COOKIE, basket, max_age=7200, httponly=True, samesite="lax", secure=secure, path="/")
 
 
 async def order_for(tx: Tx, checkout_id: UUID, token: str) -> Any:

@@ -23,7 +23,7 @@ function draw() {
   const map = document.getElementById("map");
   map.replaceChildren();
   for (const section of event.sections) {
-    const title = element("h3", {}, `${section.name}, ${money(section.price_cents, event.currency)}`);
+    const title = element("h3", {}, `${section.name}, ${money(section.price_cents, event.currency, event.currency_digits)}`);
     const part = element("section", { "aria-label": section.name }, title);
     if (section.kind === "general") part.append(placeChooser(section));
     else drawRows(section, part);
@@ -51,8 +51,12 @@ function drawRows(section, part) {
 function placeChooser(section) {
   const left = element("span", { "data-left": section.id });
   const button = element("button", { type: "button", "data-add": section.id }, "Add one");
-  button.addEventListener("click", () => take({ places: { [section.id]: 1 } }, `One place in ${section.name}`));
+  button.addEventListener("click", () => take({ places: { [section.id]: held(section.id) + 1 } }, `One place in ${section.name}`));
   return element("p", {}, left, " ", button);
+}
+
+function held(sectionId) {
+  return holds.filter((hold) => hold.section_id === sectionId).length;
 }
 
 function paint() {
@@ -83,12 +87,12 @@ function showBasket(found) {
   list.replaceChildren(...holds.map((hold) => {
     const remove = element("button", { type: "button", class: "plain", "aria-label": `Remove ${hold.place}` }, "Remove");
     remove.addEventListener("click", () => letGo(hold));
-    return element("li", {}, hold.place, element("span", { class: "amount" }, money(hold.price_cents, event.currency)), remove);
+    return element("li", {}, hold.place, element("span", { class: "amount" }, money(hold.price_cents, event.currency, event.currency_digits)), remove);
   }));
   const sum = holds.reduce((total, hold) => total + hold.price_cents, 0);
   const sumLine = document.getElementById("sum");
-  sumLine.textContent = `${holds.length} ${holds.length === 1 ? "ticket" : "tickets"}, ${money(sum, event.currency)} before fees`;
-  document.getElementById("shortly").textContent = `${holds.length} ${holds.length === 1 ? "ticket" : "tickets"}, ${money(sum, event.currency)}`;
+  sumLine.textContent = `${holds.length} ${holds.length === 1 ? "ticket" : "tickets"}, ${money(sum, event.currency, event.currency_digits)} before fees`;
+  document.getElementById("shortly").textContent = `${holds.length} ${holds.length === 1 ? "ticket" : "tickets"}, ${money(sum, event.currency, event.currency_digits)}`;
   for (const id of ["sum", "checkout", "clock", "tobasket"]) document.getElementById(id).hidden = holds.length === 0;
   paint();
 }

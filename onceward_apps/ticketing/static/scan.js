@@ -12,6 +12,7 @@ const AGAIN_MS = 3000;
 const WORDS = {
   admitted: "Welcome", already_used: "Already used", void: "No longer valid", unknown: "Not a ticket",
   wrong_event: "For another event", forged: "Forged: the signature is not ours",
+  frozen: "The payment is disputed: ask the box office",
 };
 
 for (const field of [gate, key]) {

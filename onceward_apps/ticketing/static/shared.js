@@ -1,8 +1,9 @@
 // What the pages share: money and times as the reader writes them, and calls that say what went wrong.
 
-export function money(cents, currency) {
-  const format = new Intl.NumberFormat(undefined, { style: "currency", currency });
-  return format.format(cents / 10 ** format.resolvedOptions().maximumFractionDigits);
+/** The server says how many decimals its amounts have: browsers disagree about some currencies. */
+export function money(cents, currency, digits) {
+  const decimals = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  return new Intl.NumberFormat(undefined, { style: "currency", currency, ...decimals }).format(cents / 10 ** digits);
 }
 
 export function showTimes() {
@@ -15,7 +16,7 @@ export function showTimes() {
 /** Amounts that the server has written, as the reader writes them. */
 export function showMoney() {
   for (const table of document.querySelectorAll("[data-currency]")) {
-    for (const amount of table.querySelectorAll("[data-cents]")) amount.textContent = money(Number(amount.dataset.cents), table.dataset.currency);
+    for (const amount of table.querySelectorAll("[data-cents]")) amount.textContent = money(Number(amount.dataset.cents), table.dataset.currency, Number(table.dataset.digits));
   }
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -42,14 +42,23 @@ with claimed as (
 )
 select id from kept
 """
+# Requests of one basket and event run one after the other: limits are counted, and checkouts replaced, under this lock.
+LOCK_BASKET = "select pg_advisory_xact_lock(hashtextextended('ticketing basket ' || $1 || ' ' || ($2::uuid)::text, 0))"
+# Whoever moves a hold to another checkout, or releases it, holds the lock of the checkout that it was taken to.
+LOCK_CHECKOUTS_OF = """
+select c.*, array(select i.seat_hold_id from ticketing.checkout_items i where i.checkout_id = c.id) as holds
+  from ticketing.checkouts c
+ where c.id in (select h.checkout_id from ticketing.seat_holds h
+                 where h.basket = $1 and h.event_id = $2 and h.status = 'active')
+ order by c.id for update of c
+"""
 HOLDS = """
-select h.id, h.seat_id, h.section_id, h.claim_id, h.held_until, h.created_at, s.label, x.name as section, x.price_cents
+select h.id, h.seat_id, h.section_id, h.claim_id, h.checkout_id, h.held_until, h.created_at, s.label, x.name as section,
+       x.price_cents
   from ticketing.seat_holds h
   join ticketing.sections x on x.id = h.section_id
   left join ticketing.seats s on s.id = h.seat_id
  where h.basket = $1 and h.event_id = $2 and h.status = 'active' and h.held_until > onceward.clock()
-   and not exists (select from ticketing.checkout_items i join ticketing.checkouts c on c.id = i.checkout_id
-                    where i.seat_hold_id = h.id and c.status = 'started')
  order by x.position, s.row_name, s.number, h.id
 """
 LET_GO = """
@@ -68,13 +77,7 @@ with longer as (
 update ticketing.seats s set held_until = longer.held_until, version = s.version + 1
   from longer where s.seat_hold_id = longer.id
 """
-COUPON = """
-select c.*, (select count(*) from ticketing.checkouts k where k.coupon_id = c.id
-              and (k.status in ('completed', 'refunded') or (k.status in ('started', 'failed') and k.expires_at > onceward.clock()))) as used
-  from ticketing.coupons c
- where c.organization_id = $1 and c.code = $2 and (c.event_id is null or c.event_id = $3)
-   for update of c
-"""
+TAKE_TO_CHECKOUT = "update ticketing.seat_holds set checkout_id = $2 where id = any($1)"
 ADD_CHECKOUT = """
 insert into ticketing.checkouts
     (id, event_id, basket, user_id, email, name, locale, currency, subtotal_cents, discount_cents, tax_cents,
@@ -89,9 +92,27 @@ select $1, i.* from unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::bigint[], $6:
 """
 CHECKOUT = "select * from ticketing.checkouts where id = $1"
 LOCK_CHECKOUT = "select * from ticketing.checkouts where id = $1 for update"
+# An opening that began a moment ago and has no page yet is joined: requests at the same time open one page.
+BEGIN_OPENING = """
+update ticketing.checkouts c
+   set provider = $2,
+       payment_opening = case when j.is_joined then c.payment_opening else c.payment_opening + 1 end,
+       payment_opened_at = case when j.is_joined then c.payment_opened_at else onceward.clock() end,
+       payment_expires_at = case when j.is_joined then c.payment_expires_at else clock_timestamp() + $3::interval end
+  from (select id, coalesce(provider = $2 and payment_opened_at > onceward.clock() - $4::interval, false) as is_joined
+          from ticketing.checkouts where id = $1) j
+ where c.id = j.id and c.provider_session is null
+returning c.payment_opening, c.payment_expires_at
+"""
 SET_PAYMENT = """
-update ticketing.checkouts set provider = $2, provider_session = $3, payment_url = $4
- where id = $1 and status in ('started', 'failed', 'expired')
+update ticketing.checkouts set provider_session = $3, payment_url = $4, payment_closed_at = null
+ where id = $1 and payment_opening = $2 and status in ('started', 'failed', 'expired')
+   and coalesce(provider_session, $3) = $3
+returning id
+"""
+FORGET_PAYMENT = """
+update ticketing.checkouts set provider_session = null, payment_url = null, payment_opened_at = null
+ where id = $1 and provider_session = $2 returning id
 """
 END_CHECKOUT = """
 update ticketing.checkouts set status = $2, ended_at = onceward.now()
@@ -99,9 +120,13 @@ update ticketing.checkouts set status = $2, ended_at = onceward.now()
 """
 HOLDS_OF = """
 select h.id, h.claim_id from ticketing.checkout_items i join ticketing.seat_holds h on h.id = i.seat_hold_id
- where i.checkout_id = $1 and h.status = 'active' order by h.claim_id
+ where i.checkout_id = $1 and h.checkout_id = $1 and h.status = 'active' order by h.claim_id
 """
 PAYMENT_CLOSED = "update ticketing.checkouts set payment_closed_at = onceward.now() where id = $1"
+OLDER_PAGE_ENDED = """
+update ticketing.older_pages set ended_at = onceward.now()
+ where checkout_id = $1 and provider_session = $2 and ended_at is null
+"""
 CLOCK = "select onceward.clock()"
 EXPIRE_HOLDS = """
 with due as (
@@ -136,8 +161,18 @@ async def take(tx: Tx, claim_ids: Sequence[int], basket: str) -> None:
 
 
 async def holds(tx: Tx, basket: str, event_id: UUID) -> list[Any]:
-    """What a basket holds now and has not taken to a checkout."""
+    """Return what a basket holds now, including what is in a checkout that has not been paid."""
     return await tx.fetch(HOLDS, basket, event_id)
+
+
+async def lock_basket(tx: Tx, basket: str, event_id: UUID) -> None:
+    """Wait for other requests of this basket. Locks are taken in this order: basket, checkout, coupon, pool, seat."""
+    await tx.execute(LOCK_BASKET, basket, event_id)
+
+
+async def lock_checkouts_of(tx: Tx, basket: str, event_id: UUID) -> list[Any]:
+    """Lock the checkouts that this basket's holds were taken to, and return them with the ids of their holds."""
+    return await tx.fetch(LOCK_CHECKOUTS_OF, basket, event_id)
 
 
 async def let_go(tx: Tx, hold_ids: Sequence[UUID]) -> None:
@@ -148,17 +183,14 @@ async def prolong(tx: Tx, hold_ids: Sequence[UUID], until: datetime) -> None:
     await tx.execute(PROLONG, list(hold_ids), until)
 
 
-async def coupon(tx: Tx, code: str, event_id: UUID) -> Any:
-    """A coupon, locked: its last use is given to one checkout only."""
-    return await tx.fetchrow(COUPON, tx.organization, code, event_id)
-
-
 async def add_checkout(tx: Tx, *values: Any) -> None:
     await tx.execute(ADD_CHECKOUT, *values)
 
 
-async def add_items(tx: Tx, checkout_id: UUID, columns: Sequence[Sequence[Any]]) -> None:
+async def add_items(tx: Tx, checkout_id: UUID, columns: Sequence[Sequence[Any]], holds: Sequence[UUID]) -> None:
+    """Write the items of a checkout. From here on it is the only checkout that may be paid for these holds."""
     await tx.execute(ADD_ITEMS, checkout_id, *columns)
+    await tx.execute(TAKE_TO_CHECKOUT, list(holds), checkout_id)
 
 
 async def checkout(tx: Tx, checkout_id: UUID, *, lock: bool = False) -> Any:
@@ -175,13 +207,29 @@ async def find(tx: Tx, checkout_id: UUID) -> Any:
     return await checkout(tx, checkout_id)
 
 
-async def set_payment(tx: Tx, checkout_id: UUID, provider: str, session: str | None, url: str | None) -> None:
-    await tx.execute(SET_PAYMENT, checkout_id, provider, session, url)
+async def begin_opening(tx: Tx, checkout_id: UUID, provider: str, *, lasts: timedelta, joined_for: timedelta) -> Any:
+    """Return the number and the expiry of an opening of a payment page, of a checkout that is locked and has no page."""
+    return await tx.fetchrow(BEGIN_OPENING, checkout_id, provider, lasts, joined_for)
+
+
+async def set_payment(tx: Tx, checkout_id: UUID, opening: int, session: str, url: str) -> bool:
+    """Record the page of an opening. False: the checkout has ended, or another opening was quicker."""
+    return await tx.fetchval(SET_PAYMENT, checkout_id, opening, session, url) is not None
+
+
+async def forget_payment(tx: Tx, checkout_id: UUID, session: str) -> bool:
+    """Remove a page that is closed from its checkout; False when it has another one already."""
+    return await tx.fetchval(FORGET_PAYMENT, checkout_id, session) is not None
 
 
 async def payment_closed(tx: Tx, checkout_id: UUID) -> None:
     """The payment service says that this can no longer be paid: it need not be asked again."""
     await tx.execute(PAYMENT_CLOSED, checkout_id)
+
+
+async def older_page_ended(tx: Tx, checkout_id: UUID, session: str) -> None:
+    """A payment page that was replaced can no longer be paid."""
+    await tx.execute(OLDER_PAGE_ENDED, checkout_id, session)
 
 
 async def end_checkout(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> Any:

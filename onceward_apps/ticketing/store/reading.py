@@ -47,7 +47,8 @@ select i.*, coalesce(s.label, x.name) as place
  where i.checkout_id = $1 order by i.position
 """
 MAILS = """
-select count(*) from onceward.messages
+select count(*) as number, count(*) filter (where key <> $2 and created_at > onceward.now() - interval '1 minute') as recent
+  from onceward.messages
  where coalesce(organization_id, '00000000-0000-0000-0000-000000000000') = $1 and key >= $2 and key < $2 || '~'
 """
 FREE_SEATS = """
@@ -64,7 +65,7 @@ select c.id, c.status, c.email, c.name, c.total_cents, c.refunded_cents, c.curre
  order by c.started_at desc, c.id limit $3
 """
 SCAN_TICKET = """
-select t.id, t.status, t.ticket_code, t.event_id, t.scanned_at, t.scanned_gate, t.void_reason, t.holder_name,
+select t.id, t.status, t.ticket_code, t.event_id, t.scanned_at, t.scanned_gate, t.void_reason, t.frozen_at, t.holder_name,
        coalesce(s.label, x.name) as place
   from ticketing.tickets t
   join ticketing.sections x on x.id = t.section_id
@@ -101,9 +102,9 @@ async def tickets(tx: Tx, checkout_id: UUID) -> list[Any]:
     return await tx.fetch(TICKETS, checkout_id)
 
 
-async def mails_sent(tx: Tx, checkout_id: UUID) -> int:
-    """How often the order's mail was queued."""
-    return await tx.fetchval(MAILS, tx.organization, f"checkout:{checkout_id}:confirmation")
+async def mails_sent(tx: Tx, checkout_id: UUID) -> Any:
+    """How often the order's mail was queued (`number`), and how often again within the last minute (`recent`)."""
+    return await tx.fetchrow(MAILS, tx.organization, f"checkout:{checkout_id}:confirmation")
 
 
 async def items(tx: Tx, checkout_id: UUID) -> list[Any]:

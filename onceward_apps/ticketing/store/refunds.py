@@ -9,12 +9,13 @@ from uuid import UUID
 from onceward import Tx
 
 ADD = """
-insert into ticketing.refunds (payment_id, checkout_id, ticket_ids, amount_cents, parts, currency, reason, requested_by)
-values ($1, $2, $3, $4, $5, $6, $7, $8) returning id
+insert into ticketing.refunds
+    (payment_id, checkout_id, ticket_ids, amount_cents, parts, currency, reason, requested_by, owed_journal_id)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning id
 """
 REFUND = """
-select r.*, p.provider, p.provider_payment_id, p.journal_id as payment_journal, p.purpose, c.event_id, c.email, c.locale,
-       c.total_cents, c.refunded_cents, onceward.now() - r.requested_at as age
+select r.*, p.provider, p.provider_payment_id, p.journal_id as payment_journal, p.purpose, p.amount_cents as paid_cents,
+       c.event_id, c.email, c.locale, onceward.now() - r.attempted_at as age
   from ticketing.refunds r
   join ticketing.payments p on p.id = r.payment_id
   left join ticketing.checkouts c on c.id = r.checkout_id
@@ -22,23 +23,72 @@ select r.*, p.provider, p.provider_payment_id, p.journal_id as payment_journal, 
 """
 DONE = """
 with done as (
-    update ticketing.refunds set status = 'done', provider_refund_id = $2, done_at = onceward.now(), journal_id = $3
+    update ticketing.refunds
+       set status = 'done', provider_refund_id = $2, provider_status = $3, method = $4, note = $5, journal_id = $6,
+           covered_by = $7, failure = null, done_at = onceward.now(), checked_at = onceward.now()
      where id = $1 and status <> 'done' returning payment_id, amount_cents
 )
 update ticketing.payments p set refunded_cents = p.refunded_cents + done.amount_cents
   from done where p.id = done.payment_id returning p.refunded_cents
 """
-FAILED = "update ticketing.refunds set status = 'failed' where id = $1 and status = 'pending' returning 1"
+# Of a refund that was booked the sum is lowered again, and what its entries were is taken back already.
+FAILED = """
+with before as (
+    select id, payment_id, amount_cents, status from ticketing.refunds where id = $1 and status <> 'failed'
+), failed as (
+    update ticketing.refunds r
+       set status = 'failed', failure = $2, failed_at = onceward.now(), checked_at = onceward.now(), done_at = null,
+           provider_refund_id = coalesce($3, r.provider_refund_id), provider_status = coalesce($4, r.provider_status),
+           owed_journal_id = coalesce($5, r.owed_journal_id), parts = case when $5::bigint is null then r.parts end,
+           journal_id = null
+      from before where r.id = before.id
+), lowered as (
+    update ticketing.payments p set refunded_cents = p.refunded_cents - before.amount_cents
+      from before where p.id = before.payment_id and before.status = 'done'
+)
+select status from before
+"""
+ACCEPTED = """
+update ticketing.refunds set provider_refund_id = $2, provider_status = $3, checked_at = onceward.now()
+ where id = $1 and status = 'pending'
+"""
+CHECKED = "update ticketing.refunds set checked_at = onceward.now(), provider_status = $2 where id = $1"
+# A new attempt has a key of its own: under the old one the service would answer with the refund that failed.
+REOPEN = """
+update ticketing.refunds
+   set status = 'pending', attempt = attempt + 1, attempted_at = onceward.now(), failed_at = null,
+       earlier_references = earlier_references || array_remove(array[provider_refund_id], null),
+       provider_refund_id = null, provider_status = null, covered_by = null
+ where id = $1 and status = 'failed' returning attempt
+"""
 FIND_PAYMENT = "select id, checkout_id from ticketing.payments where provider = $1 and provider_payment_id = $2"
 LOCK_REFUNDS = "select id from ticketing.refunds where payment_id = $1 order by id for update"
 LOCK_PAYMENT = "select id from ticketing.payments where id = $1 for no key update"
 PAYMENT = """
 select p.*, (select coalesce(sum(r.amount_cents), 0)::int8 from ticketing.refunds r
-              where r.payment_id = p.id and r.status <> 'failed') as explained_cents
+              where r.payment_id = p.id and r.status <> 'failed') as explained_cents,
+       (select coalesce(sum(r.amount_cents), 0)::int8 from ticketing.refunds r
+         where r.payment_id = p.id and r.status = 'pending') as pending_cents,
+       (select coalesce(sum(d.amount_cents), 0)::int8 from ticketing.disputes d
+         where d.payment_id = p.id and d.status <> 'won' and d.journal_id is not null) as disputed_cents
   from ticketing.payments p where p.id = $1
 """
-SEEN = "update ticketing.payments set refunded_seen_cents = greatest(refunded_seen_cents, $2) where id = $1"
-IS_BOOKED = "select exists (select from ticketing.refunds where payment_id = $1 and provider_refund_id = $2)"
+BY_REFERENCE = """
+select *, provider_refund_id is distinct from $2 as is_earlier from ticketing.refunds
+ where payment_id = $1 and (provider_refund_id = $2 or $2 = any(earlier_references))
+"""
+BY_ATTEMPT = """
+select *, false as is_earlier from ticketing.refunds
+ where payment_id = $1 and id = $2 and attempt = $3 and provider_refund_id is null
+"""
+COVERED = "select id from ticketing.refunds where covered_by = $1 and status = 'done' order by id"
+LISTED = """
+select r.id, r.status, r.amount_cents, r.currency, r.reason, r.attempt, r.method, r.provider_refund_id, r.provider_status,
+       r.failure, r.note, r.checkout_id, p.provider, p.provider_payment_id, r.requested_at, r.done_at, r.failed_at
+  from ticketing.refunds r join ticketing.payments p on p.id = r.payment_id
+ where $1::text is null or r.status = $1
+ order by r.requested_at desc, r.id limit $2
+"""
 REFUSED = "select * from ticketing.refunds where payment_id = $1 and status = 'failed' order by requested_at, id"
 SHRINK = "update ticketing.refunds set amount_cents = amount_cents - $2, parts = $3 where id = $1"
 CASH_ENTRIES = """
@@ -119,10 +169,23 @@ async def add(
     currency: str,
     reason: str,
     requested_by: str,
+    owed_journal_id: int | None = None,
 ) -> UUID:
-    """A refund that is owed. `parts` are the entries to reverse; None is all that is left of the journal."""
+    """A refund that is owed. `parts` are the entries to reverse; None is all that is left of the journal.
+
+    The journal is that of the payment, or `owed_journal_id`.
+    """
     return await tx.fetchval(
-        ADD, payment_id, checkout_id, list(ticket_ids), amount_cents, parts, currency, reason, requested_by
+        ADD,
+        payment_id,
+        checkout_id,
+        list(ticket_ids),
+        amount_cents,
+        parts,
+        currency,
+        reason,
+        requested_by,
+        owed_journal_id,
     )
 
 
@@ -130,13 +193,76 @@ async def refund(tx: Tx, refund_id: UUID, *, lock: bool = False) -> Any:
     return await tx.fetchrow(REFUND + (" for update of r" if lock else ""), refund_id)
 
 
-async def done(tx: Tx, refund_id: UUID, provider_refund_id: str | None, journal_id: int) -> bool:
-    """Mark it done; False when it was."""
-    return await tx.fetchval(DONE, refund_id, provider_refund_id, journal_id) is not None
+async def done(
+    tx: Tx,
+    refund_id: UUID,
+    *,
+    reference: str | None,
+    provider_status: str | None,
+    method: str,
+    note: str | None,
+    journal_id: int,
+    covered_by: UUID | None,
+) -> int:
+    """Mark it done; returns how much of its payment is refunded now."""
+    return await tx.fetchval(DONE, refund_id, reference, provider_status, method, note, journal_id, covered_by)
 
 
-async def failed(tx: Tx, refund_id: UUID) -> bool:
-    return await tx.fetchval(FAILED, refund_id) is not None
+async def failed(
+    tx: Tx,
+    refund_id: UUID,
+    failure: str,
+    *,
+    reference: str | None = None,
+    provider_status: str | None = None,
+    owed_journal_id: int | None = None,
+) -> str | None:
+    """Mark it failed; returns the status before, None when it had failed already."""
+    return await tx.fetchval(FAILED, refund_id, failure, reference, provider_status, owed_journal_id)
+
+
+async def accepted(tx: Tx, refund_id: UUID, reference: str, provider_status: str) -> None:
+    """The service has it under this id, and has not paid it yet."""
+    await tx.execute(ACCEPTED, refund_id, reference, provider_status)
+
+
+async def checked(tx: Tx, refund_id: UUID, provider_status: str | None) -> None:
+    await tx.execute(CHECKED, refund_id, provider_status)
+
+
+async def reopen(tx: Tx, refund_id: UUID) -> int | None:
+    """Begin a new attempt; returns its number, None when the refund had not failed."""
+    return await tx.fetchval(REOPEN, refund_id)
+
+
+async def by_reference(tx: Tx, payment_id: UUID, reference: str) -> Any:
+    """The refund that has, or had in an earlier attempt (`is_earlier`), this id at the service."""
+    return await tx.fetchrow(BY_REFERENCE, payment_id, reference)
+
+
+async def by_attempt(tx: Tx, payment_id: UUID, refund_id: UUID, attempt: int) -> Any:
+    """A refund whose id at the service is not known yet."""
+    return await tx.fetchrow(BY_ATTEMPT, payment_id, refund_id, attempt)
+
+
+async def covered(tx: Tx, refund_id: UUID) -> list[UUID]:
+    return [row["id"] for row in await tx.fetch(COVERED, refund_id)]
+
+
+async def listed(tx: Tx, status: str | None, limit: int) -> list[Any]:
+    return await tx.fetch(LISTED, status, limit)
+
+
+async def keep_early(tx: Tx, provider: str, payment: str, reference: str, amount_cents: int, status: str) -> None:
+    """Remember a refund of a payment that is not known (yet)."""
+    await tx.execute(
+        "select ticketing.keep_early_refund($1, $2, $3, $4, $5)", provider, payment, reference, amount_cents, status
+    )
+
+
+async def take_early(tx: Tx, provider: str, payment: str) -> list[Any]:
+    """Refunds of a payment that came before it; they are forgotten with this commit."""
+    return await tx.fetch("select * from ticketing.take_early_refunds($1, $2)", provider, payment)
 
 
 async def find_payment(tx: Tx, provider: str, payment: str) -> Any:
@@ -155,16 +281,8 @@ async def lock_payment(tx: Tx, payment_id: UUID) -> None:
 
 
 async def payment(tx: Tx, payment_id: UUID) -> Any:
-    """With `explained_cents`: what refunds that are known give back of it, or are about to."""
+    """With what is known to leave it: refunds (`explained_cents`, of which `pending_cents`) and disputes."""
     return await tx.fetchrow(PAYMENT, payment_id)
-
-
-async def seen(tx: Tx, payment_id: UUID, total_cents: int) -> None:
-    await tx.execute(SEEN, payment_id, total_cents)
-
-
-async def is_booked(tx: Tx, payment_id: UUID, reference: str) -> bool:
-    return await tx.fetchval(IS_BOOKED, payment_id, reference)
 
 
 async def refused(tx: Tx, payment_id: UUID) -> list[Any]:

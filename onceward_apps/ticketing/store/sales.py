@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from onceward import Tx
+from onceward import Permanent, Tx
 from onceward_apps.ticketing.model import Occupancy, Payment
 
 # The checkout's row is the key of everything that follows: webhook, return page and reconciler queue up behind it.
@@ -26,7 +26,7 @@ select c.*, e.name as event_name, e.status as event_status, e.cancel_reason, e.s
 """
 ITEMS = """
 select i.id, i.seat_id, i.section_id, i.seat_hold_id, i.price_cents, i.discount_cents, i.tax_cents, i.fee_cents,
-       h.claim_id, h.status as hold_status, h.held_until, s.label, s.version, s.status as seat_status,
+       h.claim_id, h.checkout_id as held_for, h.status as hold_status, h.held_until, s.label, s.version, s.status as seat_status,
        s.seat_hold_id as seat_held_by, s.pool_key, x.name as section
   from ticketing.checkout_items i
   join ticketing.seat_holds h on h.id = i.seat_hold_id
@@ -63,7 +63,8 @@ with issued as (
            as t (id, section_id, seat_id, item_id, code)
     returning id
 ), converted as (
-    update ticketing.seat_holds set status = 'converted', converted_at = onceward.now() where id = any($12::uuid[])
+    update ticketing.seat_holds set status = 'converted', converted_at = onceward.now()
+     where id = any($12::uuid[]) and checkout_id = $1 and status <> 'converted'
     returning id
 ), replaced as (
     -- Others that had held these seats before and let the time run out.
@@ -153,9 +154,9 @@ async def issue(tx: Tx, *values: Any) -> Any:
 
 async def add_payment(
     tx: Tx, payment: Payment, checkout_id: UUID | None, *, purpose: str, reason: str | None, journal_id: int | None
-) -> UUID | None:
-    """Money that was taken; None when it is written down already."""
-    return await tx.fetchval(
+) -> UUID:
+    """Money that was taken. A payment that is recorded already, here or for another organization, raises."""
+    added = await tx.fetchval(
         ADD_PAYMENT,
         checkout_id,
         payment.provider,
@@ -167,6 +168,9 @@ async def add_payment(
         reason,
         journal_id,
     )
+    if added is None:
+        raise Permanent(f"payment {payment.id} of {payment.provider} is recorded already, for another checkout")
+    return added
 
 
 async def payment(tx: Tx, provider: str, payment_id: str) -> Any:

@@ -16,7 +16,11 @@ with made as (
 )
 select key from made union all select key from ticketing.signing_keys where organization_id = $1 limit 1
 """
-ADD_VENUE = "insert into ticketing.venues (name, address, timezone) values ($1, $2, $3) returning *"
+ADD_VENUE = """
+insert into ticketing.venues (name, address, timezone) values ($1, $2, $3)
+on conflict (organization_id, name) do nothing returning *
+"""
+VENUE_BY_NAME = "select * from ticketing.venues where organization_id = $1 and name = $2"
 VENUES = "select * from ticketing.venues where organization_id = $1 order by name"
 ADD_EVENT = """
 insert into ticketing.events
@@ -37,6 +41,8 @@ select e.*, v.name as venue_name, v.address as venue_address, v.timezone
   from ticketing.events e join ticketing.venues v on v.id = e.venue_id
  where e.organization_id = $1 order by e.starts_at, e.id
 """
+# Sales share the row by its key and are not held up by this.
+LOCK_EVENT = "select * from ticketing.events where id = $1 for no key update"
 SET_STATUS = "update ticketing.events set status = $2 where id = $1 returning *"
 ADD_SECTION = """
 insert into ticketing.sections (event_id, name, kind, price_cents, position)
@@ -86,7 +92,12 @@ async def signing_key(tx: Tx) -> bytes:
 
 
 async def add_venue(tx: Tx, name: str, address: str, timezone: str) -> Any:
+    """Add a venue; None when the organization has one of this name."""
     return await tx.fetchrow(ADD_VENUE, name, address, timezone)
+
+
+async def venue_by_name(tx: Tx, name: str) -> Any:
+    return await tx.fetchrow(VENUE_BY_NAME, tx.organization, name)
 
 
 async def venues(tx: Tx) -> list[Any]:
@@ -100,6 +111,11 @@ async def add_event(tx: Tx, *values: Any) -> Any:
 async def event(tx: Tx, event_id: UUID) -> Any:
     """The event with its venue and organizer, or None."""
     return await tx.fetchrow(EVENT, event_id)
+
+
+async def lock_event(tx: Tx, event_id: UUID) -> Any:
+    """Lock an event against other changes of its settings; None when there is none."""
+    return await tx.fetchrow(LOCK_EVENT, event_id)
 
 
 async def events(tx: Tx) -> list[Any]:

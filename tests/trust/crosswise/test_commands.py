@@ -50,6 +50,8 @@ COMMANDS: dict[str, str | None] = {
     "ticketing cancel-event": "$event --reason test --yes",
     "ticketing cancellation": "$event",
     "endpoints rm": "$endpoint",
+    "export": "--person $message_key",
+    "erase": "--person $message_key --yes",
 }
 
 

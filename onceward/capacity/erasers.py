@@ -1,0 +1,22 @@
+"""What capacity holds about a person: the holder of a claim, where the app names a person there."""
+
+from __future__ import annotations
+
+from onceward.trust.erase import Eraser
+
+ERASERS: tuple[Eraser, ...] = (
+    Eraser(
+        name="claims on capacity",
+        table="onceward.capacity_claims",
+        columns={"holder": "text"},
+        blank={"holder": "m.mark"},
+        # The holder of a claim is who may sell or release it.
+        waits="t.state in ('held', 'sold')",
+    ),
+)
+
+UNSEARCHED: dict[str, str] = {
+    "onceward.capacity_pools.key": "what is sold, not to whom",
+    "onceward.capacity_units.unit": "what is sold, not to whom",
+    "onceward.capacity_claims.unit": "what is sold, not to whom",
+}

@@ -1,0 +1,41 @@
+"""How many database connections one process opens at most, and for what."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+
+from onceward.inbox.store import MOST_CONNECTIONS as INBOX_MOST
+from onceward.work.claim_connections import MOST as CLAIMS_MOST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionBudget:
+    """The upper bound of each purpose. A connection beside the pool is opened when it is first needed."""
+
+    pool: int
+    claims: int
+    heartbeat: int
+    listen: int
+    inbox: int
+    live: int
+
+    @property
+    def total(self) -> int:
+        return sum(asdict(self).values())
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {count}" for name, count in asdict(self).items() if count)
+
+
+def connection_budget(*, pool_max: int, roles: Collection[str], pgbouncer: bool = False) -> ConnectionBudget:
+    """Return what a process with these roles (`web`, `worker`, `scheduler`) may open at the same time."""
+    worker, web = "worker" in roles, "web" in roles
+    return ConnectionBudget(
+        pool=pool_max,
+        claims=CLAIMS_MOST if worker else 0,
+        heartbeat=1 if worker else 0,
+        listen=0 if pgbouncer else 1,
+        inbox=INBOX_MOST if web else 0,
+        live=1 if web else 0,
+    )

@@ -1,0 +1,137 @@
+"""Bring the data of an older PostgreSQL to the version that is embedded now, with PostgreSQL's own `pg_upgrade`.
+
+The old data are copied, not changed, and stay beside the new ones until somebody removes them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from onceward.db.embedded.account import Account
+from onceward.db.embedded.configuration import MIB
+from onceward.db.embedded.errors import EmbeddedError, NoDiskSpace, OtherVersion
+from onceward.db.embedded.server import INCLUDE, MAJOR, USER, EmbeddedPostgres, find_binaries
+
+SYSTEM_PROGRAMS = "/usr/lib/postgresql/{major}/bin"
+TIMEOUT_S = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """What was done: `before` is None when there was nothing to do."""
+
+    before: str | None
+    after: str
+    old_data: Path | None
+
+
+def upgrade(data_dir: Path, *, old_programs: Path | None = None, fsync: bool = True) -> Upgraded:
+    """Upgrade the cluster of a data directory, while nobody uses it."""
+    server = EmbeddedPostgres(data_dir, fsync=fsync)
+    with server.exclusive() as account:
+        before = server.version()
+        if before == MAJOR:
+            return Upgraded(None, MAJOR, None)
+        if not before.isdigit() or int(before) > int(MAJOR):
+            raise OtherVersion(f"{server.cluster} was written by PostgreSQL {before}, this version has {MAJOR} only")
+        old = account.reach(old_programs or _find_programs(before))
+        cluster = server.cluster.resolve()
+        _require_room(cluster)
+        _stop_cleanly(account, old, cluster)
+        options = [] if _has_checksums(account, old, cluster) else ["--no-data-checksums"]
+        fresh = server.init_cluster(cluster.with_name("pg.new"), *options, with_database=False)
+        try:
+            _run_pg_upgrade(account, old, cluster, fresh, fsync=fsync)
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
+        _keep_own_lines(cluster, fresh)
+        kept = _free_name(cluster.with_name(f"pg.{before}"))
+        cluster.rename(kept)
+        fresh.rename(cluster)
+        return Upgraded(before, MAJOR, kept)
+
+
+def _find_programs(major: str) -> Path:
+    """The programs of the old version: in the wheel, else Debian's."""
+    beside = [path / "bin" for path in find_binaries().parents[1].glob("pginstall*")]
+    for programs in (*beside, Path(SYSTEM_PROGRAMS.format(major=major))):
+        server = programs / "postgres"
+        if not server.exists():
+            continue
+        version = subprocess.run([str(server), "--version"], capture_output=True, text=True, timeout=30, check=False)
+        if f"(PostgreSQL) {major}." in version.stdout:
+            return programs
+    raise EmbeddedError(
+        f"the programs of PostgreSQL {major}, which wrote the data, are not installed: `apt install postgresql-{major}`, "
+        "or name their directory: onceward db upgrade --old-programs <directory>"
+    )
+
+
+def _require_room(cluster: Path) -> None:
+    used = sum(path.lstat().st_size for path in cluster.rglob("*") if path.is_file())
+    free = shutil.disk_usage(cluster).free
+    needed = used + 256 * MIB
+    if free < needed:
+        raise NoDiskSpace(
+            f"the upgrade copies the data and needs {needed // MIB} MiB at {cluster.parent}, which has {free // MIB} MiB left"
+        )
+
+
+def _stop_cleanly(account: Account, old: Path, cluster: Path) -> None:
+    """Let the old server recover and end, as after a crash: pg_upgrade takes data that were shut down only."""
+    work = _private_directory(account, cluster)
+    try:
+        options = f"-c listen_addresses= -c unix_socket_directories={work} -c logging_collector=off"
+        control = [old / "pg_ctl", "-w", "-s", "-D", cluster]
+        for action in (["-l", work / "log", "-o", options, "start"], ["-m", "fast", "stop"]):
+            ended = account.run([*control, *action], timeout_s=600)
+            if ended.code != 0:
+                log = (work / "log").read_text(errors="replace") if (work / "log").exists() else ""
+                raise EmbeddedError(f"the old server does not {action[-1]}: {ended.output} {log[-500:]}")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _has_checksums(account: Account, old: Path, cluster: Path) -> bool:
+    shown = account.run([old / "pg_controldata", "-D", cluster], timeout_s=60)
+    lines = [line.split(":", 1) for line in shown.output.splitlines() if line.startswith("Data page checksum version")]
+    return bool(lines) and lines[0][1].strip() != "0"
+
+
+def _run_pg_upgrade(account: Account, old: Path, cluster: Path, fresh: Path, *, fsync: bool) -> None:
+    work = _private_directory(account, cluster)
+    try:
+        command = [account.program("pg_upgrade"), "-b", old, "-B", account.bin_dir, "-d", cluster, "-D", fresh]
+        command += ["-U", USER, "-s", work, *([] if fsync else ["--no-sync"])]
+        ended = account.run(command, timeout_s=TIMEOUT_S, working_dir=work)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    if ended.code != 0:
+        last = " | ".join(line.strip() for line in ended.output.splitlines()[-8:] if line.strip())
+        raise EmbeddedError(f"pg_upgrade failed, and the old data are unchanged: {last}")
+
+
+def _private_directory(account: Account, cluster: Path) -> Path:
+    """A directory with a short name, for sockets and files that are removed afterwards."""
+    path = cluster.with_name("pg.up")
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(mode=0o700)
+    account.own(path)
+    return path
+
+
+def _keep_own_lines(cluster: Path, fresh: Path) -> None:
+    """Take over what somebody wrote below our include."""
+    before = (cluster / "postgresql.conf").read_text(encoding="utf-8", errors="replace")
+    if INCLUDE in before:
+        with (fresh / "postgresql.conf").open("a", encoding="utf-8") as conf:
+            conf.write(before.split(INCLUDE, 1)[1])
+
+
+def _free_name(path: Path) -> Path:
+    names = (path if n == 0 else path.with_name(f"{path.name}-{n}") for n in range(1000))
+    return next(each for each in names if not each.exists())

@@ -1,0 +1,26 @@
+"""What live queries hold about a person: where they are present, and broadcasts that mention them."""
+
+from __future__ import annotations
+
+from onceward.trust.erase import Eraser
+
+ERASERS: tuple[Eraser, ...] = (
+    Eraser(
+        name="presence",
+        table="onceward.presence",
+        columns={"user_id": "whole", "place": "text"},
+        delete=True,
+    ),
+    Eraser(
+        name="broadcasts",
+        table="onceward.topic_messages",
+        columns={"topic": "text", "payload": "json"},
+        delete=True,
+    ),
+)
+
+UNSEARCHED: dict[str, str] = {
+    "onceward.feed.*": "keys of changed rows, deleted after a few minutes",
+    "onceward.live_nodes.*": "processes, not people",
+    "onceward.watched.*": "names of columns",
+}

@@ -1,0 +1,73 @@
+"""What outbound webhooks hold about a person: payloads that mention them, errors, owners of endpoints."""
+
+from __future__ import annotations
+
+from onceward.trust.erase import Eraser
+
+ERASERS: tuple[Eraser, ...] = (
+    Eraser(
+        name="published events",
+        table="onceward.published",
+        columns={"body": "body", "channels": "list"},
+        blank={"body": "null", "channels": "null"},
+        together=True,
+        waits="exists (select from onceward.deliveries d join onceward.work w on w.id = d.id where d.caused_by = t.id)",
+    ),
+    Eraser(
+        name="publication keys",
+        table="onceward.published",
+        columns={"key": "text"},
+        kept="Without its key the same event could be published a second time.",
+    ),
+    Eraser(
+        name="deliveries",
+        table="onceward.deliveries",
+        columns={"error": "text"},
+        blank={"error": "'erased'"},
+    ),
+    Eraser(
+        name="endpoints",
+        table="onceward.endpoints",
+        columns={"owner": "whole", "description": "text", "metadata": "json"},
+        blank={"owner": "null", "description": "''", "metadata": "'{}'"},
+    ),
+    Eraser(
+        name="endpoint addresses",
+        table="onceward.endpoints",
+        columns={"url": "text", "channels": "list"},
+        kept="The address and the filter of an endpoint in use: change or delete the endpoint.",
+    ),
+    Eraser(
+        name="endpoint notices",
+        table="onceward.endpoint_notices",
+        columns={"owner": "whole", "details": "json"},
+        blank={"owner": "null", "details": """'{"erased": true}'"""},
+    ),
+    Eraser(
+        name="resends",
+        table="onceward.resends",
+        columns={"created_by": "text"},
+        blank={"created_by": "'erased'"},
+    ),
+    Eraser(
+        name="portal links",
+        table="onceward.portal_tokens",
+        columns={"created_by": "text"},
+        blank={"created_by": "'erased'"},
+    ),
+)
+
+UNSEARCHED: dict[str, str] = {
+    "onceward.event_types.*": "the catalogue of the app, the same for everybody",
+    "onceward.endpoints.events": "names given by code",
+    "onceward.endpoints.headers": "sealed; cannot be searched",
+    "onceward.endpoint_secrets.*": "sealed; cannot be searched",
+    "onceward.signing_keys.*": "keys of the organization",
+    "onceward.published.message_id": "random",
+    "onceward.published.type": "a name given by code",
+    "onceward.published.fingerprint": "a hash",
+    "onceward.deliveries.type": "a name given by code",
+    "onceward.resends.types": "names given by code",
+    "onceward.resends.statuses": "a closed set",
+    "onceward.portal_tokens.hash": "a hash",
+}

@@ -1,0 +1,75 @@
+"""Everything that is stored about one person in one organization, as one JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from onceward.db import Database, Transaction
+from onceward.trust import audit
+from onceward.trust.erase import Eraser, find
+from onceward.trust.identity import Identity
+from onceward.trust.person import Person
+
+BYTES = """
+select attname::text from pg_attribute
+ where attrelid = to_regclass($1) and atttypid = 'bytea'::regtype and attnum > 0 and not attisdropped
+"""
+
+
+async def export(
+    db: Database,
+    person: str | Sequence[str],
+    erasers: Iterable[Eraser],
+    *,
+    organization: UUID | None,
+    actor: str | Identity,
+) -> dict[str, Any]:
+    """Return every row that the erasers find, whole, by kind of data. The export itself is audited.
+
+    Bodies of requests are text; other bytes (hashes, sealed secrets) are left out.
+    """
+    whom = Person(person)
+    data: dict[str, list[dict[str, Any]]] = {}
+    names: set[str] = set()
+    async with db.transaction(role="engine") as tx:
+        for eraser in erasers:
+            binary = await _binary(tx, eraser)
+            async for found in find(tx, eraser, whom, organization, values=True):
+                row = _readable(eraser, found.values, binary)
+                data.setdefault(eraser.name, []).append(
+                    {"table": eraser.table, "found_in": list(found.columns), "row": row}
+                )
+                names.update(name for name in found.names if not whom.is_named(name))
+        exported_at = await tx.fetchval("select onceward.now()")
+        await audit.record(
+            tx,
+            "person.exported",
+            entity_type="person",
+            entity_id=whom.hash,
+            metadata={"rows": {name: len(rows) for name, rows in data.items()}},
+            actor=actor,
+            organization=organization,
+        )
+    return {
+        "person": [each.text for each in whom.references],
+        "organization_id": organization,
+        "exported_at": exported_at,
+        "also_known_as": sorted(names),
+        "data": data,
+    }
+
+
+async def _binary(tx: Transaction, eraser: Eraser) -> list[str]:
+    return [row["attname"] for row in await tx.fetch(BYTES, eraser.table)]
+
+
+def _readable(eraser: Eraser, row: Mapping[str, Any], binary: Sequence[str]) -> dict[str, Any]:
+    """The row with bodies as text and without other bytes. PostgreSQL writes bytes in JSON as `\\x` and hexadecimal."""
+    shown = {name: value for name, value in row.items() if name not in binary}
+    for name in binary:
+        if eraser.columns.get(name) == "body":
+            value = row[name]
+            shown[name] = None if value is None else bytes.fromhex(value[2:]).decode("utf-8", "replace")
+    return shown

@@ -1,0 +1,43 @@
+-- Make sure that the three roles exist and that the current user may act as each of them; repeatable.
+-- Roles belong to the whole cluster: another database, or another node, may be creating them at this moment.
+do $$
+declare
+    name text;
+    -- From PostgreSQL 16 on, membership alone does not allow SET ROLE: whoever creates a role administers it, no more.
+    separate_set constant boolean := current_setting('server_version_num')::int >= 160000;
+    needed constant text := case when separate_set then 'set' else 'member' end;
+    options constant text := case when separate_set then ' with inherit false, set true' else '' end;
+    missing text[] := '{}';
+begin
+    foreach name in array array['onceward_engine', 'onceward_app', 'onceward_sql_worker'] loop
+        if not exists (select from pg_roles where rolname = name) then
+            begin
+                execute format('create role %I nologin noinherit', name);
+            exception
+                when duplicate_object or unique_violation then null;
+                when insufficient_privilege then
+                    missing := missing || array[
+                        format('create role %I nologin noinherit', name),
+                        format('grant %I to %I%s', name, current_user, options)];
+                    continue;
+            end;
+        end if;
+        if not pg_has_role(current_user, name, needed) then
+            begin
+                execute format('grant %I to current_user%s', name, options);
+            exception when others then
+                null;  -- what counts is the state, which is checked next
+            end;
+        end if;
+        if not pg_has_role(current_user, name, needed) then
+            missing := missing || format('grant %I to %I%s', name, current_user, options);
+        end if;
+    end loop;
+    if missing <> '{}' then
+        raise exception using
+            errcode = 'insufficient_privilege',
+            message = format('user %s may neither create nor use all the roles that keep tenants apart', current_user),
+            hint = 'as an administrator of the server, run: ' || array_to_string(missing, '; ') || ';';
+    end if;
+end
+$$;

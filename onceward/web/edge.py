@@ -1,0 +1,289 @@
+"""What one server allows its clients before they have shown a credential: sizes, times, connections, WebSocket frames.
+
+One `Edge` belongs to one server. It counts the connections, in total and per client address, and visits every open
+connection about once a second to enforce the time limits. There is one timer for the whole server and none per
+connection or request: a connection only notes when it began to wait, in the edge's own clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import resource
+from collections import Counter
+from dataclasses import dataclass
+from typing import Protocol
+
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from onceward.settings import Settings
+from onceward.telemetry import get_logger
+from onceward.web import metrics
+
+log = get_logger("onceward.web")
+
+TICK_S = 0.25
+SLOTS = 4
+"""Each tick visits one slot of connections, so that a connection is visited once in SLOTS ticks."""
+REPORT_S = 10.0
+"""Refusals are logged as one line in this interval, however many there were."""
+CROWDED = 0.8
+"""The share of the connection limit from which on a warning is logged and idle connections are closed early."""
+CROWDED_IDLE_S = 2.0
+BURST_S = 5.0
+"""A frame budget may be used up at once for so many seconds' worth of frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeLimits:
+    """Sizes in bytes, times in seconds. docs/security.md explains each one."""
+
+    head_bytes: int = 32 * 1024
+    headers: int = 100
+    url_bytes: int = 8 * 1024
+    head_s: float = 15.0
+    body_s: float = 30.0
+    idle_s: float = 75.0
+    write_s: float = 30.0
+    connections: int = 25_000
+    connections_per_address: int = 256
+    descriptor_reserve: int = 256
+    frames_per_s: float = 100.0
+    frames_per_s_per_address: float = 1000.0
+    trusted_proxies: tuple[str, ...] = ("127.0.0.1",)
+
+    @classmethod
+    def of(cls, settings: Settings) -> EdgeLimits:
+        """The limits that the settings of this process ask for."""
+        return cls(
+            head_bytes=settings.http_max_head_bytes,
+            headers=settings.http_max_headers,
+            url_bytes=settings.http_max_url_bytes,
+            head_s=settings.http_head_timeout_s,
+            body_s=settings.http_body_timeout_s,
+            idle_s=settings.http_idle_timeout_s,
+            write_s=settings.http_write_timeout_s,
+            connections=settings.http_max_connections,
+            connections_per_address=settings.http_max_connections_per_address,
+            descriptor_reserve=settings.http_descriptor_reserve,
+            frames_per_s=settings.websocket_frames_per_s,
+            frames_per_s_per_address=settings.websocket_frames_per_s_per_address,
+            trusted_proxies=settings.trusted_proxies,
+        )
+
+
+class FrameBudget:
+    """A token bucket: `rate` frames per second, with a burst of five seconds' worth."""
+
+    __slots__ = ("_at", "_left", "_rate")
+
+    def __init__(self, rate: float, now: float) -> None:
+        self._rate = rate
+        self._left = rate * BURST_S
+        self._at = now
+
+    def take(self, frames: int, now: float) -> bool:
+        """Count these frames; False when they are more than the budget holds."""
+        self._refill(now)
+        self._left = max(self._left - frames, -self._rate)
+        return self._left >= 0
+
+    def is_spent(self, now: float) -> bool:
+        self._refill(now)
+        return self._left < 0
+
+    def is_full(self, now: float) -> bool:
+        self._refill(now)
+        return self._left >= self._rate * BURST_S
+
+    def _refill(self, now: float) -> None:
+        self._left = min(self._left + (now - self._at) * self._rate, self._rate * BURST_S)
+        self._at = now
+
+
+class Address:
+    """What one client address uses of this server."""
+
+    __slots__ = ("connections", "frames")
+
+    def __init__(self, frames: FrameBudget) -> None:
+        self.connections = 0
+        self.frames = frames
+
+
+class Visited(Protocol):
+    """A connection that the edge visits."""
+
+    def visit(self, now: float) -> None:
+        """Close the connection if it has waited for too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a connection is not accepted, and what it is answered."""
+
+    status: int
+    reason: str
+    """A value of the metric's label."""
+    text: str
+
+
+class Edge:
+    """The connections of one server."""
+
+    def __init__(self, limits: EdgeLimits | None = None) -> None:
+        self.limits = limits or EdgeLimits()
+        self.now = 0.0
+        """Seconds of service. Time in which the event loop stood still is not counted against the clients."""
+        self.idle_s = self.limits.idle_s
+        self.count = 0
+        self.refused: Counter[str] = Counter()
+        """Refusals since the last log line, by reason."""
+        self._proxies = ProxyHeadersMiddleware(_no_app, list(self.limits.trusted_proxies)).trusted_hosts
+        self._slots: list[set[Visited]] = [set() for _ in range(SLOTS)]
+        self._turn = 0
+        self._addresses: dict[str, Address] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._ticked_at = 0.0
+        self._report_at = self._tidy_at = 0.0
+        self._is_crowded = False
+        self.descriptors, self.backlog = _descriptors(self.limits.descriptor_reserve)
+        """A socket with this number or a higher one belongs to the reserve. And how many may wait to be accepted."""
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def address_of(self, host: str | None, forwarded_for: str | None = None) -> Address | None:
+        """The account of a client; None for a proxy that we trust, whose clients are not told apart by connection."""
+        if host is None:
+            return None
+        if host in self._proxies:
+            if not forwarded_for:
+                return None
+            host = self._proxies.get_trusted_client_address(forwarded_for)[0]
+        key = _network(host)
+        found = self._addresses.get(key)
+        if found is None:
+            found = self._addresses[key] = Address(FrameBudget(self.limits.frames_per_s_per_address, self.now))
+        return found
+
+    def objection(self, address: Address | None, descriptor: int) -> Refusal | None:
+        """Whether a new connection must be refused."""
+        if descriptor >= self.descriptors:
+            return Refusal(503, "descriptors", "the server has no connection left")
+        if self.count >= self.limits.connections:
+            return Refusal(503, "connections", "the server has no connection left")
+        if address is not None and address.connections >= self.limits.connections_per_address:
+            return Refusal(429, "address", "too many connections from this address")
+        used = max(self.count / self.limits.connections, descriptor / self.descriptors)
+        if used >= CROWDED and not self._is_crowded:
+            self._is_crowded = True
+            self.idle_s = min(CROWDED_IDLE_S, self.limits.idle_s)
+            log.warning(
+                "web.connections_nearly_exhausted",
+                connections=self.count,
+                max_connections=self.limits.connections,
+                descriptor=descriptor,
+                max_descriptors=self.descriptors,
+            )
+        return None
+
+    def enter(self, connection: Visited, address: Address | None) -> None:
+        """Count a connection and visit it from now on."""
+        self.count += 1
+        if address is not None:
+            address.connections += 1
+        self._slots[self.count % SLOTS].add(connection)
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._ticked_at = loop.time()
+            self._timer = loop.call_later(TICK_S, self._tick, loop)
+
+    def leave(self, connection: Visited, address: Address | None) -> None:
+        """The opposite of `enter`; a connection that was never entered is ignored."""
+        for slot in self._slots:
+            if connection in slot:
+                slot.discard(connection)
+                self.count -= 1
+                if address is not None:
+                    address.connections -= 1
+                return
+
+    def refuse(self, reason: str) -> None:
+        """Count something that a client was refused."""
+        metrics.REFUSED.labels(reason).inc()
+        self.refused[reason] += 1
+
+    # -- time ------------------------------------------------------------------------------------------------------------
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        at = loop.time()
+        self.now += min(at - self._ticked_at, 2 * TICK_S)
+        self._ticked_at = at
+        self._turn = (self._turn + 1) % SLOTS
+        for connection in list(self._slots[self._turn]):
+            connection.visit(self.now)
+        metrics.CONNECTIONS.set(self.count)
+        if self.refused and self.now >= self._report_at:
+            self._report()
+        if self.now >= self._tidy_at:
+            self._tidy()
+        waits = self.count or self.refused
+        self._timer = loop.call_later(TICK_S, self._tick, loop) if waits else None
+
+    def _report(self) -> None:
+        self._report_at = self.now + REPORT_S
+        log.warning("web.clients_refused", connections=self.count, refused=dict(self.refused))
+        self.refused.clear()
+
+    def _tidy(self) -> None:
+        """Forget addresses that use nothing, and notice that it is no longer crowded."""
+        self._tidy_at = self.now + REPORT_S
+        if self._is_crowded and self.count < self.limits.connections * CROWDED * 0.75 and self._descriptors_are_free():
+            self._is_crowded = False
+            self.idle_s = self.limits.idle_s
+        self._addresses = {
+            key: address
+            for key, address in self._addresses.items()
+            if address.connections or not address.frames.is_full(self.now)
+        }
+
+    def _descriptors_are_free(self) -> bool:
+        return self.count < self.descriptors * CROWDED * 0.75
+
+    def close(self) -> None:
+        """Stop the timer. The server closes the connections."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.refused:
+            self._report()
+
+
+def _descriptors(reserve: int) -> tuple[int, int]:
+    """The first socket number of the reserve, and the length of the accept queue.
+
+    The kernel gives out the lowest free number, so a socket with number n shows that n descriptors are in use. A full
+    accept queue is taken in at once, before anything can be refused; it must fit into the reserve too.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return 2**31, 2048
+    backlog = 2048 if limit >= 16_384 else 128
+    return limit - min(reserve + backlog, limit // 2), backlog
+
+
+def _network(host: str) -> str:
+    """The address that is counted: one IPv4 address, or the /64 network that an IPv6 client has to itself."""
+    if ":" not in host:
+        return host
+    try:
+        address = ipaddress.IPv6Address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Address(int(address) >> 64 << 64))
+
+
+async def _no_app(*_: object) -> None:
+    """Stands where the middleware that knows the trusted proxies wants an application."""

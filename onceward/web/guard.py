@@ -1,0 +1,395 @@
+"""HTTP/1.1 as uvicorn speaks it, with limits, and without the ways in which bytes are read as what they are not.
+
+What this changes in uvicorn's protocol:
+
+- The request head has a size, a number of headers and a length of its URL; see `edge.py` for these and the time limits.
+- An `Upgrade` that is not the opening of a WebSocket is ignored, as RFC 9110 allows. The parser would take what follows
+  for another protocol, drop the body, and read what comes later as a new request.
+- After the first wrong byte nothing is read any more. Requests that arrived whole before it get their answers.
+- A client that has sent its request and closes its sending side gets its answer.
+- Trailers are dropped. They are not headers: whoever checked the headers has not seen them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, cast
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from onceward.web.edge import Address, Edge
+
+BETWEEN, HEAD, BODY = 0, 1, 2
+"""What the parser is reading."""
+LINGER_S = 2.0
+"""How long a connection that was answered with an error is read from, so that the answer is not lost in a reset."""
+LINGER_BYTES = 1024 * 1024
+MOST_PIPELINED = 64
+NOTED = frozenset({b"expect", b"transfer-encoding"})
+
+
+class Refused(Exception):
+    """Ends the parsing; status and text are in `GuardedProtocol._refused`."""
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    edge: ClassVar[Edge]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._address: Address | None = None
+        self._part = BETWEEN
+        self._finished_one = False
+        """Whether the last piece of data held the end of a request."""
+        self._unfinished_bytes = 0
+        """Bytes of a head, or of chunk sizes and trailers, without the end of a request or a piece of its body."""
+        self._got_body = False
+        self._is_coded = False
+        self._upgrade: str | None = None
+        self._refused: tuple[int, str] | None = None
+        self._is_deaf = False
+        """Whether everything that still arrives is discarded."""
+        self._got_eof = False
+        self._ends_with_answer = False
+        """Whether the connection ends when the answers that are owed have been sent."""
+        self._since = self.edge.now
+        self._ending_since: float | None = None
+        self._stalled_since: float | None = None
+
+    # -- the connection ------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        edge = self.edge
+        self._address = edge.address_of(self.client[0] if self.client else None)
+        refusal = edge.objection(self._address, transport.get_extra_info("socket").fileno())
+        if refusal is None:
+            edge.enter(self, self._address)
+            return
+        edge.refuse(refusal.reason)
+        self._is_deaf = True
+        transport.write(self._error(refusal.status, refusal.text, b"retry-after: 5\r\n"))
+        transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.edge.leave(self, self._address)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        room = self.edge.limits.head_bytes - self._unfinished_bytes
+        if len(data) <= room or self._is_deaf:
+            self._feed(data)
+            return
+        # Never more than a head may have left, so that a head which is too large is not read to its end.
+        while data and not self._is_deaf:
+            self._feed(data[:room])
+            data = data[room:]
+            room = self.edge.limits.head_bytes - self._unfinished_bytes
+        if data:
+            self._feed(data)
+
+    def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Returns whether the connection stays open: as long as an answer is owed and has not begun."""
+        self._got_eof = True
+        if self._part != BETWEEN and not self._is_deaf:
+            self._refuse(400, "the request is incomplete", "incomplete")
+        self._ends_with_answer = True
+        # A stream that has begun must end with its client, and a client that has gone looks the same as this one.
+        return self._owes_answer() and not getattr(self.cycle, "response_started", False)
+
+    def _owes_answer(self) -> bool:
+        cycle = cast(Any, self.cycle)
+        return cycle is not None and not cycle.response_complete
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def _feed(self, data: bytes) -> None:
+        if self._is_deaf:
+            self._discard(data)
+            return
+        was_in_body = self._part == BODY
+        self._finished_one = False
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._change_protocol(data[upgrade.args[0] :])
+            return
+        except httptools.HttpParserError:
+            self._refuse_noted()
+            return
+        if self._part or not self._finished_one:
+            self._note_unfinished(len(data), was_in_body)
+
+    def _note_unfinished(self, size: int, was_in_body: bool) -> None:
+        """Part of a request has arrived: count what is neither the end of something nor a piece of a body."""
+        if self._finished_one or self._got_body or was_in_body != (self._part == BODY):
+            self._unfinished_bytes = 0
+            self._got_body = False
+            return
+        self._unfinished_bytes += size
+        if self._unfinished_bytes >= self.edge.limits.head_bytes:
+            limit = f"{self.edge.limits.head_bytes} bytes (ONCEWARD_HTTP_MAX_HEAD_BYTES)"
+            self._refuse(431, f"the request head is larger than {limit}", "limit")
+
+    def _discard(self, data: bytes) -> None:
+        self._unfinished_bytes += len(data)
+        if self._ending_since is not None and self._unfinished_bytes > LINGER_BYTES:
+            self.transport.abort()
+
+    def _refuse_noted(self) -> None:
+        if self._refused is None:
+            self._refuse(400, "this is not HTTP/1.1", "malformed")
+        else:
+            self._refuse(*self._refused, "limit")
+
+    def _stop(self, status: int, text: str) -> Refused:
+        """For parser callbacks: `raise self._stop(...)`."""
+        self._refused = (status, text)
+        return Refused(text)
+
+    # -- parser callbacks ----------------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._part = HEAD
+        self._since = self.edge.now
+        self._is_coded = False
+        self._upgrade = None
+        # The scope is made in `_begin`, if one is needed.
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+        if len(self.url) > self.edge.limits.url_bytes:
+            raise self._stop(
+                414, f"the URL is longer than {self.edge.limits.url_bytes} bytes (ONCEWARD_HTTP_MAX_URL_BYTES)"
+            )
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._part != HEAD:
+            return  # a trailer
+        name = name.lower()
+        if name in NOTED:
+            self._note_header(name, value)
+        self.headers.append((name, value))
+
+    def _note_header(self, name: bytes, value: bytes) -> None:
+        if name == b"expect":
+            self.expect_100_continue = value.lower() == b"100-continue"
+            return
+        if self._is_coded or value.strip().lower() != b"chunked":
+            raise self._stop(501, "the only transfer coding that is understood is chunked")
+        self._is_coded = True
+
+    def on_headers_complete(self) -> None:
+        self._check_head()
+        if self._upgrade is None:
+            self._begin()
+        self._part = BODY
+
+    def _check_head(self) -> None:
+        """Refuse what must not be answered by anybody; find out what an `Upgrade` means."""
+        self._unfinished_bytes = 0
+        if len(self.headers) > self.edge.limits.headers:
+            raise self._stop(431, f"more than {self.edge.limits.headers} headers (ONCEWARD_HTTP_MAX_HEADERS)")
+        if self._is_coded and self.parser.get_http_version() != "1.1":
+            raise self._stop(400, "a transfer coding needs HTTP/1.1")
+        if not self.parser.should_upgrade():
+            return
+        if self.parser.get_method() == b"CONNECT":
+            raise self._stop(405, "this is not a proxy")
+        if not self._opens_websocket():
+            self._upgrade = "ignored"
+            return
+        if self._owes_answer():
+            raise self._stop(400, "a WebSocket must be opened on a connection that waits for no answer")
+        self._upgrade = "websocket"
+        self._begin()
+
+    def _opens_websocket(self) -> bool:
+        if self.parser.get_method() != b"GET" or self.parser.get_http_version() != "1.1":
+            return False
+        if not any(name == b"upgrade" and value.strip().lower() == b"websocket" for name, value in self.headers):
+            return False
+        if self._is_coded or any(name == b"content-length" and value.strip(b"0 ") for name, value in self.headers):
+            raise self._stop(400, "the opening of a WebSocket has no body")
+        return True
+
+    def _begin(self) -> None:
+        """Hand the head to uvicorn, which starts the application or puts the request into the queue."""
+        if len(self.pipeline) >= MOST_PIPELINED:
+            raise self._stop(503, f"more than {MOST_PIPELINED} requests wait on this connection")
+        if self.parser.get_http_version() not in ("1.1", "1.0"):
+            raise self._stop(505, "use HTTP/1.1")
+        if sum(name == b"host" for name, _ in self.headers) > 1:
+            raise self._stop(400, "more than one Host header")
+        self._since = self.edge.now
+        head = (self.url, self.headers, self.expect_100_continue)
+        super().on_message_begin()
+        self.url, headers, self.expect_100_continue = head
+        self.headers += headers
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._got_body = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._part = BETWEEN
+        self._finished_one = True
+        if self._upgrade is None:
+            super().on_message_complete()
+            if not cast(Any, self.cycle).keep_alive:
+                self._is_deaf = True  # the client has said that nothing follows, so nothing that follows is a request
+
+    # -- upgrades ------------------------------------------------------------------------------------------------------
+
+    def _should_upgrade(self) -> bool:
+        return self._upgrade == "websocket"
+
+    def _change_protocol(self, rest: bytes) -> None:
+        if self._upgrade == "websocket":
+            self._open_websocket()
+            return
+        # The parser has skipped the body. Another one reads the request again, without the offer to upgrade.
+        version = self.parser.get_http_version().encode()
+        head = [self.parser.get_method(), b" ", self.url, b" HTTP/", version, b"\r\n"]
+        for name, value in self.headers:
+            if name != b"upgrade":
+                head += [name, b": ", value, b"\r\n"]
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._feed(b"".join((*head, b"\r\n", rest)))
+
+    def _open_websocket(self) -> None:
+        """As uvicorn does, with the limits of the address."""
+        forwarded = b",".join(value for name, value in self.headers if name == b"x-forwarded-for")
+        address = self.edge.address_of(self.client[0] if self.client else None, forwarded.decode("latin-1"))
+        if address is not None and (
+            address.frames.is_spent(self.edge.now)
+            or (address is not self._address and address.connections >= self.edge.limits.connections_per_address)
+        ):
+            self._refuse(429, "too much from this address", "address")
+            return
+        self.connections.discard(self)
+        self.edge.leave(self, self._address)
+        head = [b"GET ", self.url, b" HTTP/1.1\r\n"]
+        for name, value in self.headers:
+            head += [name, b": ", value, b"\r\n"]
+        websocket = cast(Any, self.ws_protocol_class)(
+            config=self.config, server_state=self.server_state, app_state=self.app_state
+        )
+        websocket.count_for(address)
+        websocket.connection_made(self.transport)
+        websocket.data_received(b"".join((*head, b"\r\n")))
+        self.transport.set_protocol(websocket)
+        self._is_deaf = True  # what came with the request was sent before the handshake was over, and does not count
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def _refuse(self, status: int, text: str, reason: str) -> None:
+        """Read nothing more. Whole requests still get their answers; else the client is told what is wrong."""
+        self.edge.refuse(reason)
+        self._is_deaf = True
+        self._unfinished_bytes = 0
+        if self._part == BODY:
+            if self._drop_unfinished():
+                return
+        elif self._owes_answer():
+            self._ends_with_answer = True
+            return
+        self.transport.write(self._error(status, text))
+        self._end()
+
+    def _drop_unfinished(self) -> bool:
+        """Forget the request whose body is wrong or missing; returns whether no error can be sent for it."""
+        cycle = cast(Any, self.cycle)
+        cycle.disconnected = True
+        cycle.message_event.set()
+        if self.pipeline:  # it waits behind requests that are being answered
+            self.pipeline.popleft()
+            self._ends_with_answer = True
+            return True
+        if cycle.response_started:
+            self._end()
+            return True
+        return False
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self._since = self.edge.now
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self._ends_with_answer:
+            self._end()
+
+    def _end(self) -> None:
+        """Close in a way that lets the client read what was written: a socket with unread data is reset at once."""
+        if self._got_eof or not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self._is_deaf = True
+        self._ending_since = self.edge.now
+        self.flow.resume_reading()
+        self.transport.write_eof()
+
+    def _error(self, status: int, text: str, more: bytes = b"") -> bytes:
+        own = b"".join([b"%b: %b\r\n" % pair for pair in self.server_state.default_headers])
+        body = text.encode()
+        head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)
+        return b"".join((STATUS_LINE[status], own, head, more, b"\r\n", body))
+
+    # -- time limits ---------------------------------------------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        self._stalled_since = self.edge.now
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._stalled_since = None
+        super().resume_writing()
+
+    def visit(self, now: float) -> None:
+        limits = self.edge.limits
+        if self.transport.is_closing() or self._ending_since is not None:
+            if self._ending_since is None:
+                self._ending_since = now
+            elif now - self._ending_since >= LINGER_S:
+                self._visit_ended(now)
+        elif self._stalled_since is not None:
+            if now - self._stalled_since >= limits.write_s:
+                self.edge.refuse("slow_reader")
+                self.transport.abort()
+        elif self._part == BODY:
+            if self.flow.read_paused:
+                self._since = now  # the application is slow, not the client
+            elif now - self._since >= limits.body_s:
+                self._refuse(408, f"the body did not arrive within {limits.body_s:g} s", "slow_body")
+        elif self._owes_answer():
+            return
+        elif self._part == HEAD or self._unfinished_bytes:
+            if now - self._since >= limits.head_s:
+                self._refuse(408, f"the request head did not arrive within {limits.head_s:g} s", "slow_head")
+        elif cast(Any, self.cycle) is None:
+            if now - self._since >= min(limits.head_s, self.edge.idle_s):
+                self.edge.refuse("silent")
+                self.transport.close()
+        elif now - self._since >= self.edge.idle_s:
+            self.transport.close()
+
+    def _visit_ended(self, now: float) -> None:
+        """The client has had its time to read the answer. What it has not taken by the write limit is thrown away."""
+        if (
+            self.transport.get_write_buffer_size() == 0
+            or now - cast(float, self._ending_since) >= self.edge.limits.write_s
+        ):
+            self.transport.abort()
+
+    def _unset_keepalive_if_required(self) -> None:
+        """There is no timer to cancel."""

@@ -1,0 +1,34 @@
+"""`/login/` leads to `/login`, by a path alone: a `Location` with a host would repeat whatever `Host` the client sent."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from starlette.responses import RedirectResponse
+from starlette.routing import Match, Router
+from starlette.types import Receive, Scope, Send
+
+
+class SlashRedirect:
+    """What a router does with a path that no route has: try it without its last slash, or with one."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = self._other(scope) if scope["type"] == "http" else None
+        if path is None:
+            await self._router.not_found(scope, receive, send)
+            return
+        query: bytes = scope["query_string"]
+        location = quote(path) + (f"?{query.decode('latin-1')}" if query else "")
+        await RedirectResponse(location)(scope, receive, send)
+
+    def _other(self, scope: Scope) -> str | None:
+        path: str = scope["path"]
+        other = path.rstrip("/") if path.endswith("/") else f"{path}/"
+        if not other or other.startswith("//"):  # two slashes at the start would be another host
+            return None
+        changed = {**scope, "path": other}
+        found = any(route.matches(changed)[0] is not Match.NONE for route in self._router.routes)
+        return other if found else None

@@ -1,0 +1,77 @@
+"""Refuse text that PostgreSQL cannot store (NUL, half characters) in one place, before any route reads the request.
+
+Looked at are the path, the query string, our own cookies, and bodies that are JSON or forms. A request without the
+bytes that such a text is written with pays a search for them and is not decoded here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from urllib.parse import parse_qsl, unquote
+
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.types import Scope
+
+from onceward.db.text import NUL, find_unstorable
+from onceward.web.problems import Problem, unfit
+
+OWN_COOKIES = "onceward_"
+FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data"
+SUSPECT = (b"\\u0000", b"\\ud", b"\\uD", b"\x00")
+"""How JSON writes such characters; in UTF-16 every second byte is a NUL."""
+PART_NAME = re.compile(rb'[; ]name="?([^";\r\n]*)')
+
+
+def refuse_in_head(scope: Scope, headers: Headers) -> None:
+    """Raise a problem that names the field, if the path, the query string or one of our cookies holds a NUL."""
+    if "\x00" in scope["path"]:
+        raise _problem("path")
+    query: bytes = scope["query_string"]
+    if b"%00" in query:
+        _refuse_pairs("query", query.decode("latin-1"))
+    cookies = headers.get("cookie", "")
+    if "%00" in cookies or "\\000" in cookies:
+        for name, value in cookie_parser(cookies).items():
+            # Other sites of the same domain may set whatever they like; nobody here reads it.
+            if name.startswith(OWN_COOKIES) and "\x00" in unquote(value):
+                raise _problem(f"cookie.{name}")
+
+
+def refuse_in_body(content_type: str, body: bytes) -> None:
+    """Raise a problem that names the field, if a form or JSON document holds a NUL. Other bodies are left alone."""
+    if content_type.startswith(FORM):
+        if b"%00" in body or b"\x00" in body:
+            _refuse_pairs("body", body.decode("latin-1"))
+    elif content_type.startswith(MULTIPART):
+        if b"\x00" in body:
+            _refuse_parts(content_type, body)
+    elif any(each in body for each in SUSPECT):
+        try:
+            value = json.loads(body)
+        except (ValueError, RecursionError):
+            return  # whoever reads it will say so
+        found = find_unstorable(value, "body")
+        if found is not None:
+            raise _problem(found.field, found.reason)
+
+
+def _refuse_pairs(where: str, text: str) -> None:
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        if "\x00" in name or "\x00" in value:
+            raise _problem(f"{where}.{name}")
+
+
+def _refuse_parts(content_type: str, body: bytes) -> None:
+    boundary = content_type.partition("boundary=")[2].partition(";")[0].strip('" ').encode("latin-1")
+    for part in body.split(b"--" + boundary) if boundary else ():
+        head, _, content = part.partition(b"\r\n\r\n")
+        if b"\x00" in content and b"filename" not in head:  # files may hold anything
+            name = PART_NAME.search(head)
+            raise _problem(f"body.{name[1].decode('latin-1') if name else ''}")
+
+
+def _problem(field: str, reason: str = NUL) -> Problem:
+    return unfit([(field.replace("\x00", ""), reason)])

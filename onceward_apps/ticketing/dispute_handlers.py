@@ -1,0 +1,163 @@
+"""Webhooks about disputes and reversals of both payment services; what follows from them is in `disputing`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from onceward import Event, Tx
+from onceward.services import from_stripe, to_minor
+from onceward_apps.ticketing import disputing
+from onceward_apps.ticketing.app import app
+from onceward_apps.ticketing.disputing import ServiceDispute, State
+from onceward_apps.ticketing.handlers import OTHER, CaptureRefund, Money
+from onceward_apps.ticketing.refund_handlers import act_for_payment
+
+# Whatever is not listed is open. An inquiry (`warning_*`) that closes took no money.
+STRIPE_STATES: dict[str, State] = {"won": "won", "warning_closed": "won", "prevented": "won", "lost": "lost"}
+PAYPAL_LOST = ("RESOLVED_BUYER_FAVOUR", "ACCEPTED")
+PAYPAL_HOLDS = ("CHARGEBACK", "PRE_ARBITRATION", "ARBITRATION")
+"""Stages in which PayPal holds the money back; in an inquiry it does not."""
+
+
+class StripeDispute(BaseModel):
+    """`charge.dispute.*`."""
+
+    id: str
+    amount: int = Field(gt=0)
+    currency: str = Field(min_length=3, max_length=3)
+    reason: str = ""
+    status: str
+    charge: str | None = None
+    payment_intent: str | None = None
+
+
+class Transaction(BaseModel):
+    seller_transaction_id: str | None = None
+
+
+class Outcome(BaseModel):
+    outcome_code: str | None = None
+
+
+class PayPalDispute(BaseModel):
+    """`CUSTOMER.DISPUTE.*`: the seller's transaction is the capture."""
+
+    dispute_id: str
+    status: str
+    reason: str = ""
+    dispute_amount: Money
+    dispute_life_cycle_stage: str | None = None
+    dispute_outcome: Outcome = Outcome()
+    disputed_transactions: list[Transaction] = Field(default_factory=list[Transaction])
+
+    @property
+    def state(self) -> State:
+        if self.status != "RESOLVED":
+            return "open"
+        return "lost" if self.dispute_outcome.outcome_code in PAYPAL_LOST else "won"
+
+
+@app.on("payments-stripe", "charge.dispute.created")
+async def dispute_created(event: Event[StripeDispute], tx: Tx) -> dict[str, Any]:
+    return await _stripe(tx, event.data)
+
+
+@app.on("payments-stripe", "charge.dispute.updated")
+async def dispute_updated(event: Event[StripeDispute], tx: Tx) -> dict[str, Any]:
+    return await _stripe(tx, event.data)
+
+
+@app.on("payments-stripe", "charge.dispute.funds_withdrawn")
+async def dispute_funds_withdrawn(event: Event[StripeDispute], tx: Tx) -> dict[str, Any]:
+    return await _stripe(tx, event.data)
+
+
+@app.on("payments-stripe", "charge.dispute.closed")
+async def dispute_closed(event: Event[StripeDispute], tx: Tx) -> dict[str, Any]:
+    return await _stripe(tx, event.data)
+
+
+@app.on("payments-stripe", "charge.dispute.funds_reinstated")
+async def dispute_funds_reinstated(event: Event[StripeDispute], tx: Tx) -> dict[str, Any]:
+    return await _stripe(tx, event.data)
+
+
+async def _stripe(tx: Tx, dispute: StripeDispute) -> dict[str, Any]:
+    payment = dispute.payment_intent or dispute.charge
+    if payment is None or not await act_for_payment(tx, "stripe", payment):
+        return OTHER
+    seen = ServiceDispute(
+        provider="stripe",
+        payment=payment,
+        id=dispute.id,
+        amount_cents=from_stripe(dispute.amount, dispute.currency),
+        currency=dispute.currency.upper(),
+        reason=dispute.reason,
+        status=dispute.status,
+        state=STRIPE_STATES.get(dispute.status, "open"),
+        is_withheld=not dispute.status.startswith("warning_"),
+    )
+    return {"message": "Dispute is recorded", "dispute": dispute.id, "status": await disputing.follow(tx, seen)}
+
+
+@app.on("payments-paypal", "CUSTOMER.DISPUTE.CREATED")
+async def paypal_dispute_created(event: Event[PayPalDispute], tx: Tx) -> dict[str, Any]:
+    return await _paypal(tx, event.data)
+
+
+@app.on("payments-paypal", "CUSTOMER.DISPUTE.UPDATED")
+async def paypal_dispute_updated(event: Event[PayPalDispute], tx: Tx) -> dict[str, Any]:
+    return await _paypal(tx, event.data)
+
+
+@app.on("payments-paypal", "CUSTOMER.DISPUTE.RESOLVED")
+async def paypal_dispute_resolved(event: Event[PayPalDispute], tx: Tx) -> dict[str, Any]:
+    return await _paypal(tx, event.data)
+
+
+async def _paypal(tx: Tx, dispute: PayPalDispute) -> dict[str, Any]:
+    payments = [each.seller_transaction_id for each in dispute.disputed_transactions]
+    payment = next((each for each in payments if each), None)
+    if payment is None or not await act_for_payment(tx, "paypal", payment):
+        return OTHER
+    seen = ServiceDispute(
+        provider="paypal",
+        payment=payment,
+        id=dispute.dispute_id,
+        amount_cents=_minor(dispute.dispute_amount),
+        currency=dispute.dispute_amount.currency_code.upper(),
+        reason=dispute.reason,
+        status=dispute.status,
+        state=dispute.state,
+        is_withheld=dispute.dispute_life_cycle_stage in PAYPAL_HOLDS,
+    )
+    return {"message": "Dispute is recorded", "dispute": seen.id, "status": await disputing.follow(tx, seen)}
+
+
+@app.on("payments-paypal", "PAYMENT.CAPTURE.REVERSED")
+async def capture_reversed(event: Event[CaptureRefund], tx: Tx) -> dict[str, Any]:
+    """PayPal took a payment back. The resource is a refund that links to the capture, or the capture itself."""
+    made = event.data
+    payment = made.capture
+    if payment is None or not await act_for_payment(tx, "paypal", payment):
+        payment = made.id
+        if not await act_for_payment(tx, "paypal", payment):
+            return OTHER
+    seen = ServiceDispute(
+        provider="paypal",
+        payment=payment,
+        id=f"reversal:{made.id}",
+        amount_cents=_minor(made.amount),
+        currency=made.amount.currency_code.upper(),
+        reason="reversed",
+        status=made.status,
+        state="lost",
+        is_withheld=True,
+    )
+    return {"message": "Reversal is recorded", "status": await disputing.reversed_by_service(tx, seen)}
+
+
+def _minor(amount: Money) -> int:
+    return to_minor(amount.value, amount.currency_code.upper())

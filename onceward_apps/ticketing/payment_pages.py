@@ -1,0 +1,187 @@
+"""Payment pages at the services: open one, ask what became of it, close it. Calls to the outside, so no transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import structlog
+
+from onceward import Engine
+from onceward.services import (
+    SERVICES,
+    Accepted,
+    NotSet,
+    Outcome,
+    Refused,
+    Throttled,
+    Unknown,
+    Unreachable,
+    is_taken_by,
+    to_stripe,
+)
+from onceward_apps.ticketing.app import app
+from onceward_apps.ticketing.errors import CurrencyNotTaken, NotPayable
+from onceward_apps.ticketing.model import Provider
+
+log = structlog.get_logger(__name__)
+
+NAMES: dict[str, str] = {"stripe": "Stripe", "paypal": "PayPal"}
+PageState = Literal["open", "paid", "closed"]
+
+
+class Unanswered(Exception):
+    """The payment service cannot be asked; the outcome says why."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(type(outcome).__name__)
+        self.outcome = outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """One opening of a payment page: whoever repeats it sends the same key and expiry, and gets the same page."""
+
+    order: Any
+    items: Sequence[Any]
+    provider: Provider
+    number: int
+    expires_at: datetime
+    return_url: str
+
+    @property
+    def key(self) -> str:
+        return f"checkout:{self.order['id']}:pay:{self.provider}:{self.number}"
+
+
+async def open_page(opening: Opening) -> Outcome:
+    """Open a payment page at the service; the same opening twice is one page."""
+    order, url = opening.order, opening.return_url
+    if opening.provider == "paypal":
+        return await app.services.paypal.create_order(
+            key=opening.key,
+            amount_minor=order["total_cents"],
+            currency=order["currency"],
+            custom_id=str(order["id"]),
+            return_url=f"{url}&paid=paypal",
+            cancel_url=f"{url}&cancelled=1",
+            description=f"{order['event_name']}, {len(opening.items)} tickets",
+        )
+    name = f"{order['event_name']}: {', '.join(item['place'] for item in opening.items)}"
+    amount = to_stripe(order["total_cents"], order["currency"])
+    price = {"currency": order["currency"].lower(), "unit_amount": amount, "product_data": {"name": name[:250]}}
+    return await app.services.stripe.create_checkout_session(
+        key=opening.key,
+        line_items=[{"quantity": 1, "price_data": price}],
+        success_url=f"{url}&paid=stripe",
+        cancel_url=f"{url}&cancelled=1",
+        client_reference_id=str(order["id"]),
+        customer_email=order["email"],
+        metadata={
+            "checkout_id": str(order["id"]),
+            "organization_id": str(order["organization_id"]),
+            "event_id": str(order["event_id"]),
+        },
+        expires_at=int(opening.expires_at.timestamp()),
+    )
+
+
+async def page_state(provider: str, session: str) -> PageState:
+    """Ask the service about a page. Raises `Unanswered` when it does not say."""
+    outcome = await _retrieve(provider, session)
+    if isinstance(outcome, Refused) and (
+        outcome.detail.get("code") == "resource_missing" or outcome.detail.get("status") == 404
+    ):
+        return "closed"  # the service does not know it, for example because another account is configured now
+    if not isinstance(outcome, Accepted):
+        raise Unanswered(outcome)
+    match str(outcome.detail.get("status")):
+        case "complete" | "COMPLETED" | "APPROVED":
+            return "paid"
+        case "expired" | "VOIDED":
+            return "closed"
+        case _:
+            return "open"
+
+
+async def close_page(provider: str, session: str) -> PageState:
+    """Close an open page. Returns what it is afterwards: a buyer may have paid on it at the last moment.
+
+    An order of PayPal cannot be closed. Nobody takes its money once the checkout has another page.
+    """
+    if provider != "stripe":
+        return "closed"
+    outcome = await app.services.stripe.expire_checkout_session(session, key=f"close:{session}")
+    return "closed" if isinstance(outcome, Accepted) else await page_state(provider, session)
+
+
+async def _retrieve(provider: str, session: str) -> Outcome:
+    if provider == "paypal":
+        return await app.services.paypal.get_order(session)
+    return await app.services.stripe.retrieve_checkout_session(session)
+
+
+def check_currency(provider: str, currency: str) -> None:
+    """Refuse a service that does not take the currency, before it is called."""
+    if not any(service == provider and is_taken_by(service, currency) for service in SERVICES):
+        raise CurrencyNotTaken(f"{NAMES[provider]} does not take {currency}.{_other_way(provider, currency)}")
+
+
+async def refuse(engine: Engine, order: Any, provider: str, outcome: Outcome | NotSet) -> NotPayable:
+    """Log why a page could not be opened, tell the staff what they must mend, and return what helps the buyer.
+
+    The service's own words stay out of logs and notices: they may repeat the buyer's address.
+    """
+    reason, is_lasting = _reason(outcome)
+    log.warning(
+        "payment.page_refused",
+        provider=provider,
+        reason=reason,
+        checkout_id=str(order["id"]),
+        organization_id=str(order["organization_id"]),
+    )
+    if is_lasting:
+        async with engine.transaction(organization=order["organization_id"]) as tx:
+            await tx.notify_admins(
+                "PAYMENT_SERVICE_REFUSED",
+                "error",
+                f"{NAMES[provider]} refuses to open payment pages: {reason}",
+                {"provider": provider, "reason": reason, "checkout": str(order["id"])},
+            )
+    name, until = NAMES[provider], f"{order['expires_at']:%H:%M} UTC"
+    other = _other_way(provider, order["currency"])
+    if not is_lasting:
+        return NotPayable(
+            f"{name} cannot be reached at the moment. Your seats are held until {until}: try again.{other}"
+        )
+    contact = f" Questions: {order['support_contact']}" if order["support_contact"] else ""
+    return NotPayable(
+        f"{name} does not accept this payment, and trying again will not help; the organizer has been told."
+        f" Your seats are held until {until}.{other}{contact}"
+    )
+
+
+def _other_way(provider: str, currency: str) -> str:
+    """A hint at the other service, where it is set up and takes the currency."""
+    settings = app.services.settings
+    is_set = {"stripe": settings.stripe_secret_key is not None, "paypal": settings.paypal_client_id is not None}
+    others = [name for name in SERVICES if name != provider and is_set[name] and is_taken_by(name, currency)]
+    return f" You can pay with {NAMES[others[0]]}." if others else ""
+
+
+def _reason(outcome: Outcome | NotSet) -> tuple[str, bool]:
+    """What happened, as status and code, and whether somebody has to change something before it can work."""
+    match outcome:
+        case NotSet():
+            return str(outcome), True
+        case Refused(reason, permanent=permanent):
+            is_about_credentials = reason.startswith(("HTTP 401", "HTTP 403"))
+            return ": ".join(reason.split(": ")[:2]), permanent or is_about_credentials
+        case Throttled():
+            return "HTTP 429", False
+        case Unreachable(reason) | Unknown(reason):
+            return reason, False
+        case Accepted():
+            return "the answer has no payment page", False

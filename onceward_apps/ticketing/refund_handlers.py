@@ -1,0 +1,109 @@
+"""Webhooks about refunds. Each tells of one refund at the payment service; what follows from it is in `taking_back`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onceward import Event, Retry, Tx
+from onceward_apps.ticketing import service_refunds, taking_back
+from onceward_apps.ticketing.app import app
+from onceward_apps.ticketing.handlers import OTHER, CaptureRefund, RefundedCharge, StripeRefund
+from onceward_apps.ticketing.jobs import follow_or_wait, look_at_refunds
+from onceward_apps.ticketing.service_refunds import ServiceRefund
+from onceward_apps.ticketing.store import buying as rows
+from onceward_apps.ticketing.store import refunds
+
+MESSAGES: dict[taking_back.Followed, str] = {
+    "booked": "Refund is booked",
+    "known": "Refund is known",
+    "pending": "Refund is pending",
+    "failed": "Refund failed",
+    "waits": "Refund waits for another of the same payment",
+    "excess": "Refund is more than was left of the payment",
+}
+
+
+@app.on("payments-stripe", "charge.refunded")
+async def charge_refunded(event: Event[RefundedCharge], tx: Tx) -> dict[str, Any]:
+    """A sum does not say which refunds it is made of, nor which of them are pending: a job asks Stripe."""
+    charge = event.data
+    payment = charge.payment_intent or charge.id
+    if not await act_for_payment(tx, "stripe", payment):
+        checkout_id = charge.metadata.checkout_id
+        if checkout_id is not None and await rows.find(tx, checkout_id) is not None:
+            raise Retry(f"payment {payment} of checkout {checkout_id} is not known (yet)")
+        return OTHER
+    await look_at_refunds(tx, "stripe", payment, because=event.event_id)
+    return {"message": "Refunds will be looked up"}
+
+
+@app.on("payments-stripe", "refund.created")
+async def refund_created(event: Event[StripeRefund], tx: Tx) -> dict[str, Any]:
+    return await _stripe(tx, event.data)
+
+
+@app.on("payments-stripe", "refund.updated")
+async def refund_updated(event: Event[StripeRefund], tx: Tx) -> dict[str, Any]:
+    return await _stripe(tx, event.data)
+
+
+@app.on("payments-stripe", "charge.refund.updated")
+async def charge_refund_updated(event: Event[StripeRefund], tx: Tx) -> dict[str, Any]:
+    return await _stripe(tx, event.data)
+
+
+@app.on("payments-stripe", "refund.failed")
+async def refund_failed(event: Event[StripeRefund], tx: Tx) -> dict[str, Any]:
+    return await _stripe(tx, event.data)
+
+
+@app.on("payments-paypal", "PAYMENT.CAPTURE.REFUNDED")
+async def capture_refunded(event: Event[CaptureRefund], tx: Tx) -> dict[str, Any]:
+    return await _paypal(tx, event.data)
+
+
+@app.on("payments-paypal", "PAYMENT.REFUND.PENDING")
+async def paypal_refund_pending(event: Event[CaptureRefund], tx: Tx) -> dict[str, Any]:
+    return await _paypal(tx, event.data)
+
+
+@app.on("payments-paypal", "PAYMENT.REFUND.FAILED")
+async def paypal_refund_failed(event: Event[CaptureRefund], tx: Tx) -> dict[str, Any]:
+    return await _paypal(tx, event.data)
+
+
+async def _stripe(tx: Tx, refund: StripeRefund) -> dict[str, Any]:
+    payment = refund.payment_intent or refund.charge
+    if payment is None:
+        return OTHER
+    return await heard(tx, service_refunds.read_stripe(payment, refund.model_dump()))
+
+
+async def _paypal(tx: Tx, refund: CaptureRefund) -> dict[str, Any]:
+    if refund.capture is None:
+        return OTHER
+    return await heard(tx, service_refunds.read_paypal(refund.capture, refund.model_dump()))
+
+
+async def heard(tx: Tx, seen: ServiceRefund) -> dict[str, Any]:
+    """The service tells of a refund. One of a payment that is not known yet is kept until the payment is."""
+    organization = await refunds.organization_of_payment(tx, seen.provider, seen.payment)
+    if organization is None and seen.attempt is not None:
+        return OTHER  # ours, of a payment that this database does not have
+    if organization is None:
+        await refunds.keep_early(tx, seen.provider, seen.payment, seen.id, seen.amount_cents, seen.status)
+        return OTHER
+    if not await act_for_payment(tx, seen.provider, seen.payment):
+        return OTHER
+    came_to = await follow_or_wait(tx, seen)
+    return {"message": MESSAGES[came_to], "refund": seen.id}
+
+
+async def act_for_payment(tx: Tx, provider: str, payment: str) -> bool:
+    """Act for whoever took a payment, if the webhook's source may speak for them. False: it is not known, or foreign."""
+    organization = await refunds.organization_of_payment(tx, provider, payment)
+    if organization is None or (tx.organization is not None and tx.organization != organization):
+        return False
+    if tx.organization is None:
+        await tx.act_for(organization)
+    return True

@@ -1,0 +1,148 @@
+"""Refunds as the payment services show them: their states in one vocabulary, and the calls that ask for them.
+
+| here      | Stripe                   | PayPal            |
+|-----------|--------------------------|-------------------|
+| pending   | pending, requires_action | PENDING           |
+| succeeded | succeeded                | COMPLETED         |
+| failed    | failed, canceled         | FAILED, CANCELLED |
+
+Only `succeeded` means that the buyer has the money. At Stripe a refund to a card may still fail afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import UUID
+
+from onceward.services import Accepted, Outcome, from_stripe, to_minor, to_stripe
+from onceward_apps.ticketing.app import app
+
+State = Literal["pending", "succeeded", "failed"]
+STATES: dict[str, State] = {
+    "pending": "pending",
+    "requires_action": "pending",
+    "succeeded": "succeeded",
+    "failed": "failed",
+    "canceled": "failed",
+    "PENDING": "pending",
+    "COMPLETED": "succeeded",
+    "FAILED": "failed",
+    "CANCELLED": "failed",
+}
+KEY_METADATA = "onceward_key"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt at a refund of ours. Its key is the idempotency key of the call and travels with the refund."""
+
+    refund_id: UUID
+    number: int
+
+    @property
+    def key(self) -> str:
+        return f"refund:{self.refund_id}" + (f":{self.number}" if self.number > 1 else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceRefund:
+    """One refund at a payment service. `attempt` is None for one that somebody made there."""
+
+    provider: str
+    payment: str
+    id: str
+    amount_cents: int
+    status: str
+    attempt: Attempt | None = None
+    failure: str | None = None
+
+    @property
+    def state(self) -> State:
+        """A status that we do not know is not final: the refund is asked about again."""
+        return STATES.get(self.status, "pending")
+
+
+def read_key(text: object) -> Attempt | None:
+    """The attempt that a key of ours names; None for any other text."""
+    parts = text.split(":") if isinstance(text, str) else []
+    if len(parts) not in (2, 3) or parts[0] != "refund":
+        return None
+    try:
+        return Attempt(UUID(parts[1]), int(parts[2]) if len(parts) == 3 else 1)
+    except ValueError:
+        return None
+
+
+def read_stripe(payment: str, refund: Mapping[str, Any]) -> ServiceRefund:
+    return ServiceRefund(
+        provider="stripe",
+        payment=payment,
+        id=str(refund["id"]),
+        amount_cents=from_stripe(int(refund["amount"]), str(refund["currency"])),
+        status=str(refund.get("status") or "pending"),
+        attempt=read_key((refund.get("metadata") or {}).get(KEY_METADATA)),
+        failure=refund.get("failure_reason"),
+    )
+
+
+def read_paypal(payment: str, refund: Mapping[str, Any]) -> ServiceRefund:
+    amount = refund["amount"]
+    return ServiceRefund(
+        provider="paypal",
+        payment=payment,
+        id=str(refund["id"]),
+        amount_cents=to_minor(amount["value"], str(amount["currency_code"]).upper()),
+        status=str(refund.get("status") or "PENDING"),
+        attempt=read_key(refund.get("custom_id")),
+        failure=(refund.get("status_details") or {}).get("reason"),
+    )
+
+
+def read(provider: str, payment: str, refund: Mapping[str, Any]) -> ServiceRefund:
+    return read_stripe(payment, refund) if provider == "stripe" else read_paypal(payment, refund)
+
+
+async def create(provider: str, payment: str, attempt: Attempt, *, amount_cents: int, currency: str, age_s: float,
+                 checkout_id: UUID | None) -> Outcome | None:  # fmt: skip
+    """Ask the service to give money back; None when there is no such service. The key makes it happen once."""
+    match provider:
+        case "stripe":
+            return await app.services.stripe.create_refund(
+                key=attempt.key,
+                amount_minor=to_stripe(amount_cents, currency),
+                metadata={"refund_id": str(attempt.refund_id), "checkout_id": str(checkout_id)},
+                key_age_s=age_s,
+                **_named(payment),
+            )
+        case "paypal":
+            return await app.services.paypal.refund_capture(
+                payment, key=attempt.key, amount_minor=amount_cents, currency=currency
+            )
+        case _:
+            return None
+
+
+async def look_up(provider: str, payment: str, reference: str) -> ServiceRefund | Outcome:
+    """One refund as the service shows it now; any other outcome where it does not."""
+    if provider == "stripe":
+        outcome = await app.services.stripe.retrieve_refund(reference)
+    else:
+        outcome = await app.services.paypal.get_refund(reference)
+    return read(provider, payment, outcome.detail) if isinstance(outcome, Accepted) else outcome
+
+
+async def list_all(provider: str, payment: str) -> list[ServiceRefund] | Outcome:
+    """All refunds of a payment as the service shows them now, oldest first."""
+    if provider == "stripe":
+        outcome = await app.services.stripe.list_refunds(**_named(payment))
+    else:
+        outcome = await app.services.paypal.list_refunds(payment)
+    if not isinstance(outcome, Accepted):
+        return outcome
+    return [read(provider, payment, refund) for refund in reversed(outcome.detail["refunds"])]
+
+
+def _named(payment: str) -> dict[str, str]:
+    return {"payment_intent": payment} if payment.startswith("pi_") else {"charge": payment}

@@ -1,0 +1,97 @@
+"""Every SQLSTATE of our own has one meaning, and the table says who raises and who catches it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import asyncpg
+
+from onceward import Job, Onceward, Tx
+from onceward.db import Database, sqlstates
+from onceward.db.sqlstates import SQLSTATES
+from tests.engines import Bench
+
+ROOT = Path(__file__).parents[2]
+OURS = re.compile(r"\bOW[0-9]{3}\b")
+GIVEN = re.compile(r"errcode\s*=\s*'(\w+)'|raise\s+sqlstate\s+'(\w+)'", re.IGNORECASE)
+NAMES = {name: value for name, value in vars(sqlstates).items() if isinstance(value, str) and OURS.fullmatch(value)}
+
+
+def files(suffix: str) -> list[Path]:
+    found = [path for top in ("onceward", "onceward_apps") for path in (ROOT / top).rglob(f"*{suffix}")]
+    return sorted(path for path in found if path != Path(sqlstates.__file__))
+
+
+def users(suffix: str) -> dict[str, set[str]]:
+    """Which files mention a code, by itself or by its name."""
+    found: dict[str, set[str]] = {}
+    for path in files(suffix):
+        text = path.read_text(encoding="utf-8")
+        codes = set(OURS.findall(text)) | {NAMES[name] for name in NAMES if re.search(rf"\b{name}\b", text)}
+        for code in codes:
+            found.setdefault(code, set()).add(str(path.relative_to(ROOT)))
+    return found
+
+
+def test_no_code_is_listed_twice() -> None:
+    codes = [state.code for state in SQLSTATES]
+    assert sorted(codes) == sorted(set(codes))
+    assert len({state.meaning for state in SQLSTATES}) == len(SQLSTATES)
+
+
+def test_every_code_is_raised_where_the_table_says_and_nowhere_else() -> None:
+    assert users(".sql") == {state.code: set(state.raised_by) for state in SQLSTATES}
+
+
+def test_every_code_is_caught_where_the_table_says_and_nowhere_else() -> None:
+    assert users(".py") == {state.code: set(state.caught_by) for state in SQLSTATES if state.caught_by}
+
+
+def test_every_other_code_that_our_sql_raises_is_one_of_postgresql() -> None:
+    known = {getattr(each, "sqlstate", None) for each in vars(asyncpg.exceptions).values()}
+    for path in files(".sql"):
+        for code in (first or second for first, second in GIVEN.findall(path.read_text(encoding="utf-8"))):
+            # A condition by its name is looked up by PostgreSQL when the function is made.
+            assert code in known or OURS.fullmatch(code) or re.fullmatch(r"[a-z_]+", code), f"{path}: {code}"
+
+
+async def test_work_that_needs_an_organization_and_has_none_fails_and_says_so(db: Database) -> None:
+    """It is a failed attempt, not a lost lease: with the same code it ran again every minute, uncounted, for ever."""
+    app = Onceward("t")
+    runs: list[int] = []
+
+    @app.job(attempts=1)
+    async def claim(job: Job, tx: Tx) -> None:
+        runs.append(job.id)
+        await tx.execute("select onceward.required_organization()")
+
+    bench = Bench(db, app)
+    await bench.start()
+    job = await bench.engine.enqueue(claim)
+    await bench.start_worker()
+    try:
+        finished = await bench.engine.wait(job.id, timeout_s=20)
+    finally:
+        await bench.stop()
+    assert finished.outcome == "dead_letter"
+    assert finished.error is not None
+    assert finished.error["sqlstate"] == sqlstates.NEEDS_ORGANIZATION
+    assert runs == [job.id]
+
+
+async def test_a_lost_lease_that_a_handlers_own_statement_reports_is_its_failure(db: Database) -> None:
+    app = Onceward("t")
+
+    @app.job(attempts=1)
+    async def report(tx: Tx) -> None:
+        await tx.execute("do $$ begin raise exception 'the lease of something else' using errcode = 'OW001'; end $$")
+
+    bench = Bench(db, app)
+    await bench.start()
+    job = await bench.engine.enqueue(report)
+    await bench.start_worker()
+    try:
+        assert (await bench.engine.wait(job.id, timeout_s=20)).outcome == "dead_letter"
+    finally:
+        await bench.stop()

@@ -1,0 +1,90 @@
+"""Erasing a person from messages: what waits for them is not sent, and what they opted out of stays opted out."""
+
+from __future__ import annotations
+
+from onceward.messages import Recipient
+from onceward.messages.erasers import ERASERS
+from onceward.messages.preferences import opt_in, opt_out, save_recipient
+from onceward.trust.erase import Report, erase
+
+ADA = "ada@example.org"
+
+
+async def erased(here, *refs: str) -> Report:
+    return await erase(here.db, refs, ERASERS, organization=None, actor="t")
+
+
+async def test_messages_to_the_person_are_blanked_and_what_waits_is_cancelled(office) -> None:
+    here = await office()
+    id = await here.send()
+    async with here.engine.transaction() as tx:
+        await save_recipient(tx, Recipient(ref="u1", email=ADA))
+    report = await erased(here, ADA)
+    assert (report.rows["messages"], report.rows["recipients"]) == (1, 1)
+    row = await here.message(id)
+    assert (row["status"], row["reason"], row["data"]) == ("cancelled", "erased", None)
+    assert "ada" not in row["recipient"]
+    assert await here.db.fetchval("select count(*) from onceward.work") == 0
+
+
+async def test_a_message_to_somebody_else_that_mentions_the_person_is_still_sent(office) -> None:
+    here = await office()
+    id = await here.send(to=Recipient(email="bob@example.org"), data={"name": f"a friend of {ADA}"})
+    report = await erased(here, ADA)
+    assert [each.waiting for each in report.found] == [1]
+    row = await here.message(id)
+    assert (row["status"], row["recipient"]) == ("pending", "bob@example.org")
+    await here.start_worker()
+    await here.until(id, "success")
+    await erased(here, ADA)
+    row = await here.message(id)
+    assert (row["status"], row["recipient"], row["data"]) == ("success", "bob@example.org", None)
+
+
+async def test_an_opt_out_survives_the_erasure(office) -> None:
+    here = await office()
+    async with here.engine.transaction() as tx:
+        await opt_out(tx, ADA)
+    await erased(here, ADA)
+    assert await here.db.fetchval("select count(*) from onceward.opt_outs where recipient ilike '%ada%'") == 0
+    id = await here.send("news", to=Recipient(email="Ada@example.org"))
+    await here.start_worker()
+    row = await here.until(id)
+    assert (row["status"], row["reason"]) == ("cancelled", "opted_out")
+
+
+async def test_an_opt_out_under_a_ref_survives_for_the_address(office) -> None:
+    here = await office()
+    async with here.engine.transaction() as tx:
+        await save_recipient(tx, Recipient(ref="u1", email=ADA))
+        await opt_out(tx, "u1")
+    await erased(here, ADA, "u1")
+    async with here.engine.transaction() as tx:
+        await save_recipient(tx, Recipient(ref="u2", email=ADA))
+    id = await here.send("news", to=Recipient(ref="u2"))
+    await here.start_worker()
+    assert (await here.until(id))["reason"] == "opted_out"
+
+
+async def test_a_second_erasure_after_a_second_opt_out_works(office) -> None:
+    here = await office()
+    for _ in range(2):
+        async with here.engine.transaction() as tx:
+            await save_recipient(tx, Recipient(ref="u1", email=ADA))
+            await opt_out(tx, ADA)
+            await opt_out(tx, "u1")
+        report = await erased(here, ADA, "u1")
+        assert report.rows["opt-outs"] == 2
+    assert await here.db.fetchval("select count(*) from onceward.opt_outs where recipient not like 'erased:%'") == 0
+
+
+async def test_who_opts_in_again_after_an_erasure_is_written_to(office) -> None:
+    here = await office()
+    async with here.engine.transaction() as tx:
+        await opt_out(tx, ADA)
+    await erased(here, ADA)
+    async with here.engine.transaction() as tx:
+        await opt_in(tx, ADA)
+    id = await here.send("news")
+    await here.start_worker()
+    assert (await here.until(id))["status"] == "success"

@@ -1,0 +1,59 @@
+"""Jobs and batches that two processes do: with a transaction, without one, failing, and many in one commit."""
+
+from __future__ import annotations
+
+from onceward import Engine, Job, Onceward, Retry, Tx
+from tests.stalls.tables import call, scenario
+
+app = Onceward("stalled_jobs")
+
+
+@app.job
+async def first(job: Job, tx: Tx, *, n: int) -> int:
+    await tx.execute("insert into effects (what) values ($1)", f"first {n}")
+    await tx.enqueue(second.once(f"second {n}"), n=n)
+    await tx.enqueue(outside, n=n)
+    return n
+
+
+@app.job
+async def second(tx: Tx, *, n: int) -> None:
+    await tx.execute("insert into effects (what) values ($1)", f"second {n}")
+
+
+@app.job(outside=True)
+async def outside(job: Job, *, n: int) -> str:
+    await call(f"outside {n}")
+    return "called"
+
+
+@app.job
+async def plain(*, n: int) -> int:
+    return n + 1
+
+
+@app.job(retry=[0.0, 0.0])
+async def stumbles(job: Job, tx: Tx, *, n: int) -> None:
+    await tx.execute("insert into effects (what) values ($1)", f"stumbles {n}")
+    if job.attempt == 1:
+        raise Retry("not yet", after=0.0)
+
+
+@app.job(batch=10)
+async def index(jobs: list[Job], tx: Tx) -> None:
+    for job in jobs:
+        await tx.execute("insert into effects (what) values ($1)", f"index {job.args['n']}")
+
+
+async def enqueue_jobs(engine: Engine) -> None:
+    await engine.enqueue(first, n=1)
+    await engine.enqueue(plain, n=1)
+    await engine.enqueue(stumbles, n=1)
+
+
+async def enqueue_batch(engine: Engine) -> None:
+    await engine.enqueue_many(index, [{"n": n} for n in range(3)])
+
+
+job = scenario(app, enqueue_jobs)
+batch = scenario(app, enqueue_batch)

@@ -1,0 +1,125 @@
+"""From price to page, ledger, refund and receipt, in currencies of every kind. `-m slow` sells in all of them."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from onceward.providers.outbound.money import PAYPAL, STRIPE, exponent, is_taken_by, step
+from onceward.services import from_stripe, to_minor
+from onceward.trust import verify
+from onceward_apps.ticketing import checks, documents, organizing, paying, refunding
+from onceward_apps.ticketing.model import Policy
+from onceward_apps.ticketing.organizing import Section
+from onceward_apps.ticketing.store import reading
+from tests.ticketing.office import Office
+
+ONE_OF_A_KIND = ("EUR", "JPY", "ISK", "UGX", "KWD", "HUF", "TWD", "MGA", "RSD")
+POLICY = Policy(fee_bps=333, tax_bps=777)
+
+
+async def sell_and_refund(office: Office, currency: str, provider: Any) -> None:
+    """Sell two tickets and give one of them back; every amount on the way is the same one."""
+    price = 1237 * step(currency)
+    hall = Section(name="Hall", price_cents=price, rows={"A": 2})
+    slug = f"{currency}-{provider}".lower()  # an organization and books of its own
+    show = await office.show(currency=currency, policy=POLICY, sections=(hall,), slug=slug)
+    checkout = await office.checkout(show, "Hall A1", "Hall A2")
+    await paying.open_payment(office.engine, show.organization, checkout["id"], provider)
+    assert charged(office, provider) == checkout["total_cents"]
+    found = await office.db.fetchrow("select * from ticketing.checkouts where id = $1", checkout["id"])
+    assert found is not None
+    if provider == "stripe":
+        office.stripe.pay(found["provider_session"])
+    else:
+        office.paypal.approve(found["provider_session"])
+    async with office.engine.transaction(organization=show.organization) as tx:
+        payment = await paying_payment(found)
+        assert (payment.amount_cents, payment.currency) == (checkout["total_cents"], currency)
+        await paying.fulfil(tx, checkout["id"], payment)
+    assert await office.balance(show, "cash") == checkout["total_cents"]
+    one, _ = await office.tickets(checkout)
+    async with office.engine.transaction(organization=show.organization) as tx:
+        await refunding.refund(tx, checkout["id"], tickets=[one["id"]], reason="test", actor="test")
+    await office.drain()
+    refund = await office.db.fetchrow("select * from ticketing.refunds where checkout_id = $1", checkout["id"])
+    assert refund is not None
+    assert refund["status"] == "done"
+    assert given_back(office, provider, refund["provider_refund_id"], currency) == refund["amount_cents"]
+    assert await office.balance(show, "cash") == checkout["total_cents"] - refund["amount_cents"]
+    async with office.engine.transaction(organization=show.organization) as tx:
+        order = await reading.order(tx, checkout["id"])
+        receipt = documents.receipt(order, await reading.items(tx, checkout["id"]))
+    written = f"{Decimal(checkout['total_cents']).scaleb(-exponent(currency)):,.{exponent(currency)}f} {currency}"
+    assert written in text_of(receipt)
+
+
+async def paying_payment(checkout: Any) -> Any:
+    payment = await paying.look_up(checkout)
+    assert payment is not None
+    return payment
+
+
+def charged(office: Office, provider: str) -> int:
+    if provider == "stripe":
+        session = list(office.stripe.books.sessions.values())[-1]
+        return from_stripe(session["amount_total"], session["currency"])
+    amount = list(office.paypal.books.orders.values())[-1]["purchase_units"][0]["amount"]
+    return to_minor(amount["value"], amount["currency_code"])
+
+
+def given_back(office: Office, provider: str, refund_id: str, currency: str) -> int:
+    if provider == "stripe":
+        return from_stripe(office.stripe.books.refunds[refund_id]["amount"], currency)
+    return to_minor(office.paypal.books.refunds[refund_id]["amount"]["value"], currency)
+
+
+def text_of(pdf: bytes) -> str:
+    """The texts of a PDF's pages, as drawn."""
+    streams = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", pdf, re.DOTALL)
+    return "".join(zlib.decompressobj().decompress(each).decode("latin-1") for each in streams if each[:1] == b"\x78")
+
+
+def sales(currencies: Any) -> list[Any]:
+    return [
+        pytest.param(currency, provider, id=f"{currency}-{provider}")
+        for currency in currencies
+        for provider in ("stripe", "paypal")
+        if is_taken_by(provider, currency)
+    ]
+
+
+@pytest.mark.parametrize(("currency", "provider"), sales(ONE_OF_A_KIND))
+async def test_what_is_shown_is_charged_booked_and_given_back(office: Office, currency: str, provider: Any) -> None:
+    await sell_and_refund(office, currency, provider)
+    assert [result for result in await verify(office.db, checks.CHECKS) if not result.ok] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_every_currency_is_sold_in_at_every_service_that_takes_it(office: Office) -> None:
+    for currency in sorted(STRIPE | PAYPAL):
+        for provider in ("stripe", "paypal"):
+            if is_taken_by(provider, currency):
+                await sell_and_refund(office, currency, provider)
+    assert [result for result in await verify(office.db, checks.CHECKS) if not result.ok] == []
+
+
+@pytest.mark.parametrize(
+    ("currency", "price_cents", "says"),
+    [
+        ("XAU", 100, "neither Stripe nor PayPal takes it"),
+        ("KWD", 5124, "multiple of 10"),
+        ("HUF", 12345, "multiple of 100"),
+    ],
+)
+async def test_an_event_that_nobody_could_pay_for_is_refused(
+    office: Office, currency: str, price_cents: int, says: str
+) -> None:
+    section = Section(name="Hall", price_cents=price_cents, rows={"A": 1})
+    with pytest.raises(organizing.Invalid, match=says):
+        await office.show(currency=currency, sections=(section,))

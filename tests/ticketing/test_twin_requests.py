@@ -1,0 +1,352 @@
+"""Twin requests: for every POST of the app, the same request at once, or nearly the same, leaves what one would.
+
+A route without a case fails `test_every_post_route_has_a_case`. What is left is compared by counting: everything for
+identical requests, and for nearly identical ones what is valid or payable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import aiohttp
+import pytest
+
+from onceward.trust import verify
+from onceward_apps.ticketing import app as ticketing
+from onceward_apps.ticketing import checks
+from onceward_apps.ticketing.codes import new_basket
+from tests.ticketing.test_http import PUBLIC, Shop, opened_shop, until
+
+STAFF = "/api/v1/ticketing"
+TWINS = 5
+IDLE = """
+select not exists (select from onceward.work where kind = 'job' and dead_reason is null and sort_at <= now())
+"""
+VALID = {
+    "venues": "select count(*) from ticketing.venues",
+    "events": "select count(*) from ticketing.events",
+    "events on sale": "select count(*) from ticketing.events where status = 'on_sale'",
+    "events cancelled": "select count(*) from ticketing.events where status = 'cancelled'",
+    "sections": "select count(*) from ticketing.sections",
+    "seats blocked": "select count(*) from ticketing.seats where status = 'blocked'",
+    "coupons": "select count(*) from ticketing.coupons",
+    "holds": "select count(*) from ticketing.seat_holds where status = 'active'",
+    "places taken": "select count(*) from onceward.capacity_claims where state in ('held', 'sold')",
+    "payable checkouts": "select count(*) from ticketing.checkouts where status in ('started', 'failed')",
+    "payment pages": "select count(*) from ticketing.checkouts"
+    " where status in ('started', 'failed') and provider_session is not null",
+    "orders": "select count(*) from ticketing.checkouts where status = 'completed'",
+    "tickets": "select count(*) from ticketing.tickets where status <> 'void'",
+    "refunded": "select coalesce(sum(refunded_cents), 0) from ticketing.checkouts",
+    "refunds": "select count(*) from ticketing.refunds",
+    "payments": "select count(*) from ticketing.payments",
+    "admitted": "select count(*) from ticketing.scans where outcome = 'admitted'",
+    "mails to buyers": "select count(*) from onceward.messages where template ~ '^(order|ticket|payment)-'",
+    "published": "select count(*) from onceward.published",
+}
+ALL = {
+    **VALID,
+    "checkouts": "select count(*) from ticketing.checkouts",
+    "items": "select count(*) from ticketing.checkout_items",
+    "tickets ever": "select count(*) from ticketing.tickets",
+    "holds ever": "select count(*) from ticketing.seat_holds",
+    "scans": "select count(*) from ticketing.scans",
+    "audit": "select count(*) from onceward.audit_log where action <> 'organization.acted_for'",
+}
+
+
+@dataclass
+class Case:
+    """One request, and others that differ a little: by what a second click, tab or colleague would change."""
+
+    path: str
+    body: Any
+    nearly: list[Any] = field(default_factory=list[Any])
+    staff: bool = False
+    basket: str = ""
+
+
+@dataclass
+class Stage:
+    """A shop on a port, with what cases begin from."""
+
+    shop: Shop
+    numbers: Any = field(default_factory=lambda: count(1))
+
+    async def send(self, case: Case, body: Any) -> int:
+        headers = {"authorization": f"Bearer {self.shop.key}"} if case.staff else {}
+        if case.basket:
+            headers["x-basket"] = case.basket
+        async with (
+            aiohttp.ClientSession(self.shop.url) as http,
+            http.post(case.path, json=body, headers=headers) as response,
+        ):
+            await response.read()
+            return response.status
+
+    async def counts(self, queries: dict[str, str]) -> dict[str, int]:
+        """Count when the jobs that requests caused are done: a refund is booked by one."""
+        await until(lambda: self.shop.runtime.database.fetchval(IDLE))
+        return {name: await self.shop.runtime.database.fetchval(query) for name, query in queries.items()}
+
+    async def event(self, **changes: Any) -> tuple[str, dict[str, str], list[str]]:
+        """An event on sale: its id, its sections by name, the ids of its seats."""
+        new = {**await self.new_event(), **changes}
+        event = await self.shop.call(f"{STAFF}/events", new, staff=True)
+        await self.shop.call(f"{STAFF}/events/{event['id']}/status", {"status": "on_sale"}, staff=True)
+        shown = await self.shop.call(f"{PUBLIC}/events/{event['id']}")
+        seats = [seat["id"] for section in shown["sections"] for row in section["rows"] for seat in row["seats"]]
+        return event["id"], {section["name"]: section["id"] for section in shown["sections"]}, seats
+
+    async def new_event(self) -> dict[str, Any]:
+        n = next(self.numbers)
+        venue = await self.shop.call(f"{STAFF}/venues", {"name": f"Hall {n}"}, staff=True)
+        starts = datetime.now(UTC) + timedelta(days=20)
+        return {
+            "venue_id": venue["id"],
+            "name": f"Night {n}",
+            "starts_at": starts.isoformat(),
+            "ends_at": (starts + timedelta(hours=3)).isoformat(),
+            "currency": "EUR",
+            "sections": [
+                {"name": "Stalls", "price_cents": 2500, "rows": {"A": 4}},
+                {"name": "Lawn", "price_cents": 900, "places": 50},
+                {"name": "Free", "price_cents": 0, "places": 50},
+            ],
+        }
+
+    async def held(self, section: str = "Lawn", **changes: Any) -> tuple[str, str]:
+        """An event and a basket that holds two places of it."""
+        event_id, sections, _ = await self.event(**changes)
+        basket = new_basket()
+        places = {sections[section]: 2}
+        await self.shop.call(f"{PUBLIC}/events/{event_id}/holds", {"places": places}, basket=basket)
+        return event_id, basket
+
+    async def checkout(self, section: str = "Lawn") -> Any:
+        event_id, basket = await self.held(section)
+        wanted = {"event_id": event_id, "email": "buyer@example.org"}
+        made = await self.shop.call(f"{PUBLIC}/checkouts", wanted, basket=basket)
+        return {**made, "event_id": event_id}
+
+    async def order(self, section: str = "Free") -> Any:
+        """A completed order of two tickets, with `tickets`."""
+        made = await self.checkout(section)
+        await self.shop.call(f"{PUBLIC}/checkouts/{made['id']}/pay", {"token": made["token"]})
+        db = self.shop.runtime.database
+        if section != "Free":
+            query = "select provider_session from ticketing.checkouts where id = $1"
+            self.shop.stripe.pay(await db.fetchval(query, made["id"]))
+        done = "select status = 'completed' from ticketing.checkouts where id = $1"
+        await until(lambda: db.fetchval(done, made["id"]))
+        rows = await db.fetch("select id, ticket_code from ticketing.tickets where checkout_id = $1", made["id"])
+        return {**made, "tickets": [dict(row) for row in rows]}
+
+
+async def venue(stage: Stage) -> Case:
+    name = f"Arena {next(stage.numbers)}"
+    return Case(f"{STAFF}/venues", {"name": name}, [{"name": name, "address": f"{n} Quay"} for n in range(4)], True)
+
+
+async def event(stage: Stage) -> Case:
+    new = await stage.new_event()
+    return Case(f"{STAFF}/events", new, [{**new, "fee_bps": n} for n in range(4)], True)
+
+
+async def status(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    return Case(f"{STAFF}/events/{event_id}/status", {"status": "closed"}, [{"status": "closed", "n": 1}], True)
+
+
+async def cancel(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    reasons = [{"reason": f"storm {n}"} for n in range(4)]
+    return Case(f"{STAFF}/events/{event_id}/cancel", {"reason": "storm"}, reasons, True)
+
+
+async def block(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    body, other = {"labels": ["Stalls A1", "Stalls A2"]}, {"labels": ["Stalls A2", "Stalls A1"]}
+    return Case(f"{STAFF}/events/{event_id}/block", body, [other], True)
+
+
+async def unblock(stage: Stage) -> Case:
+    case = await block(stage)
+    assert await stage.send(case, case.body) == 204
+    return Case(case.path.replace("/block", "/unblock"), case.body, case.nearly, True)
+
+
+async def coupon(stage: Stage) -> Case:
+    code = f"CODE{next(stage.numbers)}"
+    others = [{"code": code.lower(), "percent_bps": 100 * n} for n in range(1, 5)]
+    return Case(f"{STAFF}/coupons", {"code": code, "percent_bps": 1000}, others, True)
+
+
+async def refund(stage: Stage) -> Case:
+    order = await stage.order("Lawn")
+    tickets = [ticket["id"] for ticket in order["tickets"]]
+    others = [{"reason": "ill", "tickets": [str(each) for each in tickets]}, {"reason": "ill again"}]
+    return Case(f"{STAFF}/orders/{order['id']}/refund", {"reason": "ill"}, others, True)
+
+
+async def void(stage: Stage) -> Case:
+    order = await stage.order()
+    path = f"{STAFF}/tickets/{order['tickets'][0]['id']}/void"
+    return Case(path, {"reason": "lost"}, [{"reason": f"lost {n}"} for n in range(4)], True)
+
+
+async def scan(stage: Stage) -> Case:
+    order = await stage.order()
+    body = {"event_id": order["event_id"], "presented": order["tickets"][0]["ticket_code"], "scan_id": str(uuid4())}
+    return Case(f"{STAFF}/scan", body, [{**body, "scan_id": str(uuid4()), "gate": f"{n}"} for n in range(4)], True)
+
+
+async def hold(stage: Stage) -> Case:
+    event_id, sections, seats = await stage.event(most_per_order=6)
+    body = {"seats": seats[:2], "places": {sections["Lawn"]: 2}}
+    other = {"seats": seats[1::-1], "places": {sections["Lawn"]: 2}}
+    return Case(f"{PUBLIC}/events/{event_id}/holds", body, [other], basket=new_basket())
+
+
+async def release(stage: Stage) -> Case:
+    event_id, basket = await stage.held()
+    path = f"{PUBLIC}/events/{event_id}/holds"
+    held = await stage.shop.call(path, basket=basket)
+    return Case(f"{path}/release", {}, [{"holds": [each["id"] for each in held["holds"]]}], basket=basket)
+
+
+async def start_checkout(stage: Stage) -> Case:
+    event_id, basket = await stage.held()
+    body = {"event_id": event_id, "email": "buyer@example.org"}
+    others = [{**body, "email": f"buyer{n}@example.org"} for n in range(4)]
+    return Case(f"{PUBLIC}/checkouts", body, others, basket=basket)
+
+
+async def pay(stage: Stage) -> Case:
+    made = await stage.checkout()
+    body = {"token": made["token"], "provider": "stripe"}
+    return Case(f"{PUBLIC}/checkouts/{made['id']}/pay", body, [{**body, "provider": "paypal"}])
+
+
+async def abandon(stage: Stage) -> Case:
+    made = await stage.checkout()
+    return Case(
+        f"{PUBLIC}/checkouts/{made['id']}/abandon", {"token": made["token"]}, [{"token": made["token"], "n": 1}]
+    )
+
+
+async def resend(stage: Stage) -> Case:
+    order = await stage.order()
+    return Case(f"/orders/{order['id']}/resend", {"token": order["token"]}, [{"token": order["token"], "n": 1}])
+
+
+async def transfer(stage: Stage) -> Case:
+    order = await stage.order()
+    path = f"/orders/{order['id']}/tickets/{order['tickets'][0]['id']}/transfer"
+    body = {"token": order["token"], "email": "friend@example.org"}
+    return Case(path, body, [{**body, "email": f"friend{n}@example.org"} for n in range(4)])
+
+
+CASES: dict[str, Callable[[Stage], Awaitable[Case]]] = {
+    f"{STAFF}/venues": venue,
+    f"{STAFF}/events": event,
+    f"{STAFF}/events/{{event_id}}/status": status,
+    f"{STAFF}/events/{{event_id}}/cancel": cancel,
+    f"{STAFF}/events/{{event_id}}/block": block,
+    f"{STAFF}/events/{{event_id}}/unblock": unblock,
+    f"{STAFF}/coupons": coupon,
+    f"{STAFF}/orders/{{checkout_id}}/refund": refund,
+    f"{STAFF}/tickets/{{ticket_id}}/void": void,
+    f"{STAFF}/scan": scan,
+    f"{PUBLIC}/events/{{event_id}}/holds": hold,
+    f"{PUBLIC}/events/{{event_id}}/holds/release": release,
+    f"{PUBLIC}/checkouts": start_checkout,
+    f"{PUBLIC}/checkouts/{{checkout_id}}/pay": pay,
+    f"{PUBLIC}/checkouts/{{checkout_id}}/abandon": abandon,
+    "/orders/{checkout_id}/resend": resend,
+    "/orders/{checkout_id}/tickets/{ticket_id}/transfer": transfer,
+}
+
+
+def post_routes() -> set[str]:
+    """The paths of the app's POST routes, from the app itself."""
+    return {
+        route.path  # pyright: ignore[reportAttributeAccessIssue]
+        for router in ticketing.routers
+        for route in router.routes
+        if "POST" in (getattr(route, "methods", None) or ())
+    }
+
+
+def test_every_post_route_has_a_case() -> None:
+    assert post_routes() == set(CASES)
+
+
+@pytest.fixture
+async def stage(database_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
+    async with opened_shop(database_url, tmp_path, ticketing_holds_per_minute=0) as shop:
+        yield Stage(shop)
+
+
+async def left_by(stage: Stage, case: Case, bodies: list[Any], queries: dict[str, str]) -> dict[str, int]:
+    """What requests sent at once add to each count; one of them at least is accepted, none fails."""
+    before = await stage.counts(queries)
+    statuses = await asyncio.gather(*(stage.send(case, body) for body in bodies))
+    assert min(statuses) < 300, (case.path, statuses)
+    assert max(statuses) < 500 or set(statuses) <= {200, 502}, (case.path, statuses)
+    after = await stage.counts(queries)
+    return {name: after[name] - before[name] for name in queries}
+
+
+@pytest.mark.timeout(120)
+async def test_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
+    for path, prepare in CASES.items():
+        case = await prepare(stage)
+        alone = await left_by(stage, case, [case.body], ALL)
+        assert any(alone.values()), path
+        case = await prepare(stage)
+        together = await left_by(stage, case, [case.body] * TWINS, ALL)
+        assert together == alone, path
+    assert [result for result in await verify(stage.shop.runtime.database, checks.CHECKS) if not result.ok] == []
+
+
+@pytest.mark.timeout(120)
+async def test_nearly_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
+    for path, prepare in CASES.items():
+        case = await prepare(stage)
+        alone = await left_by(stage, case, [case.body], VALID)
+        case = await prepare(stage)
+        together = await left_by(stage, case, [case.body, *case.nearly] * 2, VALID)
+        assert together == alone, path
+    assert [result for result in await verify(stage.shop.runtime.database, checks.CHECKS) if not result.ok] == []
+
+
+async def test_a_scan_repeated_while_it_is_under_way_gets_the_same_answer(stage: Stage) -> None:
+    """A scanner that retries over a bad network must not hear that its own admission was somebody else's."""
+    case = await scan(stage)
+    answers = await asyncio.gather(*(stage.shop.call(case.path, case.body, staff=True) for _ in range(TWINS)))
+    assert {answer["outcome"] for answer in answers} == {"admitted"}
+
+
+async def test_an_event_that_does_not_exist_is_not_found(stage: Stage) -> None:
+    unknown = uuid4()
+    async with aiohttp.ClientSession(stage.shop.url, headers={"authorization": f"Bearer {stage.shop.key}"}) as http:
+        for path in (
+            f"{STAFF}/events/{unknown}/orders",
+            f"{STAFF}/events/{unknown}/funnel",
+            f"{STAFF}/events/{unknown}/occupancy",
+            f"{STAFF}/events/{unknown}/cancellation",
+            f"{PUBLIC}/events/{unknown}",
+            f"{PUBLIC}/events/{unknown}/holds",
+        ):
+            async with http.get(path) as response:
+                assert response.status == 404, path
+        async with http.post(f"{PUBLIC}/events/{unknown}/holds/release", json={}) as response:
+            assert response.status == 404

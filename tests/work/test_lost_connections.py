@@ -1,0 +1,136 @@
+"""A connection lost inside a handler is not an attempt that failed, and does not make the handler run for ever."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from onceward import Job, Onceward, Permanent, Tx
+
+CUT_ITSELF = "select pg_terminate_backend(pg_backend_pid())"
+HISTORY = "select outcome, error ->> 'reason' as reason from onceward.attempts where work_id = $1 order by finished_at"
+
+
+async def cut_off(here, tx: Tx) -> None:
+    """End the session of this transaction, as a statement that crashes its backend would."""
+    await here.db.execute("select pg_terminate_backend($1)", await tx.fetchval("select pg_backend_pid()"))
+    await tx.execute("select pg_sleep(10)")
+
+
+async def history(here, id: int) -> list[tuple[str, str | None]]:
+    return [tuple(row) for row in await here.db.fetch(HISTORY, id)]
+
+
+@pytest.mark.parametrize("with_tx", [True, False])
+async def test_a_job_of_one_attempt_survives_the_loss_of_its_connection(bench, with_tx: bool) -> None:
+    app = Onceward("t")
+    runs: list[int] = []
+
+    @app.job(attempts=1)
+    async def inside(job: Job, tx: Tx) -> str:
+        runs.append(job.attempt)
+        if len(runs) == 1:
+            await cut_off(here, tx)
+        return "done"
+
+    @app.job(attempts=1, outside=True)
+    async def by_itself(job: Job) -> str:
+        runs.append(job.attempt)
+        if len(runs) == 1:
+            await here.db.execute(CUT_ITSELF)
+        return "done"
+
+    here = await bench(app)
+    job = await here.engine.enqueue(inside if with_tx else by_itself)
+    await here.start_worker()
+    finished = await here.engine.wait(job.id, timeout_s=20)
+    assert (finished.outcome, finished.result) == ("success", "done")
+    assert runs == [1, 1]
+    assert await history(here, job.id) == [("crashed", "connection_lost"), ("success", None)]
+
+
+@pytest.mark.parametrize("batch", [1, 10])
+async def test_a_statement_that_always_kills_its_session_ends_as_a_dead_letter(bench, batch: int) -> None:
+    app = Onceward("t")
+
+    @app.job(attempts=12)
+    async def alone(tx: Tx, *, guilty: bool) -> None:
+        if guilty:
+            await cut_off(here, tx)
+
+    @app.job(attempts=12, batch=10)
+    async def together(jobs: list[Job], tx: Tx) -> None:
+        if any(job.args["guilty"] for job in jobs):
+            await cut_off(here, tx)
+
+    here = await bench(app)
+    jobs = await here.engine.enqueue_many(together if batch > 1 else alone, [{"guilty": n == 3} for n in range(6)])
+    await here.start_worker(concurrency=1)
+    outcomes = [(await here.engine.wait(job.id, timeout_s=30)).outcome for job in jobs]
+    assert outcomes == ["dead_letter" if n == 3 else "success" for n in range(6)]
+    assert await here.db.fetchval("select dead_reason from onceward.work") == "connection_lost"
+    assert [outcome for outcome, _ in await history(here, jobs[3].id)] == ["crashed", "crashed", "dead_letter"]
+
+
+async def test_a_session_that_ends_while_the_handler_is_busy_elsewhere_counts_as_a_crash(bench) -> None:
+    """As idle_in_transaction_session_timeout does it: the handler notices nothing, and COMMIT is never sent."""
+    app = Onceward("t")
+
+    @app.job(attempts=12)
+    async def slow(tx: Tx) -> None:
+        pid = await tx.fetchval("select pg_backend_pid()")
+        await here.db.execute("select pg_terminate_backend($1)", pid)
+        async with asyncio.timeout(10):
+            while await here.db.fetchval("select count(*) from pg_stat_activity where pid = $1", pid):
+                await asyncio.sleep(0.01)
+
+    here = await bench(app)
+    job = await here.engine.enqueue(slow)
+    await here.start_worker()
+    assert (await here.engine.wait(job.id, timeout_s=30)).outcome == "dead_letter"
+    assert [outcome for outcome, _ in await history(here, job.id)] == ["crashed", "crashed", "dead_letter"]
+
+
+async def test_a_restart_of_the_server_is_not_counted(bench) -> None:
+    app = Onceward("t")
+    runs: list[int] = []
+
+    @app.job(attempts=1)
+    async def cut(job: Job, tx: Tx) -> None:
+        runs.append(job.id)
+        if len(runs) <= 4:
+            # To PostgreSQL, work that was claimed before the server started was claimed from another server process.
+            await here.db.execute("update onceward.work set claimed_at = '2000-01-01' where id = $1", job.id)
+            await cut_off(here, tx)
+
+    here = await bench(app)
+    job = await here.engine.enqueue(cut)
+    await here.start_worker()
+    assert (await here.engine.wait(job.id, timeout_s=20)).outcome == "success"
+    assert [outcome for outcome, _ in await history(here, job.id)] == ["snoozed"] * 4 + ["success"]
+
+
+async def test_what_a_handler_says_itself_counts_more_than_its_lost_connection(bench) -> None:
+    app = Onceward("t")
+
+    @app.job
+    async def sure(tx: Tx) -> None:
+        try:
+            await cut_off(here, tx)
+        except Exception as error:
+            raise Permanent("whatever happened, never again") from error
+
+    @app.job(attempts=1)
+    async def own_trouble(tx: Tx) -> None:
+        await tx.execute("select 1")
+        raise ConnectionResetError("a socket of the handler's own")
+
+    here = await bench(app)
+    permanent = await here.engine.enqueue(sure)
+    failed = await here.engine.enqueue(own_trouble)
+    await here.start_worker()
+    await here.engine.wait(permanent.id, timeout_s=20)
+    await here.engine.wait(failed.id, timeout_s=20)
+    assert await history(here, permanent.id) == [("dead_letter", "permanent")]
+    assert await history(here, failed.id) == [("dead_letter", "max_attempts_exceeded")]
