@@ -6,7 +6,6 @@ from onceward.lazy import lazy
 
 if TYPE_CHECKING:
     from onceward.trust.audit import Entry, list_entries, record
-    from onceward.trust.cause import Node, Trace, trace
     from onceward.trust.errors import (
         AlreadyActing,
         NotAllowed,
@@ -30,7 +29,6 @@ __all__ = [
     "Check",
     "Entry",
     "Identity",
-    "Node",
     "NotAllowed",
     "NotAuthenticated",
     "NotFound",
@@ -40,7 +38,6 @@ __all__ = [
     "SecretBox",
     "SecretError",
     "TooManyFailures",
-    "Trace",
     "TrustError",
     "UnknownOrganization",
     "act_for",
@@ -50,7 +47,6 @@ __all__ = [
     "record",
     "record_metric",
     "severity",
-    "trace",
     "transaction_for",
     "verify",
 ]

@@ -8,7 +8,7 @@ from onceward.feature import WEB, Feature, Part
 
 FEATURE = Feature(
     name="web",
-    after=("trust",),
+    after=("inbox",),
     migrations=Path(__file__).parent / "migrations",
     parts=(
         Part("dashboard", "onceward.web.parts:dashboard", roles=WEB, stage="base"),

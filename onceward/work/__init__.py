@@ -6,6 +6,7 @@ from onceward.lazy import lazy
 
 if TYPE_CHECKING:
     from onceward.work.claimed import Claimed
+    from onceward.work.consequences import Node, Trace, trace
     from onceward.work.enqueuing import Enqueued, Item, bundle, enqueue, enqueue_sql, insert, insert_alike, item, items
     from onceward.work.executor import Executor, Host, judge
     from onceward.work.group_commit import GroupCommit, Overloaded
@@ -46,6 +47,7 @@ __all__ = [
     "JobTask",
     "Kind",
     "Loop",
+    "Node",
     "Options",
     "Order",
     "Overloaded",
@@ -60,6 +62,7 @@ __all__ = [
     "Superseded",
     "Task",
     "TimedOut",
+    "Trace",
     "Waker",
     "Worker",
     "WorkerOptions",
@@ -73,6 +76,7 @@ __all__ = [
     "items",
     "judge",
     "queue_of",
+    "trace",
     "waits",
 ]
 

@@ -15,6 +15,7 @@ FEATURE = Feature(
         Part("worker", "onceward.work.parts:worker", roles=WORKER, stage="worker"),
     ),
     commands=("onceward.work.commands:register",),
+    routes="onceward.work.routes:routers",
     pages="onceward.work.pages:PAGES",
     checks="onceward.work.checks:CHECKS",
     erasers="onceward.work.erasers:ERASERS",

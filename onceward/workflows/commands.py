@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from onceward.cli.exits import CommandFailed
 from onceward.cli.rendering import JsonOption, document, listing, say
 from onceward.cli.session import opened_database, run
-from onceward.db import Database
+
+if TYPE_CHECKING:
+    from onceward.db import Database
 
 T = TypeVar("T")
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from onceward.trust.cause import Node, Trace
-from onceward.trust.pages.picture import draw
 from onceward.web.dashboard import formats
 from onceward.web.dashboard.contribution import Reason
 from onceward.web.dashboard.site import url
-from onceward.web.dashboard.tracing import as_text, branches
+from onceward.work.consequences import Node, Trace
 from onceward.work.pages.charts import chart
 from onceward.work.pages.figures import Series
+from onceward.work.pages.picture import draw
+from onceward.work.pages.tracing import as_text, branches
 from onceward.work.pages.verdict import judge
 
 QUIET = Series(0, [0] * 60, [5] * 60, [0] * 60)

@@ -19,8 +19,9 @@ from onceward.feature import Feature, Features, resolve
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings, all_settings
-from onceward.trust import trace, verify
+from onceward.trust import verify
 from onceward.trust.sessions import first_admin_link
+from onceward.work import trace
 
 FILES = {
     "__init__.py": "",

@@ -1,12 +1,12 @@
-"""Commands about organizations, keys, secrets, the audit log, causes, erasure and invariants."""
+"""Commands about organizations, keys, secrets, the audit log, erasure and invariants."""
 
 from __future__ import annotations
 
 import typer
 
-from onceward.trust.commands import audit, erase, keys, organizations, secrets, trace, verify
+from onceward.trust.commands import audit, erase, keys, organizations, secrets, verify
 
 
 def register(cli: typer.Typer) -> None:
-    for module in (organizations, keys, secrets, audit, trace, erase, verify):
+    for module in (organizations, keys, secrets, audit, erase, verify):
         module.register(cli)

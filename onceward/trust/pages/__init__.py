@@ -1,15 +1,15 @@
-"""What trust adds to the dashboard: consequences, the audit log, keys."""
+"""What trust adds to the dashboard: the audit log and keys."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from onceward.trust.pages import audit, consequences, keys
+from onceward.trust.pages import audit, keys
 from onceward.web.dashboard.contribution import Pages
 from onceward.web.dashboard.navigation import Section
 
 PAGES = Pages(
-    pages=(*consequences.PAGES, *audit.PAGES, *keys.PAGES),
+    pages=(*audit.PAGES, *keys.PAGES),
     actions=keys.ACTIONS,
     sections=(
         Section("audit", "Audit log", "/dashboard/audit", "a", "onceward.audit_log", group="Records", order=2),

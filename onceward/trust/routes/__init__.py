@@ -1,4 +1,4 @@
-"""HTTP routes of trust: login, organizations, members, keys, audit, causes."""
+"""HTTP routes of trust: login, organizations, members, keys, audit."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from onceward.trust.routes.evidence import evidence_router
 from onceward.trust.routes.login import login_router
 
 
-def routers(context: Context) -> Sequence[APIRouter]:
-    return (login_router(), access_router(), evidence_router(context.features.traced))
+def routers(_context: Context) -> Sequence[APIRouter]:
+    return (login_router(), access_router(), evidence_router())

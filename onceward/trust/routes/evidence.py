@@ -1,8 +1,7 @@
-"""Routes over what happened: the audit log and its proof, the tree of consequences, events of the engine."""
+"""Routes over what happened: the audit log and its proof, events of the engine."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -11,8 +10,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel
 
 from onceward.db import Database
-from onceward.feature import Traced
-from onceward.trust import Entry, Identity, list_entries, trace, transaction_for
+from onceward.trust import Entry, Identity, list_entries, transaction_for
 from onceward.trust.chain import Head, prove
 from onceward.web.api import database_of
 from onceward.web.auth import require
@@ -46,8 +44,8 @@ class SystemMetric(BaseModel):
     timestamp: datetime
 
 
-def evidence_router(traced: Sequence[Traced]) -> APIRouter:
-    """`/api/v1/audit`, `/audit/verify`, `/trace/{id}`, `/system-metrics`."""
+def evidence_router() -> APIRouter:
+    """`/api/v1/audit`, `/audit/verify`, `/system-metrics`."""
     router = APIRouter(prefix="/api/v1", tags=["evidence"])
 
     @router.get("/audit")
@@ -86,11 +84,6 @@ def evidence_router(traced: Sequence[Traced]) -> APIRouter:
             pending=report.pending,
             problems=list(report.problems),
         )
-
-    @router.get("/trace/{ref}")
-    async def trace_of(db: Db, identity: Viewer, ref: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        async with transaction_for(db, identity) as tx:
-            return (await trace(tx, ref, traced)).as_json()
 
     @router.get("/system-metrics")
     async def system_metrics(  # pyright: ignore[reportUnusedFunction]

@@ -7,18 +7,13 @@ from typing import Any
 from onceward.web.dashboard.contribution import Hit
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import url
-from onceward.web.dashboard.tracing import trace_for
 
 
 async def load(view: View) -> dict[str, Any]:
     q = view.text("q")
     contributed = view.site.contributed
     hits: list[Hit] = []
-    if view.number("q") is not None:
-        found = await trace_for(view, int(q), most=1)
-        if found is not None:
-            hits.append(Hit(found.node.kind, int(q)))
-    elif q:
+    if q:
         for find in contributed.finders:
             hits += await find(view, q)
         hits = list(dict.fromkeys(hits))

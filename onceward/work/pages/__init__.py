@@ -1,4 +1,4 @@
-"""What work adds to the dashboard: overview, dead letters, jobs, queues, workers."""
+"""What work adds to the dashboard: overview, consequences, dead letters, jobs, queues, workers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 from onceward.web.dashboard.contribution import Pages
 from onceward.web.dashboard.navigation import Section
-from onceward.work.pages import dead_letters, jobs, overview, queues, workers
+from onceward.work.pages import consequences, dead_letters, jobs, overview, queues, workers
 
 PAGES = jobs.PAGES + Pages(
-    pages=(*overview.PAGES, *dead_letters.PAGES, *queues.PAGES, *workers.PAGES),
+    pages=(*overview.PAGES, *consequences.PAGES, *dead_letters.PAGES, *queues.PAGES, *workers.PAGES),
     actions=(*dead_letters.ACTIONS, *queues.ACTIONS),
     sections=(
         Section("overview", "Overview", "/", "o", "onceward.work", group="", order=1),
@@ -17,5 +17,6 @@ PAGES = jobs.PAGES + Pages(
         Section("queues", "Queues", "/dashboard/queues", "q", "onceward.queues", "admin", True, "Machine", 1),
         Section("workers", "Workers", "/dashboard/workers", "u", "onceward.workers", "admin", True, "Machine", 2),
     ),
+    finders=(consequences.find_by_id,),
     templates=(Path(__file__).parent,),
 )

@@ -12,9 +12,9 @@ from onceward.trust.identity import Identity
 from onceward.web.dashboard.action import Action, Done, reason_of
 from onceward.web.dashboard.page import Loader, Missing, View
 from onceward.web.dashboard.site import Site
-from onceward.web.dashboard.tracing import trace_for
 from onceward.work import controls
 from onceward.work.pages.listing import Listing
+from onceward.work.pages.tracing import trace_for
 
 ATTEMPTS = """
 select number, outcome, worker, started_at, finished_at, result, error

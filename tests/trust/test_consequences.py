@@ -8,7 +8,8 @@ import pytest
 
 from onceward.db import Cause, Database
 from onceward.runtime import FEATURES
-from onceward.trust import NotFound, Trace, record, trace
+from onceward.trust import NotFound, record
+from onceward.work import Trace, trace
 from tests.trust.conftest import Two
 
 

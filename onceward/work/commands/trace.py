@@ -12,7 +12,7 @@ from onceward.cli.session import features_here, opened_database, run
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from onceward.trust import Node, Trace
+    from onceward.work import Node, Trace
 
 COLOURS = {"success": "green", "pending": "cyan", "processing": "yellow", "dead_letter": "bold red", "failed": "red"}
 
@@ -30,7 +30,7 @@ def trace(
     """Print the tree of consequences of anything, with states and times, below what caused it."""
 
     async def work() -> Trace:
-        from onceward.trust import trace
+        from onceward.work import trace
 
         async with opened_database() as db, db.acquire() as conn:
             return await trace(conn, ref, features_here().traced)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from onceward.web.dashboard.formats import seconds
-from onceward.web.dashboard.tracing import Branch, took_s
+from onceward.work.pages.tracing import Branch, took_s
 
 PathOf = Callable[[str, int], str]
 """The page of a node, by kind and id."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from onceward.trust.pages.picture import CARD_H, CARD_W, PathOf, draw, state_of
+from onceward.web.dashboard.contribution import Hit
 from onceward.web.dashboard.page import Missing, Page, View
-from onceward.web.dashboard.tracing import Branch, as_text, branches, extent, trace_for
+from onceward.work.pages.picture import CARD_H, CARD_W, PathOf, draw, state_of
+from onceward.work.pages.tracing import Branch, as_text, branches, extent, trace_for
 
 MOST = 2000
 BAR_W = 1000
@@ -67,6 +68,14 @@ def _bars(root: Branch, path_of: PathOf) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+async def find_by_id(view: View, name: str) -> list[Hit]:
+    """Anything that has this id, of whatever kind."""
+    if view.number("q") is None:
+        return []
+    found = await trace_for(view, int(name), most=1)
+    return [] if found is None else [Hit(found.node.kind, int(name))]
 
 
 PAGES = (

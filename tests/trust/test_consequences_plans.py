@@ -7,7 +7,7 @@ from uuid import UUID
 
 from onceward.db import Connection, Database
 from onceward.runtime import FEATURES
-from onceward.trust import trace
+from onceward.work import trace
 from tests.trust.conftest import Two
 from tests.work.test_plans import explain, nodes, pages
 

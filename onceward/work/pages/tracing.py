@@ -9,9 +9,9 @@ from typing import Any, cast
 
 from onceward.db import Transaction
 from onceward.trust import NotFound
-from onceward.trust.cause import Node, Trace, trace
 from onceward.web.dashboard.formats import seconds, words
 from onceward.web.dashboard.page import View
+from onceward.work.consequences import Node, Trace, trace
 
 DEEPEST = 60
 """Levels that are drawn; text and pictures deeper than that help nobody."""

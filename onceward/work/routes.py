@@ -1,0 +1,30 @@
+"""HTTP routes of work: the tree of consequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+
+from onceward.context import Context
+from onceward.db import Database
+from onceward.trust import Identity, transaction_for
+from onceward.web.api import database_of
+from onceward.web.auth import require
+from onceward.work import trace
+
+Db = Annotated[Database, Depends(database_of)]
+Viewer = Annotated[Identity, Depends(require("viewer"))]
+
+
+def routers(context: Context) -> Sequence[APIRouter]:
+    router = APIRouter(prefix="/api/v1", tags=["evidence"])
+
+    @router.get("/trace/{ref}")
+    async def trace_of(db: Db, identity: Viewer, ref: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        """What caused a thing, and all that it caused."""
+        async with transaction_for(db, identity) as tx:
+            return (await trace(tx, ref, context.features.traced)).as_json()
+
+    return (router,)
