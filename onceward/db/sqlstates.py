@@ -36,7 +36,7 @@ SQLSTATES = (
             "onceward/work/migrations/0002_settle.sql",
             "onceward/workflows/migrations/0002_advance.sql",
         ),
-        caught_by=("onceward/work/executor.py", "onceward/workflows/step.py"),
+        caught_by=("onceward/work/executor.py", "onceward/workflows/interruption.py", "onceward/workflows/step.py"),
     ),
     SqlState(
         code="OW002",

@@ -73,6 +73,8 @@ UNSEARCHED: dict[str, str] = {
     "onceward.sources.options": "settings of the source",
     "onceward.sources.public_url": "the address of this server",
     "onceward.webhook_events.provider": "a closed set",
+    "onceward.webhook_events.route": "the address that the webhook was posted to, a name given by code",
+    "onceward.webhook_transmissions.*": "the sender's ids of transmissions and hashes of bodies",
     "onceward.webhook_events.type": "the sender's name for a kind of event",
     "onceward.webhook_rejects.source": "a name given by an operator",
     "onceward.webhook_rejects.provider": "a closed set",

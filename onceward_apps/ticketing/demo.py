@@ -132,7 +132,7 @@ class TicketingDemo:
             "venue_id": venue["id"],
             "starts_at": evening,
             "ends_at": evening + timedelta(hours=3),
-            "currency": "ZAR",
+            "currency": "EUR",
             "policy": Policy(tax_bps=1500),
             "refund_policy": "Until seven days before the event.",
             "support_contact": "help@riverside.example",

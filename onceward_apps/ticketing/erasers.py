@@ -38,8 +38,14 @@ ERASERS: tuple[Eraser, ...] = (
     Eraser(
         name="refunds",
         table="ticketing.refunds",
-        columns={"reason": "text", "requested_by": "text"},
-        blank={"reason": "'erased'", "requested_by": "'erased'"},
+        columns={"reason": "text", "requested_by": "text", "note": "text", "failure": "text"},
+        blank={"reason": "'erased'", "requested_by": "'erased'", "note": "null", "failure": "'erased'"},
+    ),
+    Eraser(
+        name="disputes",
+        table="ticketing.disputes",
+        columns={"reason": "text"},
+        blank={"reason": "'erased'"},
     ),
     Eraser(
         name="payments",
@@ -99,6 +105,13 @@ UNSEARCHED: dict[str, str] = {
     "ticketing.payments.currency": "a currency",
     "ticketing.refunds.parts": "amounts",
     "ticketing.refunds.currency": "a currency",
+    "ticketing.refunds.provider_status": "a closed set",
+    "ticketing.refunds.earlier_references": "the payment service's ids",
+    "ticketing.early_refunds.*": "ids, amounts and states of the payment service",
+    "ticketing.older_pages.*": "ids of the payment service",
+    "ticketing.disputes.provider_dispute_id": "the payment service's id",
+    "ticketing.disputes.provider_status": "a closed set",
+    "ticketing.disputes.currency": "a currency",
     "ticketing.refunds.provider_refund_id": "the payment service's id",
     "ticketing.scans.gate": CODE,
 }

@@ -210,7 +210,8 @@ async def test_organizations_do_not_see_each_others_books(db: Database, books: U
     async with db.transaction(organization=uuid.uuid4()) as tx:
         for table in ("accounts", "journals", "entries", "balances", "bounds"):
             assert await tx.fetchval(f"select count(*) from onceward.ledger_{table}") == 0
-        with pytest.raises(UnknownJournal):
+    with pytest.raises(UnknownJournal):
+        async with db.transaction(organization=uuid.uuid4()) as tx:
             await reverse(tx, journal.id, key="r")
 
 

@@ -102,8 +102,8 @@ async def test_organizations_do_not_see_each_others_endpoints(bench: OutboxBench
         with pytest.raises(NotFound):
             await act
     assert (await endpoints.get(ours, id)).active
-    async with bench.engine.transaction(organization=ours) as tx:
-        with pytest.raises(Exception, match="permission denied"):
+    with pytest.raises(Exception, match="permission denied"):
+        async with bench.engine.transaction(organization=ours) as tx:
             await tx.fetch("select * from onceward.endpoint_secrets")
 
 

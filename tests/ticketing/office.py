@@ -135,7 +135,7 @@ class Office:
         sections: Sequence[Section] = DEFAULT_SECTIONS,
         policy: Policy = Policy(),
         slug: str | None = None,
-        currency: str = "ZAR",
+        currency: str = "EUR",
         **more: Any,
     ) -> Show:
         """An event on sale, a month from now."""

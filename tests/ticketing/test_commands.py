@@ -24,7 +24,7 @@ def test_an_event_is_set_up_listed_and_looked_at(database_url: str, monkeypatch:
     onceward("organizations", "add", "shop")
     venue = onceward("ticketing", "venue", "Hall", "-o", "shop").split()[-1]
     shape = ("--seats", "Stalls:45000:2x5", "--places", "Lawn:15000:20")
-    when = ("--starts", "2031-06-21T18:00:00+02:00", "--currency", "ZAR")
+    when = ("--starts", "2031-06-21T18:00:00+02:00", "--currency", "EUR")
     onceward("ticketing", "event", "Night", "-o", "shop", "--venue", venue, *when, *shape)
     [event] = json.loads(onceward("ticketing", "events", "-o", "shop", "--json"))
     assert (event["name"], event["status"], event["capacity"]) == ("Night", "on_sale", 30)

@@ -95,7 +95,7 @@ class Shop:
                 "name": "Open Air Night",
                 "starts_at": starts.isoformat(),
                 "ends_at": (starts + timedelta(hours=3)).isoformat(),
-                "currency": "ZAR",
+                "currency": "EUR",
                 "tax_bps": 1500,
                 "sections": [
                     {"name": "Stalls", "price_cents": 25000, "rows": {"A": 6, "B": 6}},

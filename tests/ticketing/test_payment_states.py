@@ -69,7 +69,7 @@ async def test_the_webhook_of_a_declined_capture_fails_the_checkout(office: Offi
     await office.source("paypal", **office.paypal.source_options)
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
-    amount = {"currency_code": "ZAR", "value": "10.00"}
+    amount = {"currency_code": "EUR", "value": "10.00"}
     capture = {"id": "CAP9", "status": "DECLINED", "amount": amount, "custom_id": str(checkout["id"])}
     assert (await paypal_webhook(office, event, capture)).status == 200
     assert await office.status(checkout) == "failed"

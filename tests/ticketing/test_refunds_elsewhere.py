@@ -232,7 +232,7 @@ async def sold_by_paypal(office: Office) -> Sold:
     await office.source("paypal", **office.paypal.source_options)
     show = await office.show(policy=POLICIES[0])
     checkout = await office.checkout(show, "Stalls A1", "Stalls A2")
-    amount = {"currency_code": "ZAR", "value": str(Decimal(checkout["total_cents"]) / 100)}
+    amount = {"currency_code": "EUR", "value": str(Decimal(checkout["total_cents"]) / 100)}
     capture = {"id": "CAP1", "status": "COMPLETED", "amount": amount, "custom_id": str(checkout["id"])}
     office.paypal.books.captures["CAP1"] = dict(capture)
     assert (await paypal_webhook(office, "PAYMENT.CAPTURE.COMPLETED", capture)).status == 200
@@ -244,7 +244,7 @@ def made_at_paypal(amount: int, *, id: str = "RF1", custom_id: str | None = None
     return {
         "id": id,
         "status": "COMPLETED",
-        "amount": {"currency_code": "ZAR", "value": f"{Decimal(amount) / 100:.2f}"},
+        "amount": {"currency_code": "EUR", "value": f"{Decimal(amount) / 100:.2f}"},
         "custom_id": custom_id,
         "links": [{"rel": "up", "href": "https://api.paypal.example/v2/payments/captures/CAP1"}],
     }

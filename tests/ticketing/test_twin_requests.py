@@ -196,6 +196,30 @@ async def refund(stage: Stage) -> Case:
     return Case(f"{STAFF}/orders/{order['id']}/refund", {"reason": "ill"}, others, True)
 
 
+async def failed_refund(stage: Stage) -> str:
+    """A refund that the payment service could not make."""
+    order = await stage.order("Lawn")
+    stage.shop.stripe.books.next_refund_statuses.append("failed")
+    await stage.shop.call(f"{STAFF}/orders/{order['id']}/refund", {"reason": "ill"}, staff=True)
+    query = "select id from ticketing.refunds where checkout_id = $1 and status = 'failed'"
+    await until(lambda: stage.shop.runtime.database.fetchval(query, order["id"]))
+    return str(await stage.shop.runtime.database.fetchval(query, order["id"]))
+
+
+async def repeat_refund(stage: Stage) -> Case:
+    return Case(f"{STAFF}/refunds/{await failed_refund(stage)}/repeat", {}, [{"n": 1}], True)
+
+
+async def settle_refund(stage: Stage) -> Case:
+    path = f"{STAFF}/refunds/{await failed_refund(stage)}/settle"
+    return Case(path, {"note": "bank transfer"}, [{"note": f"bank transfer {n}"} for n in range(4)], True)
+
+
+async def dispute_policy(stage: Stage) -> Case:
+    event_id, *_ = await stage.event()
+    return Case(f"{STAFF}/events/{event_id}/dispute-policy", {"policy": "keep"}, [{"policy": "keep", "n": 1}], True)
+
+
 async def void(stage: Stage) -> Case:
     order = await stage.order()
     path = f"{STAFF}/tickets/{order['tickets'][0]['id']}/void"
@@ -263,6 +287,9 @@ CASES: dict[str, Callable[[Stage], Awaitable[Case]]] = {
     f"{STAFF}/events/{{event_id}}/unblock": unblock,
     f"{STAFF}/coupons": coupon,
     f"{STAFF}/orders/{{checkout_id}}/refund": refund,
+    f"{STAFF}/refunds/{{refund_id}}/repeat": repeat_refund,
+    f"{STAFF}/refunds/{{refund_id}}/settle": settle_refund,
+    f"{STAFF}/events/{{event_id}}/dispute-policy": dispute_policy,
     f"{STAFF}/tickets/{{ticket_id}}/void": void,
     f"{STAFF}/scan": scan,
     f"{PUBLIC}/events/{{event_id}}/holds": hold,

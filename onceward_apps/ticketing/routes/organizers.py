@@ -264,8 +264,11 @@ async def list_disputes(
 async def set_dispute_policy(engine: EngineHere, who: Operator, event_id: UUID, wanted: DisputePolicyIn) -> None:
     """What happens to the tickets of a payment that is disputed from now on."""
     async with acting(engine, who.organization) as tx:
-        if not await disputes.set_policy(tx, event_id, wanted.policy):
+        changed = await disputes.set_policy(tx, event_id, wanted.policy)
+        if changed is None:
             raise NotFound(f"there is no event {event_id}")
+        if not changed:
+            return
         changes = {"dispute_policy": wanted.policy}
         await tx.audit("dispute_policy_set", entity_type="Event", entity_id=event_id, changes=changes, actor=who.actor)
 

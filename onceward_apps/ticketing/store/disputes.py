@@ -25,7 +25,8 @@ IS_OPEN = "select exists (select from ticketing.disputes where checkout_id = $1 
 POLICY = """
 select e.dispute_policy from ticketing.checkouts c join ticketing.events e on e.id = c.event_id where c.id = $1
 """
-SET_POLICY = "update ticketing.events set dispute_policy = $2 where id = $1 returning id"
+EVENT_POLICY = "select dispute_policy from ticketing.events where id = $1 for update"
+SET_POLICY = "update ticketing.events set dispute_policy = $2 where id = $1"
 LISTED = """
 select d.*, p.provider, p.provider_payment_id from ticketing.disputes d join ticketing.payments p on p.id = d.payment_id
  order by d.opened_at desc, d.id limit $1
@@ -74,9 +75,13 @@ async def policy(tx: Tx, checkout_id: UUID) -> str:
     return await tx.fetchval(POLICY, checkout_id)
 
 
-async def set_policy(tx: Tx, event_id: UUID, policy: str) -> bool:
-    """False when there is no such event."""
-    return await tx.fetchval(SET_POLICY, event_id, policy) is not None
+async def set_policy(tx: Tx, event_id: UUID, policy: str) -> bool | None:
+    """Return whether it changed; None when there is no such event."""
+    before = await tx.fetchval(EVENT_POLICY, event_id)
+    if before is None or before == policy:
+        return None if before is None else False
+    await tx.execute(SET_POLICY, event_id, policy)
+    return True
 
 
 async def listed(tx: Tx, limit: int) -> list[Any]:

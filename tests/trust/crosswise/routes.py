@@ -50,7 +50,7 @@ NEW_EVENT = {
     "name": "new",
     "starts_at": "2031-06-21T18:00:00Z",
     "ends_at": "2031-06-21T20:00:00Z",
-    "currency": "ZAR",
+    "currency": "EUR",
     "sections": [{"name": "s", "price_cents": 1, "places": 3}],
 }
 
@@ -102,6 +102,8 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{TICKETING}/events/{{event_id}}/orders"): Ask(fill=EVENT),
     ("GET", f"{TICKETING}/events/{{event_id}}/cancellation"): Ask(fill=EVENT, refused=True),
     ("GET", f"{TICKETING}/coupons"): Ask(),
+    ("GET", f"{TICKETING}/refunds"): Ask(),
+    ("GET", f"{TICKETING}/disputes"): Ask(blank=True),
     ("GET", f"{PUBLIC}/events/{{event_id}}"): Ask(fill=EVENT, shows="public"),
     ("GET", f"{PUBLIC}/events/{{event_id}}/holds"): Ask(fill=EVENT, headers={"x-basket": "@basket"}),
     ("GET", "/api/tickets"): Ask(query={**CHECKOUT, "token": "@order_token"}),
@@ -182,7 +184,12 @@ CHANGING: dict[tuple[str, str], Ask] = {
         json={**EVENT, "presented": "$code", "scan_id": "00000000-0000-4000-8000-000000000001"}
     ),
     ("POST", f"{TICKETING}/tickets/{{ticket_id}}/void"): Ask(fill=TICKET, json=WHY, refused=True),
+    ("POST", f"{TICKETING}/refunds/{{refund_id}}/repeat"): Ask(fill={"refund_id": "$failed_refund"}),
+    ("POST", f"{TICKETING}/events/{{event_id}}/dispute-policy"): Ask(fill=EVENT, json={"policy": "keep"}),
     ("POST", f"{TICKETING}/orders/{{checkout_id}}/refund"): Ask(fill=CHECKOUT, json={**WHY, "used_too": True}),
+    ("POST", f"{TICKETING}/refunds/{{refund_id}}/settle"): Ask(
+        fill={"refund_id": "$unpaid_refund"}, json={"note": "bank transfer"}
+    ),
     ("POST", f"{TICKETING}/events/{{event_id}}/status"): Ask(fill=EVENT, json={"status": "closed"}),
     ("POST", f"{TICKETING}/events/{{event_id}}/cancel"): Ask(fill=EVENT, json=WHY),
     # The link in a mail is all that its reader has; it works for whoever holds it, and only theirs.

@@ -72,9 +72,9 @@ async def fill_tables(db: Database, organization: UUID, webhook_id: UUID, marker
             await tx.fetchval("select max(id) from onceward.audit_log where organization_id = $1", organization)
         )
     async with db.transaction(organization=organization) as tx:
-        await open_account(tx, f"assets:{marker}", currency="ZAR", kind="asset")
-        await open_account(tx, f"income:{marker}", currency="ZAR", kind="revenue")
-        await post(tx, [Entry(f"assets:{marker}", f"income:{marker}", 100, "ZAR")], key=marker, memo=marker)
+        await open_account(tx, f"assets:{marker}", currency="EUR", kind="asset")
+        await open_account(tx, f"income:{marker}", currency="EUR", kind="revenue")
+        await post(tx, [Entry(f"assets:{marker}", f"income:{marker}", 100, "EUR")], key=marker, memo=marker)
         await open_pool(tx, marker, capacity=5)
         await claim(tx, [Want(marker)], holder=marker, until=None)
     ids["account"] = f"assets:{marker}"

@@ -30,6 +30,12 @@ from tests.trust.crosswise.rows import fill_tables
 JWT_SECRET = "j" * 64
 PUBLIC = "/api/v1/ticketing/public"
 
+FAILED_REFUND = """
+insert into ticketing.refunds (organization_id, payment_id, checkout_id, amount_cents, currency, reason, status, failure, failed_at, requested_by)
+select p.organization_id, p.id, p.checkout_id, 1, p.currency, $2, 'failed', $2, now(), $2
+  from ticketing.payments p where p.checkout_id = $1 returning id
+"""
+
 
 @dataclass
 class Org:
@@ -166,7 +172,7 @@ class World:
                 "name": org.public,
                 "starts_at": begin.isoformat(),
                 "ends_at": (begin + timedelta(hours=2)).isoformat(),
-                "currency": "ZAR",
+                "currency": "EUR",
                 "sections": [{"name": org.public, "price_cents": 1000, "rows": {"A": 8}}],
             },
         )
@@ -191,6 +197,8 @@ class World:
         ticket = await self.db.fetchrow("select * from ticketing.tickets where checkout_id = $1", UUID(sold["id"]))
         assert ticket is not None
         org.ids |= {"ticket": str(ticket["id"]), "code": ticket["ticket_code"]}
+        for name in ("failed_refund", "unpaid_refund"):
+            org.ids[name] = str(await self.db.fetchval(FAILED_REFUND, UUID(sold["id"]), org.private))
 
     async def _checkout(self, org: Org, event_id: str, seats: list[str]) -> Any:
         held = await self.own(org, "POST", f"{PUBLIC}/events/{event_id}/holds", json={"seats": seats})
