@@ -37,6 +37,7 @@ SCENARIOS = [
 MOST_DANGEROUS = {
     "jobs:job": ["before-commit", "after-run"],
     "webhooks:inline": ["inline-before-commit"],
+    "items:item": ["item-before-commit"],
     "flows:waiting_child": ["workflow-after-commit", "workflow-before-child"],
     "sending:message": ["after-send"],
 }
