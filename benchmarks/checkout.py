@@ -33,6 +33,7 @@ from onceward_apps.ticketing.codes import new_basket
 from onceward_apps.ticketing.errors import SeatTaken
 from onceward_apps.ticketing.organizing import NewEvent, Section
 
+CASES = ("sale", "webhook-p95", "contended")
 SECRET = "whsec_of_the_bench_with_enough_characters"
 SEATS = 4
 CLIENTS = 16

@@ -21,6 +21,7 @@ from onceward.live import Credentials, LiveNode, LiveOptions, Query
 from onceward.settings import load_settings
 from onceward.trust import Identity
 from onceward.web import Dispatcher, WebServer
+from onceward.web.asgi import Mount
 
 ORGANIZATION = UUID(int=1)
 MOST = 12_000
@@ -55,7 +56,7 @@ async def ours(url: str) -> None:
         raise RuntimeError("only /live is served here")
 
     dispatcher = Dispatcher(nothing)
-    dispatcher.mount("/live", node.endpoint)
+    dispatcher.mount(Mount("/live", node.endpoint))
     web = WebServer(dispatcher, load_settings(port=0))
     await engine.start()
     await node.start()

@@ -16,7 +16,7 @@ import orjson
 
 from benchmarks.measure import BenchFailed
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 ADAPTERS = ROOT / "benchmarks" / "peers"
 PYTHON = ("pgqueuer", "procrastinate", "oban", "dbos")
 NODE = ("graphile-worker", "pg-boss")

@@ -175,8 +175,8 @@ class Features:
         return len(self.ordered)
 
     def plus(self, more: Iterable[Feature]) -> Features:
-        """These and further ones, sorted again."""
-        return Features.of((*self.ordered, *more))
+        """These and further ones, sorted again. One that is among these already is not added twice."""
+        return Features.of((*self.ordered, *(each for each in more if each not in self.ordered)))
 
     @property
     def migrations(self) -> tuple[Migrations, ...]:

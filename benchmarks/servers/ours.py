@@ -10,6 +10,7 @@ from onceward import Engine, Event, Onceward, Tx
 from onceward.db import Database
 from onceward.inbox import Inbox
 from onceward.web import Dispatcher
+from onceward.web.asgi import Mount
 
 ENVIRON = {
     "ONCEWARD_SOURCE_STRIPE_SECRET": SECRET,
@@ -34,5 +35,5 @@ async def make(url: str) -> Any:
     inbox = Inbox(db, app.registry, app.handlers, engine.waker, open_tx=engine.open_tx, environ=ENVIRON)
     await inbox.start()
     dispatcher = Dispatcher(nothing)
-    dispatcher.mount("/webhooks", inbox.receiver, direct=inbox.receiver.direct)
+    dispatcher.mount(Mount("/webhooks", inbox.receiver, direct=inbox.receiver.direct))
     return dispatcher

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FEATURES_HERE: ContextVar[Features] = ContextVar("features")
+NO_FEATURES = Features()
+FEATURES_HERE: ContextVar[Features] = ContextVar("features", default=NO_FEATURES)
 """Set for the run of one command by the root of the command line."""
 
 
@@ -40,9 +41,7 @@ def features_here() -> Features:
 
 def features_with(app: Onceward) -> Features:
     """The engine's features and those of this app, whether or not ONCEWARD_APP names it."""
-    here = features_here()
-    names = {each.name for each in here}
-    return here.plus(each for each in app.features() if each.name not in names)
+    return features_here().plus(app.features())
 
 
 def spare_collector() -> None:

@@ -22,7 +22,7 @@ class SqlState:
 LOST_LEASE = "OW001"
 NEEDS_ORGANIZATION = "OW004"
 
-_LEDGER = "onceward/ledger/migrations/0002_posting.sql"
+_LEDGER = "onceward/ledger/migrations/0001_ledger.sql"
 _LEDGER_TABLES = "onceward/ledger/migrations/0001_ledger.sql"
 _LEDGER_ERRORS = ("onceward/ledger/errors.py",)
 _CAPACITY = "onceward/capacity/migrations/0001_capacity.sql"
@@ -32,9 +32,9 @@ SQLSTATES = (
         code=LOST_LEASE,
         meaning="The work is no longer held under this lease. Somebody else has it; nothing of this attempt is committed.",
         raised_by=(
-            "onceward/inbox/migrations/0002_sql_interface.sql",
-            "onceward/work/migrations/0002_settle.sql",
-            "onceward/workflows/migrations/0002_advance.sql",
+            "onceward/inbox/migrations/0001_inbox.sql",
+            "onceward/work/migrations/0001_work.sql",
+            "onceward/workflows/migrations/0001_workflows.sql",
         ),
         caught_by=("onceward/work/executor.py", "onceward/workflows/interruption.py", "onceward/workflows/step.py"),
     ),
@@ -57,7 +57,7 @@ SQLSTATES = (
     SqlState(
         code="OW005",
         meaning="The event cannot be taken or ended from outside: it is not waiting, or its source is not in mode external.",
-        raised_by=("onceward/inbox/migrations/0002_sql_interface.sql",),
+        raised_by=("onceward/inbox/migrations/0001_inbox.sql",),
     ),
     SqlState(
         code="OW101",

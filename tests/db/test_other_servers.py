@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from onceward import Job, Onceward, Tx
 from onceward.db import MigrationError
-from onceward.doctor import examine_database
+from onceward.doctor.examination import examine_database
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings

@@ -68,7 +68,7 @@ def settings_for(url: str) -> Settings:
 
 
 async def findings(url: str) -> dict[str, Finding]:
-    return {item.check: item for item in await examine_database(url, settings_for(url), FEATURES.migrations)}
+    return {item.check: item for item in await examine_database(url, settings_for(url), FEATURES)}
 
 
 async def works(url: str) -> None:

@@ -124,7 +124,7 @@ class Shipped:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
 
         self.process = subprocess.Popen(
-            command("onceward", "serve"),
+            command("onceward", "serve", "onceward_apps.all:app"),
             cwd=ROOT,
             env=environment,
             stdout=subprocess.DEVNULL,

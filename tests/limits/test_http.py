@@ -7,8 +7,10 @@ from fastapi import APIRouter
 
 from onceward import Engine, Onceward
 from onceward.db import Database
+from onceward.health import Health
+from onceward.runtime import FEATURES
 from onceward.settings import Settings
-from onceward.web import Health, create_api
+from onceward.web import create_api
 
 app = Onceward("limited")
 
@@ -28,7 +30,15 @@ async def test_reached_limit_answers_429_and_leaves_no_job(db: Database) -> None
             await tx.reserve(job, key="user:1", tier="FREE")
         return {"id": job.id}
 
-    api = create_api(settings=Settings(), database=db, engine=engine, health=Health(), version="t", routers=[router])
+    api = create_api(
+        error_handlers=FEATURES.load("error_handlers"),
+        settings=Settings(),
+        database=db,
+        engine=engine,
+        health=Health(),
+        version="t",
+        routers=[router],
+    )
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://test") as client:
         assert (await client.post("/generate")).status_code == 200
         refused = await client.post("/generate")

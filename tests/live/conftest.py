@@ -20,6 +20,7 @@ from onceward.live import Credentials, LiveNode, LiveOptions
 from onceward.settings import Settings
 from onceward.trust import Identity, NotAuthenticated
 from onceward.web import Dispatcher, WebServer
+from onceward.web.asgi import Mount
 
 SCHEMA = """
 create schema shop;
@@ -69,7 +70,7 @@ class Site:
             raise AssertionError("only /live is served here")
 
         dispatcher = Dispatcher(nothing)
-        dispatcher.mount("/live", self.node.endpoint)
+        dispatcher.mount(Mount("/live", self.node.endpoint))
         self.web = WebServer(dispatcher, settings)
 
     async def start(self) -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from onceward import Onceward
+from onceward.context import Context
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.trust import verify
-from onceward_apps.demo import app
+from onceward_apps import all as bundled
 from onceward_apps.ticketing import checks
 from onceward_apps.ticketing.demo import FATES, TicketingDemo
 
@@ -21,13 +23,17 @@ async def test_buyers_of_every_fate_come_and_go(database_url: str, tmp_path: Pat
     settings = Settings(
         database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8, poll_interval_ms=100
     )
-    runtime = Process(app, settings, FEATURES)
     demos: list[TicketingDemo] = []
 
-    def alone(runtime: Process) -> TicketingDemo:
+    def alone(context: Context) -> TicketingDemo:
         """Only the buyers below: among others one may pay twice as well, and get a refund of their own."""
-        demos.append(TicketingDemo(runtime, crowd=False))
+        demos.append(TicketingDemo(context, crowd=False))
         return demos[-1]
+
+    app = Onceward("demo")
+    app.include(bundled.app)
+    app.part("ticketing demo", alone)
+    runtime = Process(app, settings, FEATURES)
 
     async def counts() -> tuple[int, int, int]:
         """Completed checkouts, refunds under way, and refunds the payment service has made."""
@@ -37,8 +43,6 @@ async def test_buyers_of_every_fate_come_and_go(database_url: str, tmp_path: Pat
         )
         return completed, pending, len(demos[0].stripe.books.refunds)
 
-    before = app.components[:]
-    app.components[:] = [("ticketing demo", alone)]
     await runtime.start()
     try:
         [demo] = demos
@@ -53,4 +57,3 @@ async def test_buyers_of_every_fate_come_and_go(database_url: str, tmp_path: Pat
         assert [result for result in await verify(runtime.database, checks.CHECKS) if not result.ok] == []
     finally:
         await runtime.stop()
-        app.components[:] = before

@@ -276,9 +276,9 @@ async def test_missing_ledger_accounts_are_told_to_accounting_and_tried_again(of
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
     await office.db.execute(
-        "update ticketing.checkouts set currency = 'EUR' where id = $1", checkout["id"]
-    )  # nothing was ever opened in euros
-    told = await office.pay({**dict(checkout), "currency": "EUR"})
+        "update ticketing.checkouts set currency = 'NOK' where id = $1", checkout["id"]
+    )  # nothing was ever opened in kroner
+    told = await office.pay({**dict(checkout), "currency": "NOK"})
     assert told.status == 500
     assert [(row["type"], row["audience"]) for row in await office.notices()] == [
         ("LEDGER_ACCOUNTS_MISSING", "accounting")

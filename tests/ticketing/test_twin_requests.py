@@ -256,7 +256,7 @@ async def start_checkout(stage: Stage) -> Case:
 async def pay(stage: Stage) -> Case:
     made = await stage.checkout()
     body = {"token": made["token"], "provider": "stripe"}
-    return Case(f"{PUBLIC}/checkouts/{made['id']}/pay", body, [{**body, "provider": "paypal"}])
+    return Case(f"{PUBLIC}/checkouts/{made['id']}/pay", body, [{**body, "n": 1}])
 
 
 async def abandon(stage: Stage) -> Case:
@@ -353,6 +353,15 @@ async def test_nearly_identical_requests_at_once_leave_what_one_would(stage: Sta
         together = await left_by(stage, case, [case.body, *case.nearly] * 2, VALID)
         assert together == alone, path
     assert [result for result in await verify(stage.shop.runtime.database, checks.CHECKS) if not result.ok] == []
+
+
+async def test_two_payment_services_asked_at_once_leave_one_open_page_at_most(stage: Stage) -> None:
+    """Each service closes the page of the other before it opens its own: a buyer who asks both may have to ask again."""
+    case = await pay(stage)
+    await asyncio.gather(*(stage.send(case, {**case.body, "provider": name}) for name in ("stripe", "paypal") * 2))
+    pages = "select count(*) from ticketing.checkouts where provider_session is not null and status in ('started', 'failed')"
+    assert await stage.shop.runtime.database.fetchval(pages) <= 1
+    assert await stage.send(case, case.body) == 200
 
 
 async def test_a_scan_repeated_while_it_is_under_way_gets_the_same_answer(stage: Stage) -> None:

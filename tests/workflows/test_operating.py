@@ -11,12 +11,13 @@ import httpx
 import pytest
 
 from onceward import Onceward, Permanent, Tx, Workflow
+from onceward.health import Health
 from onceward.limits.checks import CHECKS as limit_checks
 from onceward.settings import Settings
 from onceward.trust.invariants import verify
 from onceward.trust.keys import create_key
 from onceward.trust.organizations import create_organization
-from onceward.web import Health, create_api
+from onceward.web import create_api
 from onceward.workflows import WorkflowState, operate
 from onceward.workflows.checks import CHECKS as workflow_checks
 from onceward.workflows.routes import workflows_router

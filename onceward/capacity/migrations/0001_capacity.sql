@@ -456,3 +456,7 @@ grant execute on function
     onceward.capacity_open(text, bigint, text[]),
     onceward.capacity_resize(text, bigint) to onceward_app, onceward_engine;
 grant execute on function onceward.capacity_reap(bigint) to onceward_engine;
+
+-- What an event caused is found by its cause: `onceward trace` must not read a whole table for it.
+
+create index capacity_pools_caused_by on onceward.capacity_pools (caused_by) where caused_by is not null;

@@ -28,7 +28,7 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/endpoints"): Ask(),
     ("GET", f"{D}/keys"): Ask(),
     ("GET", f"{D}/ledger"): Ask(),
-    ("GET", f"{D}/ledger/{{currency}}/{{code:path}}"): Ask(fill={"currency": "ZAR", "code:path": "$account"}),
+    ("GET", f"{D}/ledger/{{currency}}/{{code:path}}"): Ask(fill={"currency": "EUR", "code:path": "$account"}),
     ("GET", f"{D}/audit"): Ask(),
     **{("GET", f"{D}/{slug}"): Ask() for slug in ("events", "jobs", "messages", "deliveries", "workflows")},
     ("GET", f"{D}/events/{{id}}"): Ask(fill={"id": "$inbox_event"}),
@@ -57,7 +57,11 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/keys"): Ask(form={"name": "k", "scope": "viewer"}),
     ("POST", f"{D}/keys/revoke"): Ask(form={"key": "$key"}),
     ("POST", f"{D}/workflows/{{id}}/retry"): Ask(fill={"id": "$dead_workflow"}, refused=True),
-    ("POST", f"{D}/{{slug}}/{{id}}/cancel"): Ask(fill={"slug": "jobs", "id": "$job"}, form=WHY),
+    ("POST", f"{D}/jobs/{{id}}/cancel"): Ask(fill={"id": "$job"}, form=WHY),
+    ("POST", f"{D}/events/{{id}}/cancel"): Ask(fill={"id": "$inbox_event"}, form=WHY),
+    ("POST", f"{D}/messages/{{id}}/cancel"): Ask(fill={"id": "$message"}, form=WHY),
+    ("POST", f"{D}/deliveries/{{id}}/cancel"): Ask(fill={"id": "$delivery"}, form=WHY),
+    ("POST", f"{D}/workflows/{{id}}/cancel"): Ask(fill={"id": "$workflow"}, form=WHY, refused=True),
     ("POST", "/logout"): Ask(shows="nothing"),
 }
 # Buttons before the changes of the API, which delete things; logging out comes last.

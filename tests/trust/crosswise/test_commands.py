@@ -12,9 +12,12 @@ from typer.testing import CliRunner
 
 from onceward.cli.commands import build
 from onceward.runtime import FEATURES
+from onceward_apps.ticketing import app as ticketing
 from tests.trust.crosswise.rows import digest, needles
 from tests.trust.crosswise.test_routes import filled
 from tests.trust.crosswise.world import World
+
+ALL = FEATURES.plus(ticketing.features())
 
 # Arguments by command, as in the table of routes; none: it makes or follows something and names nothing that exists.
 COMMANDS: dict[str, str | None] = {
@@ -67,7 +70,7 @@ def with_organization(group: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 def test_every_command_with_an_organization_is_in_the_table() -> None:
-    assert set(with_organization(typer.main.get_command(build(FEATURES)))) == set(COMMANDS)
+    assert set(with_organization(typer.main.get_command(build(ALL)))) == set(COMMANDS)
 
 
 @pytest.mark.timeout(120)
@@ -77,7 +80,7 @@ async def test_a_command_for_one_organization_shows_and_changes_nothing_of_anoth
     monkeypatch.setenv("ONCEWARD_DATABASE_URL", world.db.url)
     monkeypatch.setenv("ONCEWARD_SECRET_KEY", "k" * 32)
     monkeypatch.setenv("ONCEWARD_ALLOW_LOOPBACK_ENDPOINTS", "true")
-    runner, line = CliRunner(), build(FEATURES)
+    runner, line = CliRunner(), build(ALL)
     a, b = world.a, world.b
     unwanted = await needles(world.db, a.id) | {a.private, a.private.upper(), a.public}
     before = await digest(world.db, a.id)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from onceward.web.dashboard.pages import PAGES
+from onceward.runtime import FEATURES
+from onceward.web.dashboard.contribution import Pages
 from tests.live.conftest import Client
 from tests.trust.crosswise.dashboard_routes import ROUTES
 from tests.trust.crosswise.rows import needles
@@ -27,7 +28,7 @@ TOPICS = {"occupancy/{org}/{event_id}": "occupancy/$organization/$event"}
 def asked() -> list[tuple[str, dict[str, Any]]]:
     """Every query with its arguments; of the dashboard's one every page."""
     parts: list[tuple[str, dict[str, Any]]] = []
-    for page in PAGES:
+    for page in sum(FEATURES.load("pages"), Pages()).pages:
         ask = ROUTES["GET", page.path]
         params = {name.partition(":")[0]: value for name, value in {**ask.fill, **ask.query}.items()}
         parts.append(("dashboard.part", {"page": page.name, "params": params}))
