@@ -149,8 +149,12 @@ class Settings(BaseSettings):
         ge=10,
         description="Longest wait for a wake-up before looking for due work anyway, in milliseconds.",
     )
-    max_attempts: int = Field(5, ge=1, description="Tries of an event before it becomes a dead letter.")
-    job_max_attempts: int = Field(12, ge=1, description="Tries of a job that does not say otherwise.")
+    max_attempts: int = Field(
+        5,
+        ge=1,
+        description="Attempts at an event whose handler declares no retry policy, before it becomes a dead letter.",
+    )
+    job_max_attempts: int = Field(12, ge=1, description="Attempts at a job that declares no retry policy.")
     sql_claim_expiry_s: int = Field(
         900,
         ge=1,
@@ -244,10 +248,7 @@ class Settings(BaseSettings):
     twilio_from: str | None = Field(None, description="Sender number, or a messaging service (`MG...`).")
     whatsapp_access_token: SecretStr | None = Field(None, description="WhatsApp Cloud API token.")
     whatsapp_phone_number_id: str | None = Field(None, description="WhatsApp sender.")
-    whatsapp_app_secret: SecretStr | None = Field(None, description="Verifies WhatsApp's webhooks.")
-    whatsapp_verify_token: SecretStr | None = Field(None, description="Answers WhatsApp's subscription challenge.")
     webpush_private_key: SecretStr | None = Field(None, description="VAPID private key (base64url).")
-    webpush_public_key: str | None = Field(None, description="VAPID public key (base64url), given to browsers.")
     webpush_subject: str | None = Field(None, description="VAPID contact, `mailto:` or `https:`.")
 
     # -- Payments ----------------------------------------------------------------------------------
@@ -280,7 +281,7 @@ class Settings(BaseSettings):
     )
     redis_url: SecretStr | None = Field(
         None,
-        description="Redis or Valkey that refuses early and carries wake-ups (extra `redis`).",
+        description="Redis or Valkey that refuses requests above a limit before PostgreSQL is asked (extra `redis`).",
     )
 
     @field_validator(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from onceward.settings import Settings, SettingsError, all_settings, load_settings, unknown_names, warn_of_unknown_names
@@ -13,6 +15,10 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in [name for name in os.environ if name.startswith("ONCEWARD_")]:
         monkeypatch.delenv(name)
+
+
+READ_BY_SETTINGS = {"app", "secret_key"}
+"""Read by the command line's entry and by `Settings.secret_keys`."""
 
 
 def test_nothing_needs_to_be_set() -> None:
@@ -96,6 +102,18 @@ def test_unknown_name_is_warned_about_with_the_likely_one(
     warn_of_unknown_names(())
     assert "did you mean ONCEWARD_DATABASE_URL?" in caplog.text
     assert "hunter2" not in caplog.text
+
+
+def test_every_setting_is_read_somewhere() -> None:
+    root = Path(__file__).parents[1]
+    code = "".join(
+        path.read_text(encoding="utf-8")
+        for folder in ("onceward", "onceward_apps")
+        for path in (root / folder).rglob("*.py")
+        if path.name != "settings.py"
+    )
+    unread = [name for name in Settings.model_fields if f".{name}" not in code and name not in READ_BY_SETTINGS]
+    assert unread == [], "delete these settings, or use them"
 
 
 def test_names_of_sources_and_tests_are_not_unknown() -> None:

@@ -11,6 +11,7 @@ FEATURE = Feature(
     after=("trust",),
     migrations=Path(__file__).parent / "migrations",
     parts=(
+        Part("default attempts", "onceward.work.parts:default_attempts"),
         Part("queue gauges", "onceward.work.parts:queue_gauges"),
         Part("worker", "onceward.work.parts:worker", roles=WORKER, stage="worker"),
     ),

@@ -11,6 +11,12 @@ from onceward.work import Loop, Worker, WorkerOptions
 from onceward.work.metrics import count, observe_queues
 
 
+def default_attempts(context: Context) -> None:
+    """Apply ONCEWARD_MAX_ATTEMPTS and ONCEWARD_JOB_MAX_ATTEMPTS to tasks without a policy of their own; nothing runs."""
+    context.registry.set_default_attempts("event", context.settings.max_attempts)
+    context.registry.set_default_attempts("job", context.settings.job_max_attempts)
+
+
 def queue_gauges(context: Context) -> Loop:
     """Reads depth and age of the queues for /metrics."""
     return Loop("queue gauges", partial(observe_queues, context.database), every_s=15)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +17,8 @@ class RetryPolicy:
     factor: float = 2.0
     most_s: float = 3600.0
     jitter: float = 0.2
+    default_of: str = ""
+    """The kind of work that this is the default policy of; the settings may change its `attempts`."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.attempts <= 1000:
@@ -43,10 +45,10 @@ def waits(*seconds: float, attempts: int | None = None) -> RetryPolicy:
     return RetryPolicy(attempts=attempts or len(seconds) + 1, waits_s=tuple(seconds))
 
 
-EVENTS = waits(2, 5, 15, 60)
+EVENTS = replace(waits(2, 5, 15, 60), default_of="event")
 """Events: five tries within a minute and a half, then an operator is told."""
 
-JOBS = RetryPolicy(attempts=12, first_s=15, factor=2.35, most_s=6 * 3600)
+JOBS = RetryPolicy(default_of="job", attempts=12, first_s=15, factor=2.35, most_s=6 * 3600)
 """Jobs: twelve tries spread over about a day."""
 
 
@@ -58,11 +60,4 @@ def as_policy(given: RetryPolicy | Sequence[float] | None, attempts: int | None,
         return waits(*given, attempts=attempts)
     if attempts is None:
         return default
-    return RetryPolicy(
-        attempts=attempts,
-        waits_s=default.waits_s,
-        first_s=default.first_s,
-        factor=default.factor,
-        most_s=default.most_s,
-        jitter=default.jitter,
-    )
+    return replace(default, attempts=attempts, default_of="")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -73,6 +73,12 @@ class Registry:
 
     def add_kind(self, kind: Kind) -> None:
         self.kinds[kind.name] = kind
+
+    def set_default_attempts(self, kind: str, attempts: int) -> None:
+        """Use this number of attempts for tasks that were declared without a retry policy of their own."""
+        for name, task in self.tasks.items():
+            if task.retry.default_of == kind and task.retry.attempts != attempts:
+                self.tasks[name] = replace(task, retry=replace(task.retry, attempts=attempts))
 
     def queues(self) -> dict[str, list[str]]:
         """Task names by the queue they are claimed from."""
