@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from onceward import Onceward, Tx
+from onceward.inbox.handlers import task_name
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
@@ -33,4 +34,4 @@ async def test_the_settings_decide_for_tasks_that_declare_nothing(database_url: 
         await process.stop()
         attempts = {name: task.retry.attempts for name, task in app.registry.tasks.items()}
         assert (attempts["plain"], attempts["careful"]) == (jobs, 2)
-        assert attempts["stripe:charge.succeeded"] == events
+        assert attempts[task_name("stripe", "charge.succeeded")] == events
