@@ -57,13 +57,13 @@ def ls(
     """List events, newest first."""
     from onceward.inbox import replay as events
 
-    wanted = events.Filter(
+    criteria = events.Filter(
         source=source, type=type, statuses=status or None, error=error, since=moment(since), until=moment(until)
     )
 
     async def work() -> list[Found]:
         async with opened_database() as db:
-            return await events.find(db, wanted, limit=limit)
+            return await events.find(db, criteria, limit=limit)
 
     listing([_row(each) for each in run(work())], columns=COLUMNS, as_json=as_json, empty="no events")
 
@@ -113,7 +113,7 @@ def replay(
     numbers = [int(each) for each in ids or () if each.isdigit()]
     names = [each for each in ids or () if not each.isdigit()]
     statuses = ["success"] if unhandled or as_new else ["dead_letter", "failed"]
-    wanted = events.Filter(
+    criteria = events.Filter(
         ids=numbers or None,
         event_ids=names or None,
         source=source,
@@ -128,7 +128,7 @@ def replay(
     async def work() -> events.Replayed:
         async with opened_database() as db:
             return await events.replay(
-                db, wanted, actor=COMMAND_LINE, reason=reason, limit=limit, as_new=as_new, dry_run=dry_run
+                db, criteria, actor=COMMAND_LINE, reason=reason, limit=limit, as_new=as_new, dry_run=dry_run
             )
 
     try:
@@ -186,9 +186,9 @@ async def _forward(
     from onceward.inbox.sending import sign
 
     catalog = await read_catalog(db)
-    wanted = Filter(source=source, type=type)
+    criteria = Filter(source=source, type=type)
     async with ServiceClient(timeout_s=30) as client:
-        async for event in _follow(db, wanted, since=since, once=once):
+        async for event in _follow(db, criteria, since=since, once=once):
             body: bytes | None = await db.fetchval("select raw from onceward.webhook_events where seq = $1", event.seq)
             known = catalog.get(event.source)
             if body is None or known is None:
@@ -219,7 +219,7 @@ async def read_catalog(db: Database) -> Catalog:
     return catalog
 
 
-async def _follow(db: Database, wanted: Filter, *, since: str | None, once: bool = False) -> AsyncGenerator[Found]:
+async def _follow(db: Database, criteria: Filter, *, since: str | None, once: bool = False) -> AsyncGenerator[Found]:
     """Events in the order of their numbers, from now on or from a time on."""
     from onceward.inbox.replay import find
 
@@ -231,7 +231,7 @@ async def _follow(db: Database, wanted: Filter, *, since: str | None, once: bool
     while True:
         fresh: list[Found] = []
         before: int | None = None
-        while page := await find(db, wanted, limit=1000, before=before):
+        while page := await find(db, criteria, limit=1000, before=before):
             fresh += [each for each in page if each.seq > floor and each.seq not in seen]
             before = page[-1].seq
             if before <= floor or len(page) < 1000:
