@@ -37,7 +37,7 @@ REJECTED = counter(
 )
 UNAVAILABLE = counter(
     "webhook_unavailable_total",
-    "Requests answered 503 because the commit failed or its outcome is unknown, by reason.",
+    "Requests answered 503 because nothing was committed or the outcome is unknown, by reason.",
     ("reason",),
 )
 RECEIVE_SECONDS = LightHistogram(
