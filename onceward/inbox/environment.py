@@ -71,7 +71,7 @@ def _declare(name: str, words: Mapping[str, str], public_url: str | None) -> Dec
     variable = PREFIX + name.upper().replace("-", "_")
     provider = words.get("PROVIDER", name).lower()
     if provider not in PROVIDERS:
-        raise ConfigError(f"{variable}_PROVIDER={provider!r} is not a provider: use one of {', '.join(PROVIDERS)}")
+        raise ConfigError(f"{variable}_PROVIDER={provider!r} is not known: use one of {', '.join(PROVIDERS)}")
     options = _options(variable, words.get("OPTIONS", "{}"))
     values: dict[str, Any] = {
         "mode": words.get("MODE", "ack"),

@@ -38,8 +38,8 @@ class HubSpot:
         """Create or update up to 100 records.
 
         The outcome is Accepted only if all records succeed. If some fail it is Refused, with their positions in
-        `detail["failed"]` and HubSpot's ids of the others in `detail["upserted"]`; permanent if the data of
-        every failed one is at fault.
+        `detail["failed"]` and HubSpot's ids of the others in `detail["upserted"]`. It is permanent if
+        every failed record has invalid data.
         """
         if not records:
             return Accepted(None, {"upserted": []})

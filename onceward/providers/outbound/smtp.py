@@ -1,8 +1,8 @@
 """SMTP: send mail through a relay, over connections that are reused.
 
-SMTP has no idempotency keys. Until the message itself is on its way (DATA) a failure means that nothing was
-sent; from then on, until the relay's answer, it is Unknown. The Message-ID is made from the key, so that a
-mail that does go out twice is one mail to programs that look.
+SMTP has no idempotency keys. A failure before the message itself (DATA) means that nothing was sent. A failure
+between DATA and the relay's answer is Unknown. The Message-ID is derived from the key, so that mail programs can
+recognise a mail that was sent twice.
 """
 
 import asyncio

@@ -119,7 +119,7 @@ class WebPush:
 
 
 def encrypt(subscription: Subscription, payload: bytes) -> bytes:
-    from pywebpush import WebPusher  # pyright: ignore[reportMissingTypeStubs]  # slow to import: it loads its own HTTP client
+    from pywebpush import WebPusher  # pyright: ignore[reportMissingTypeStubs]  # imported late, because it loads its own HTTP client
 
     pusher = WebPusher(
         {
