@@ -1,7 +1,7 @@
-"""PayPal: RSA-SHA256 over `transmission id|time|webhook id|crc32 of the body`, by a certificate it names.
+"""PayPal: RSA-SHA256 over `transmission id|time|webhook id|crc32 of the body`. The request names the certificate.
 
-So the certificate is what has to be proven: its URL must be PayPal's before anything is fetched, its chain
-must end at a root we trust, its name must be PayPal's and it must be valid now. No call to PayPal's API.
+So the certificate must be verified: its URL must be PayPal's before anything is fetched, its chain must end at a root
+we trust, its name must be PayPal's, and it must be valid now. PayPal's API is not called.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""WhatsApp Cloud API (Meta): `X-Hub-Signature-256: sha256=..` over the bytes as sent, many events a body.
+"""WhatsApp Cloud API (Meta): `X-Hub-Signature-256: sha256=..` over the raw bytes, many events per body.
 
-Meta escapes non-ASCII text in its JSON and signs that: a body decoded and written again no longer verifies.
+Meta escapes non-ASCII text in its JSON and signs the result: a body that was decoded and encoded again does not verify.
 """
 
 from __future__ import annotations
