@@ -233,8 +233,8 @@ class Receiver:
             items = [ReceivedItem(body_key(request.body), "empty", _whole(request.body))]
         if len(items) > MOST_ITEMS:
             raise Rejected("bad_body", f"the body contains {len(items)} events; the maximum is {MOST_ITEMS}")
-        given = cast(Headers, request.headers)
-        signature, headers = source.signature_of(given), kept(given)
+        all_headers = cast(Headers, request.headers)
+        signature, headers = source.signature_of(all_headers), kept(all_headers)
         inline = (source.mode == "inline" or (payments and config.retries)) and not source.paused
         if inline and (answer := await self._run_inline(source, items, request.body, signature, headers)) is not None:
             return answer

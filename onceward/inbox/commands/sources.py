@@ -36,17 +36,17 @@ def register(cli: typer.Typer) -> None:
     cli.add_typer(group, name="sources")
 
 
-def read_secret(given: str | None, file: Path | None, *, needed: bool = True) -> str | None:
+def read_secret(option: str | None, file: Path | None, *, needed: bool = True) -> str | None:
     """Read a secret from the option, the file, standard input, or a prompt if standard input is a terminal."""
     if file is not None:
         return file.read_text(encoding="utf-8").strip()
-    if given == "-":
+    if option == "-":
         return sys.stdin.readline().strip()
-    if given is None and needed:
+    if option is None and needed:
         if not sys.stdin.isatty():
             raise CommandFailed("no secret was given: use --secret, --secret - or --secret-file", Exit.USAGE)
         return typer.prompt("Signing secret", hide_input=True).strip()
-    return given
+    return option
 
 
 def _row(source: Listed, base: str) -> dict[str, Any]:

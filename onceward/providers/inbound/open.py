@@ -48,8 +48,8 @@ class Open(Provider):
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
         if config.settings.allow_unsigned:
             return
-        given = _token(config.settings, request).encode("utf-8", "surrogatepass")
-        if not any(hmac.compare_digest(key, given) for key in config.keys):
+        sent_token = _token(config.settings, request).encode("utf-8", "surrogatepass")
+        if not any(hmac.compare_digest(key, sent_token) for key in config.keys):
             raise Rejected("bad_token", "the token does not belong to this source")
 
     def parse(self, config: SourceConfig, request: Request) -> list[ReceivedItem]:

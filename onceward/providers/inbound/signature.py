@@ -131,18 +131,18 @@ def match(scheme: Scheme, keys: tuple[bytes, ...], claim: Claim) -> None:
     """Raise Rejected unless a key made a signature of the scheme's version. Each comparison takes constant time."""
     if not keys:
         raise Rejected("no_secret", "the source has no secret, so no request can be verified")
-    given = [
+    candidates = [
         raw
         for signature in claim.signatures
         if signature.label == scheme.label and (raw := decode(scheme.encoding, signature.text)) is not None
     ]
-    if not given:
+    if not candidates:
         if any(signature.label == scheme.label for signature in claim.signatures):
             raise Rejected("bad_encoding", f"no signature in {scheme.header} is valid {scheme.encoding}")
         raise Rejected("bad_header", f"header {scheme.header} contains no {scheme.label} signature")
     for key in keys:
         expected = hmac.digest(key, claim.content, scheme.algorithm)
-        for raw in given:
+        for raw in candidates:
             if hmac.compare_digest(expected, raw):
                 return
     raise Rejected("bad_signature", f"no signature in {scheme.header} was made with a secret of this source")

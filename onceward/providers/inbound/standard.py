@@ -114,15 +114,15 @@ def _hmac_keys(config: SourceConfig, claim: signature.Claim) -> tuple[bytes, ...
 
 
 def _has_asymmetric_match(config: SourceConfig, claim: signature.Claim) -> bool:
-    given = [
+    candidates = [
         raw
         for entry in claim.signatures
         if entry.label == "v1a" and (raw := signature.decode("base64", entry.text)) is not None
     ]
-    for key, is_public in _live_keys(config) if given else ():
+    for key, is_public in _live_keys(config) if candidates else ():
         if not is_public:
             continue
-        for raw in given:
+        for raw in candidates:
             try:
                 Ed25519PublicKey.from_public_bytes(key).verify(raw, claim.content)
             except InvalidSignature:

@@ -70,8 +70,8 @@ class Twilio(Provider):
             )
 
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
-        given = signature.decode("base64", request.header(HEADER))
-        if given is None:
+        sent_signature = signature.decode("base64", request.header(HEADER))
+        if sent_signature is None:
             raise Rejected("bad_encoding", f"header {HEADER} is not base64")
         if not config.keys:
             raise Rejected("no_secret", "the source has no auth token, so no request can be verified")
@@ -80,7 +80,7 @@ class Twilio(Provider):
         for url in _urls(config, request):
             content = (url + suffix).encode("utf-8", "surrogatepass")
             for key in config.keys:
-                if hmac.compare_digest(hmac.digest(key, content, algorithm), given):
+                if hmac.compare_digest(hmac.digest(key, content, algorithm), sent_signature):
                     return
         raise Rejected("bad_signature", "no secret of this source signed this URL and form: check public_url")
 

@@ -77,8 +77,8 @@ class WhatsApp(Provider):
             raise Rejected("bad_body", "the request is not a subscription: hub.mode must be subscribe")
         if not expected:
             raise Rejected("no_secret", "the source has no verify_token, so no subscription can be confirmed")
-        given = fields.get("hub.verify_token", "")
-        if not hmac.compare_digest(expected.encode(), given.encode("utf-8", "surrogatepass")):
+        sent_token = fields.get("hub.verify_token", "")
+        if not hmac.compare_digest(expected.encode(), sent_token.encode("utf-8", "surrogatepass")):
             raise Rejected("bad_token", "hub.verify_token does not match the option of this source")
         challenge = fields.get("hub.challenge", "")
         if not (challenge.isascii() and 0 < len(challenge) <= 512):

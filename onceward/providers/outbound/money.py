@@ -144,9 +144,9 @@ def to_minor(amount: str, currency: str) -> int:
 def format_amount(amount_minor: int, currency: str, locale: Locale | str = "en") -> str:
     """Write an amount with its currency for readers: 1250 EUR is €12.50. All decimals of the currency are shown."""
     digits = exponent(currency)
-    found, pattern = _pattern(str(locale), digits)
+    parsed_locale, pattern = _pattern(str(locale), digits)
     amount = Decimal(amount_minor).scaleb(-digits)
-    return pattern.apply(amount, found, currency=currency.upper(), currency_digits=False)
+    return pattern.apply(amount, parsed_locale, currency=currency.upper(), currency_digits=False)
 
 
 def format_number(amount_minor: int, currency: str) -> str:
@@ -160,7 +160,7 @@ def _pattern(name: str, digits: int) -> tuple[Locale, NumberPattern]:
     """Return a locale and its currency pattern with our number of decimals: CLDR omits decimals that are rarely used."""
     from babel import Locale
 
-    found = Locale.parse(name.replace("-", "_"))
-    pattern = copy(found.currency_formats["standard"])
+    parsed_locale = Locale.parse(name.replace("-", "_"))
+    pattern = copy(parsed_locale.currency_formats["standard"])
     pattern.frac_prec = (digits, digits)
-    return found, pattern
+    return parsed_locale, pattern

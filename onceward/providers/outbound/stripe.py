@@ -59,9 +59,9 @@ class Stripe:
         if (payment_intent is None) == (charge is None):
             raise ValueError("a refund needs either payment_intent or charge, and not both")
         if key_age_s >= KEY_LIFETIME_S:
-            found = await self.find_refund(key=key, payment_intent=payment_intent, charge=charge)
-            if not isinstance(found, Absent):
-                return found
+            existing = await self.find_refund(key=key, payment_intent=payment_intent, charge=charge)
+            if not isinstance(existing, Absent):
+                return existing
         return await self._create(
             "refunds",
             {
@@ -141,11 +141,11 @@ class Stripe:
     ) -> Outcome:
         """Prepare a payment that the browser confirms with `detail["client_secret"]`."""
         if key_age_s >= KEY_LIFETIME_S:
-            found = await self._find(
+            existing = await self._find(
                 "payment_intents/search", {"query": f"metadata['{KEY_METADATA}']:'{_quoted(key)}'"}, key=key
             )
-            if not isinstance(found, Absent):
-                return found
+            if not isinstance(existing, Absent):
+                return existing
         return await self._create(
             "payment_intents",
             {
