@@ -1,4 +1,4 @@
-"""The inbox: every provider's webhook, verified, committed and answered once."""
+"""The inbox verifies every incoming webhook, commits it, and then answers the sender. Each event is handled once."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What a sender is told. The status code is the message; the body is for people who look at the sender's log."""
+"""The HTTP answers to senders. Senders act on the status code; the body is for people who read the sender's log."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ log = structlog.get_logger(__name__)
 JSON = b"application/json"
 ACCEPTED = b'{"status":"accepted"}'
 EMPTY_FOR = frozenset({"twilio"})
-"""Senders that would take a JSON body for instructions they cannot read: they get none."""
+"""Senders that would interpret a body as instructions: they get an empty body."""
 
 
 class Answer(NamedTuple):
-    """Status, body, and how long to stay away (seconds) where that matters."""
+    """An HTTP answer: status, body, and optionally the seconds to wait before a retry."""
 
     status: int
     body: bytes
@@ -35,43 +35,43 @@ class Answer(NamedTuple):
 
 
 PLAIN = (JSON, None, False)
-"""Of an answer that has nothing to say but a JSON body."""
+"""The other fields of an answer that has only a status and a JSON body."""
 ERROR = Answer(500, b'{"status":"error"}')
 
 
 def headers(answer: Answer) -> list[tuple[bytes, bytes]]:
-    """Of an answer, as ASGI wants them."""
-    found = [(b"content-type", answer.content_type), (b"content-length", b"%d" % len(answer.body))]
+    """Return the headers of an answer as ASGI expects them."""
+    pairs = [(b"content-type", answer.content_type), (b"content-length", b"%d" % len(answer.body))]
     if answer.retry_after_s is not None:
-        found.append((b"retry-after", b"%d" % answer.retry_after_s))
+        pairs.append((b"retry-after", b"%d" % answer.retry_after_s))
     if answer.duplicate:
-        found.append((b"onceward-duplicate", b"true"))
+        pairs.append((b"onceward-duplicate", b"true"))
     if answer.status in (408, 413):
-        found.append((b"connection", b"close"))
-    return found
+        pairs.append((b"connection", b"close"))
+    return pairs
 
 
 def head(answer: Answer) -> bytes:
-    """The same as lines on the wire."""
+    """Return the headers of an answer as HTTP header lines."""
     if answer.status == 200 and answer[2:] == PLAIN:
         return b"content-type: application/json\r\ncontent-length: %d\r\n" % len(answer.body)
     return b"".join(b"%b: %b\r\n" % pair for pair in headers(answer))
 
 
 def accepted(stored: Sequence[Stored], provider: str) -> Answer:
-    """Of an `ack` source: everything is committed."""
+    """Answer a request whose events are all committed, without waiting for their handlers."""
     if provider in EMPTY_FOR:
         return Answer(204, b"", duplicate=not any(each.new for each in stored))
     if len(stored) == 1:
         [each] = stored
-        return Answer(200, b'{"status":"accepted","id":%d}' % each.seq) if each.new else told(each)
+        return Answer(200, b'{"status":"accepted","id":%d}' % each.seq) if each.new else first_result(each)
     duplicate = not any(each.new for each in stored)
     ids = [each.seq for each in stored]
     return Answer(200, orjson.dumps({"status": "accepted", "ids": ids}), duplicate=duplicate)
 
 
-def told(stored: Stored) -> Answer:
-    """To a duplicate: the first result. What was refused or is dead is 200 as well, so that the sender stops."""
+def first_result(stored: Stored) -> Answer:
+    """Answer a duplicate with the first result. A failed event or a dead letter is also 200, so that the sender stops."""
     if stored.status == "success":
         return Answer(200, result(stored.result), duplicate=True)
     if stored.status in ("failed", "dead_letter"):
@@ -81,7 +81,7 @@ def told(stored: Stored) -> Answer:
 
 
 def result(value: Any) -> bytes:
-    """What a handler returned, as the reply of an inline source."""
+    """Return the handler's result as the response body of an inline source."""
     return orjson.dumps({"status": "ok"} | _members(value), default=str)
 
 
@@ -96,22 +96,22 @@ def refused(status: int, reason: str) -> Answer:
 
 
 def refusal(seq: int, reason: str, value: Any) -> bytes:
-    """The handler said that trying again cannot help: told once with a 4xx, from then on with a 200."""
+    """Return the body for a handler that raised `Permanent`. The first answer is a 4xx, duplicates get 200."""
     return orjson.dumps({"status": "refused", "id": seq, "reason": reason} | _members(value), default=str)
 
 
 def failed(seq: int) -> Answer:
-    """The handler failed; the event is stored and will be tried again, here or by the sender."""
+    """Answer that the handler failed. The event is stored; a worker or the sender's next delivery retries it."""
     return Answer(500, b'{"status":"error","id":%d}' % seq)
 
 
 def unavailable(reason: str, retry_after_s: int = 2) -> Answer:
-    """Nothing was committed, or nobody knows: send it again."""
+    """Ask the sender to retry: nothing was committed, or the outcome of the commit is unknown."""
     return Answer(503, orjson.dumps({"status": "unavailable", "reason": reason}), retry_after_s=retry_after_s)
 
 
 def still_running() -> Answer:
-    """To a duplicate whose first delivery has no result yet, after waiting for it: come back for it."""
+    """Ask the sender of a duplicate to retry later: the first delivery has no result yet."""
     return unavailable("still running", 5)._replace(duplicate=True)
 
 
@@ -120,19 +120,19 @@ def replied(reply: Reply) -> Answer:
 
 
 def not_stored(source: Source, error: Exception) -> Answer:
-    """Nothing was committed, or nobody knows: the sender shall try again, and finds out then."""
+    """Log why a commit failed or has an unknown outcome, and ask the sender to retry."""
     match error:
         case Overloaded():
             reason = "overloaded"
         case OutcomeUnknown():
             reason = "outcome unknown"
         case asyncpg.PostgresError() if not isinstance(error, BROKEN):
-            # PostgreSQL has refused this one event, alone. Nothing of the sender's can cause that; something of ours has.
-            log.error("event_not_stored", source=source.name, error=type(error).__name__, sqlstate=error.sqlstate)
+            # PostgreSQL refused this event when it was inserted alone. A sender cannot cause that, so it is our defect.
+            log.error("event.store_failed", source=source.name, error=type(error).__name__, sqlstate=error.sqlstate)
             metrics.UNAVAILABLE.labels("refused").inc()
             return unavailable("not stored", 30)
         case _:
             reason = "database"
-    log.log(loudness(error), "receive_unavailable", source=source.name, error=type(error).__name__)
+    log.log(loudness(error), "request.deferred", source=source.name, error=type(error).__name__)
     metrics.UNAVAILABLE.labels(reason.replace(" ", "_")).inc()
     return unavailable(reason)

@@ -1,6 +1,6 @@
-"""The sources this process knows, and the names of handlers that are alive: read from the database every few seconds.
+"""The sources and live handlers that this process knows. It reads them from the database every few seconds.
 
-When the database is away the last known ones stay: a webhook is then refused for want of a commit, not as unknown.
+While the database is unavailable the catalog keeps what it read last. A webhook is then answered 503, not 404.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ returning webhook_id
 
 
 class Elsewhere(Exception):
-    """A source of the environment of another node, or of an earlier start: unknown here."""
+    """The source is declared by the environment of another node or of an earlier start, not by this one."""
 
 
 class Catalog:
-    """Sources by name. `get` is a lookup; `refresh` asks the database."""
+    """Sources by name. `get` reads from memory; `refresh` reads the database."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Catalog:
         self._tasks = self._own
         self._followers: dict[str, tuple[str, ...]] = {}
         self.version = 0
-        """Counts the readings: what was derived from an earlier one may be out of date."""
+        """Increases with every refresh: values derived from an earlier version may be out of date."""
         self._began = float("-inf")
         self._reading = asyncio.Lock()
         self._looking = asyncio.Lock()
@@ -77,11 +77,11 @@ class Catalog:
         return self._sources.get(name)
 
     def is_broken(self, name: str) -> bool:
-        """It exists, but is set up in a way that cannot work."""
+        """Return whether the source exists but its configuration cannot work."""
         return name in self._broken
 
     def handles(self, source: Source, type: str) -> str | None:
-        """The name under which this process or a live worker handles the type; the name of its route comes first."""
+        """Return the task that handles the type in this process or a live worker. A task of the source's route takes precedence."""
         own = task_name(source.route, type)
         if own in self._tasks:
             return own
@@ -90,16 +90,16 @@ class Catalog:
 
     @property
     def handled_names(self) -> frozenset[str]:
-        """The names of sources, or of providers, that handlers of this process or of a live worker are for."""
+        """Return the source and provider names that handlers of this process or of a live worker use."""
         return frozenset(task.partition("/")[0] for task in self._tasks if "/" in task)
 
     def followers(self, task: str) -> tuple[str, ...]:
-        """Jobs that also want the events of this task."""
+        """Return the jobs that also handle the events of this task."""
         return self._followers.get(task, ())
 
     @property
     def paced(self) -> bool:
-        """Whether any source has a rate."""
+        """Return whether any source has a rate limit."""
         return any(source.rate_per_s for source in self._sources.values())
 
     def sources(self) -> list[Source]:
@@ -108,7 +108,7 @@ class Catalog:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     async def declare(self) -> None:
-        """Write the environment's sources down, so that every node and the SQL interface know their ids."""
+        """Store the sources of the environment, so that every node and the SQL interface know their ids."""
         for each in self._declared.values():
             async with self._db.acquire() as conn:
                 try:
@@ -116,7 +116,7 @@ class Catalog:
                     if each.organization is not None:
                         organization = (await find_organization(conn, each.organization)).organization_id
                 except TrustError as error:
-                    raise ConfigError(f"source {each.name} of the environment: {error}") from None
+                    raise ConfigError(f"source {each.name} from the environment: {error}") from None
                 v = each.values
                 kept = await conn.fetchval(
                     DECLARE,
@@ -133,11 +133,11 @@ class Catalog:
                     v["retention_days"],
                 )
             if kept is None:
-                log.warning("source_shadowed", source=each.name, hint="a stored source of this name wins")
+                log.warning("source.shadowed", source=each.name, hint="a stored source with this name takes precedence")
 
     async def refresh(self) -> None:
-        """Read sources and live handlers; what did not change is not built again."""
-        # One at a time: an older answer must not replace a newer one.
+        """Read sources and live handlers. Sources that did not change keep their object."""
+        # One refresh at a time: an older result must not replace a newer one.
         async with self._reading:
             began = time.monotonic()
             async with self._db.acquire() as conn:
@@ -160,28 +160,28 @@ class Catalog:
             except (ConfigError, TrustError) as error:
                 broken[name] = str(error)
                 if self._broken.get(name) != broken[name]:
-                    log.error("source_unusable", source=name, reason=str(error))
+                    log.error("source.build_failed", source=name, reason=str(error))
         self._sources, self._broken = sources, broken
         self.version += 1
 
     async def look_again(self, name: str) -> Source | None:
-        """Somebody asks for a source we do not know: it may be new. One reading answers all who asked before it began."""
-        asked = time.monotonic()
+        """Refresh, because an unknown source may be new. One refresh serves all callers that were waiting when it began."""
+        called_at = time.monotonic()
         async with self._looking:
-            if self._began < asked:
-                # However many ask for what does not exist, the database is asked a few times a second.
-                await asyncio.sleep(self._began + LOOKS_APART_S - asked)
+            if self._began < called_at:
+                # Requests for sources that do not exist cause only a few queries per second.
+                await asyncio.sleep(self._began + LOOKS_APART_S - called_at)
                 try:
                     await self.refresh()
                 except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
-                    log.log(loudness(error), "sources_not_read", error=type(error).__name__)
+                    log.log(loudness(error), "sources.read_failed", error=type(error).__name__)
         return self._sources.get(name)
 
     def _source(self, row: Any) -> Source:
         name = row["name"]
         known = self._built.get(name)
         secrets, hidden = self._secrets_of(row)
-        # A secret on its way out expires without its row changing.
+        # A rotated secret expires without a change of its row.
         live = tuple(each.value for each in secrets if each.until is None) + tuple(
             each.value for each in secrets if each.until is not None and each.until.timestamp() > time.time()
         )
@@ -201,13 +201,13 @@ class Catalog:
         if row["secrets"] is None:
             return (), {}
         if self._box is None:
-            raise ConfigError(f"source {row['name']} has sealed secrets, and this process has no ONCEWARD_SECRET_KEY")
+            raise ConfigError(f"source {row['name']} has sealed secrets: set ONCEWARD_SECRET_KEY for this process")
         return unseal(self._box, row["webhook_id"], row["secrets"])
 
     def _note_followers(self) -> None:
-        found: dict[str, list[str]] = {}
+        by_task: dict[str, list[str]] = {}
         for name in sorted(self._tasks):
-            head, mark, _ = name.partition("#")
-            if mark and "/" in head:
-                found.setdefault(head, []).append(name)
-        self._followers = {head: tuple(names) for head, names in found.items()}
+            task, mark, _ = name.partition("#")
+            if mark and "/" in task:
+                by_task.setdefault(task, []).append(name)
+        self._followers = {task: tuple(names) for task, names in by_task.items()}

@@ -1,4 +1,4 @@
-"""Fetch the certificates that some senders sign with: through the guarded client, whole, and small."""
+"""Fetch the certificates that some senders sign with, through the guarded client and with a size limit."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ TIMEOUT_S = 5.0
 
 
 class CertificateFetcher:
-    """`await fetch(url)`; the provider has checked the URL, the client checks the address."""
+    """Fetches a certificate: `await fetch(url)`. The provider has checked the URL, the client checks the IP address."""
 
     def __init__(self) -> None:
         self._client: GuardedClient | None = None
 
     async def __call__(self, url: str) -> bytes:
         if self._client is None:
-            from onceward.http import GuardedClient  # few sources need it, and it takes its time to import
+            from onceward.http import GuardedClient  # slow to import, and few sources need it
 
             self._client = GuardedClient(timeout_s=TIMEOUT_S, max_response_bytes=MAX_BYTES, concurrency=8)
         answer = await self._client.request("GET", url)

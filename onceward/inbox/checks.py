@@ -1,4 +1,4 @@
-"""What must hold of events at any time: what is unfinished has work, what has ended has none."""
+"""Invariants of events: an unfinished event has a row in `work`, a finished event has none."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ select e.seq, e.status, w.dead_reason from onceward.work w join onceward.webhook
 
 
 async def check_unfinished_events_have_work(conn: Connection) -> Sequence[str]:
-    """Nothing that was acknowledged is forgotten."""
-    return [f"event {row['seq']} is {row['status']} and nobody will handle it" for row in await conn.fetch(UNFINISHED)]
+    """Check that every acknowledged event that is not finished still has work."""
+    return [
+        f"event {row['seq']} is {row['status']}, but has no work: no worker will handle it"
+        for row in await conn.fetch(UNFINISHED)
+    ]
 
 
 async def check_status_agrees_with_work(conn: Connection) -> Sequence[str]:
-    """The status that people and other languages read is the one the engine acts on."""
+    """Check that the status of an event agrees with the state of its work."""
     return [
         f"event {row['seq']} is {row['status']}, but its work is {row['dead_reason'] or 'waiting'}"
         for row in await conn.fetch(ENDED)

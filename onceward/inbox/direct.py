@@ -1,8 +1,8 @@
-"""The short way through the front door, for what nearly every request is: a webhook that arrived whole and is only stored.
+"""The fast path for the most common request: a webhook that arrived in one piece and only needs to be stored.
 
-The server hands such a request over before it makes a task or a scope for it, and the answer is written by whoever
-committed it. Everything that is not plain (a refusal, a challenge, an inline source, several events) is declined here
-and takes the long way of `receive.py`, which alone decides what a sender is told about it.
+The server passes such a request here before it creates a task or an ASGI scope. The group commit writes the answer.
+This path declines all other requests (rejected ones, challenges, inline sources, several events in one body). They
+take the ASGI path in `receive.py`, which alone decides how they are answered.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ PREFIX = "/webhooks/"
 
 Pairs = list[tuple[bytes, bytes]]
 Reply = Callable[[int, bytes, bytes], None]
-"""How the server is told the answer: status, headers as lines, body. Called once, from the loop."""
+"""Sends the answer: status, headers as lines, body. Called once, from the event loop."""
 
 
 class Direct:
-    """Takes requests that arrived whole. What it declines (False) must be sent through the receiver."""
+    """Accepts requests that arrived in one piece. If it declines one (False), the ASGI receiver must handle it."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class Direct:
         self._spreads: dict[tuple[str, str], Spread] = {}
 
     def __call__(self, path: str, headers: Pairs, body: bytes, reply: Reply) -> bool:
-        """Whether the request is taken; then `reply` is called once its event is committed, or could not be."""
-        # The whole rest of the path: an address with a further segment is another route, which the receiver knows.
+        """Return whether the request is accepted. If so, `reply` is called when its commit has succeeded or failed."""
+        # The whole rest of the path: only the receiver knows addresses with a further segment.
         source = self._catalog.get(path[len(PREFIX) :])
         if source is None or not source.only_stores or len(body) > source.max_body_bytes:
             return False
@@ -71,7 +71,7 @@ class Direct:
             gate("ack-verified")
             self._commits.submit_to(placed, _Sender(self, self.spread(source), source, reply, began))
         except Exception:
-            # Whatever it is, the long way meets it too, and knows what to say.
+            # The ASGI path meets the same error and answers it.
             return False
         return True
 
@@ -87,30 +87,30 @@ class Direct:
         return (self._placer.place(source, items[0], body, source.signature_of(headers), kept(headers)),)
 
     def wait(self, sender: _Sender, stored: Sequence[Stored]) -> None:
-        """Sent again while somebody is at it: it is told later, by a task of its own."""
-        task = asyncio.create_task(self._tell_later(sender, stored))
+        """Answer a duplicate of a running event later, from a separate task."""
+        task = asyncio.create_task(self._respond_later(sender, stored))
         self._patient.add(task)
         task.add_done_callback(self._patient.discard)
 
-    async def _tell_later(self, sender: _Sender, stored: Sequence[Stored]) -> None:
+    async def _respond_later(self, sender: _Sender, stored: Sequence[Stored]) -> None:
         try:
-            found = await self._waiting.until_idle(stored)
-            sender.tell(answers.still_running() if found is None else sender.accepted(found))
+            settled = await self._waiting.until_idle(stored)
+            sender.respond(answers.still_running() if settled is None else sender.accepted(settled))
         except Exception:
-            log.exception("receive_failed", source=sender.source.name)
-            sender.tell(answers.ERROR)
+            log.exception("request.failed", source=sender.source.name)
+            sender.respond(answers.ERROR)
 
     def spread(self, source: Source) -> Spread:
-        """Where the times of its requests are counted, whichever way they take."""
+        """Return the histogram of request times of a source, for both paths."""
         key = (source.provider.name, source.mode)
-        found = self._spreads.get(key)
-        if found is None:
-            found = self._spreads[key] = metrics.RECEIVE_SECONDS.labels(*key)
-        return found
+        spread = self._spreads.get(key)
+        if spread is None:
+            spread = self._spreads[key] = metrics.RECEIVE_SECONDS.labels(*key)
+        return spread
 
 
 class _Sender:
-    """Takes the place of a future: the answer is written at once, not at the next turn of the loop."""
+    """Replaces a future: it writes the answer immediately, not in the next iteration of the event loop."""
 
     __slots__ = ("began", "direct", "reply", "source", "spread")
 
@@ -132,20 +132,20 @@ class _Sender:
                 return
             answer = self.accepted(stored)
         except Exception:
-            log.exception("receive_failed", source=self.source.name)
+            log.exception("request.failed", source=self.source.name)
             answer = answers.ERROR
-        self.tell(answer)
+        self.respond(answer)
 
     def set_exception(self, error: BaseException, /) -> None:
         if isinstance(error, (Overloaded, DatabaseError, asyncpg.PostgresError, *BROKEN)):
-            self.tell(answers.not_stored(self.source, error))
+            self.respond(answers.not_stored(self.source, error))
         else:
-            log.error("receive_failed", source=self.source.name, exc_info=error)
-            self.tell(answers.ERROR)
+            log.error("request.failed", source=self.source.name, exc_info=error)
+            self.respond(answers.ERROR)
 
     def accepted(self, stored: Sequence[Stored]) -> Answer:
         return answers.accepted(stored, self.source.provider.name)
 
-    def tell(self, answer: Answer) -> None:
+    def respond(self, answer: Answer) -> None:
         self.spread.observe(time.perf_counter() - self.began)
         self.reply(answer.status, answers.head(answer), answer.body)

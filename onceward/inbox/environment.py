@@ -1,7 +1,7 @@
-"""Sources from environment variables, for a start without configuration.
+"""Read sources from environment variables.
 
-`ONCEWARD_SOURCE_STRIPE_SECRET=whsec_...` is all it takes for `POST /webhooks/stripe`. The part before the last word is
-the source's name; `_PROVIDER` is needed where the name is not a provider's. docs/inbox.md lists the variables.
+`ONCEWARD_SOURCE_STRIPE_SECRET=whsec_...` is enough for `POST /webhooks/stripe`. The part before the last word is the
+source's name. `_PROVIDER` is required if the name is not the name of a provider. docs/inbox.md lists the variables.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class Declaration:
 
     @property
     def webhook_id(self) -> UUID:
-        """The same on every node, so that they all dedupe against each other."""
+        """Return an id that is the same on every node, so that all nodes detect each other's duplicates."""
         return uuid5(NAMESPACE_URL, f"onceward:source:{self.name}")
 
 
 def read(environ: Mapping[str, str], *, public_url: str | None = None) -> list[Declaration]:
-    """Every source that the environment names; ConfigError names the variable that cannot be used."""
-    found: dict[str, dict[str, str]] = {}
+    """Return every source that the environment declares. Raise ConfigError for a variable that cannot be used."""
+    by_name: dict[str, dict[str, str]] = {}
     for variable, value in environ.items():
         upper = variable.upper()
         if not upper.startswith(PREFIX) or not value:
@@ -61,10 +61,10 @@ def read(environ: Mapping[str, str], *, public_url: str | None = None) -> list[D
         rest = upper.removeprefix(PREFIX)
         word = next((word for word in WORDS if rest.endswith("_" + word)), None)
         if word is None:
-            raise ConfigError(f"{variable} is no variable of a source: it must end in _{', _'.join(WORDS)}")
+            raise ConfigError(f"{variable} is not a source setting: it must end in _{', _'.join(WORDS)}")
         name = rest.removesuffix("_" + word).lower().replace("_", "-")
-        found.setdefault(name, {})[word] = value
-    return [_declare(name, words, public_url) for name, words in sorted(found.items())]
+        by_name.setdefault(name, {})[word] = value
+    return [_declare(name, words, public_url) for name, words in sorted(by_name.items())]
 
 
 def _declare(name: str, words: Mapping[str, str], public_url: str | None) -> Declaration:

@@ -1,4 +1,4 @@
-"""What the inbox holds about a person: bodies of events that mention them. A hash stays, so that the rest can be proven."""
+"""Erase what the inbox stores about a person: the bodies of events that mention them. A hash of each body stays as evidence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ update onceward.webhook_events
 
 
 async def blank_attempts(tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None) -> None:
-    """What handlers returned or raised about the event goes with it; an id that names the person becomes a hash."""
+    """Erase the results and errors of the attempts. Replace an event id that contains the person's data by a hash."""
     await tx.execute(
         "update onceward.attempts set result = null, error = null where work_id = any($1)", [each.key for each in found]
     )
@@ -48,7 +48,7 @@ ERASERS: tuple[Eraser, ...] = (
         },
         together=True,
         then=blank_attempts,
-        # What is still to be handled needs its payload. A dead letter does not: it is erased, and cannot be replayed.
+        # A waiting event still needs its payload. A dead letter is erased and cannot be replayed afterwards.
         waits="exists (select from onceward.work w where w.id = t.seq and w.dead_reason is null)",
         key="t.seq",
     ),

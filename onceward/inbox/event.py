@@ -1,4 +1,4 @@
-"""What a webhook handler sees, and where its body is loaded from."""
+"""The event that a webhook handler receives, and the query that loads it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ select e.seq, e.id, e.webhook_id, e.event_id, e.provider, e.type, e.payload, e.h
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """An event as it lies in the table."""
+    """An event as the table `webhook_events` stores it."""
 
     seq: int
     id: UUID
@@ -40,10 +40,10 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class Event(Generic[Data]):
-    """One received webhook. `Event[Charge]` has `data` checked against that model before the handler runs.
+    """One received webhook. With `Event[Charge]`, `data` is validated against `Charge` before the handler runs.
 
-    `id` is ours (the same over retries and replays), `event_id` the sender's. `data` is the part that matters, without
-    the sender's envelope; `payload` is all of it.
+    `id` is Onceward's id and stays the same for every retry and replay. `event_id` is the sender's id. `payload` is the
+    whole body; `data` is the body without the sender's envelope.
     """
 
     id: int
@@ -59,12 +59,12 @@ class Event(Generic[Data]):
     attempt: int
 
     def key(self, action: str) -> str:
-        """`event:<id>:<action>`: the idempotency key for a call to the outside, stable over retries and replays."""
+        """Return `event:<id>:<action>`, an idempotency key for external calls. Retries and replays get the same key."""
         return Cause("event", self.id).key(action)
 
 
 class EventKind:
-    """The kind `event` of work: bodies are in `onceward.webhook_events`."""
+    """The work kind `event`. Its bodies are in `onceward.webhook_events`."""
 
     name: str = "event"
 
@@ -73,7 +73,7 @@ class EventKind:
 
 
 def stored(row: Any) -> StoredEvent:
-    """A row of `LOAD` as a value."""
+    """Convert a row of `LOAD` to a `StoredEvent`."""
     return StoredEvent(
         row["seq"],
         row["id"],

@@ -1,4 +1,4 @@
-"""What the inbox contributes: webhooks in."""
+"""Declare what the inbox contributes: incoming webhooks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A function that handles events, as the executor calls it: with what it asked for, its payload checked.
+"""Turn a handler function into a task: the executor validates the payload and passes the parameters that it declares.
 
-The name of the task is `<provider>/<type>`, or `<source>/<type>` for senders that are only known by their source.
+The task's name is `<provider>/<type>`, or `<source>/<type>` for a handler of one source.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Call = Callable[..., Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """What is known of a handler besides its task: how its events are ordered, and who else wants them."""
+    """The task of a handler, and how its events are ordered."""
 
     task: Task
     ordering: Ordering = False
 
     def lane_key(self, payload: Any, subject: str | None) -> str | None:
-        """What an event is about, for handlers that take events of one subject one after the other."""
+        """Return the subject of an event. Events of one subject are handled one after the other; None means any order."""
         if self.ordering is False:
             return None
         if self.ordering is True:
@@ -62,7 +62,7 @@ def task_name(provider: str, type: str) -> str:
 
 
 def follower_name(provider: str, type: str, function: str) -> str:
-    """The job that a handler with `as_job=True` is."""
+    """Return the name of the job that runs a handler with `as_job=True`."""
     return f"{task_name(provider, type)}#{function}"
 
 
@@ -75,18 +75,20 @@ def _data_of(provider: str) -> Callable[[Any], Any]:
 
 
 def reader(annotation: Any, name: str) -> Callable[[StoredEvent, int], Event[Any]]:
-    """How a stored event becomes what the handler's annotation asks for; a payload that does not fit raises."""
+    """Return a function that converts a stored event to the annotated type. It raises PayloadInvalid for a wrong payload."""
     models = get_args(annotation)
     adapter: TypeAdapter[Any] | None = None
     if models and models[0] is not Any:
         try:
             adapter = TypeAdapter(models[0])
         except Exception as error:
-            raise TypeError(f"{name}: Event[{models[0]!r}] is not a type a payload can be checked against") from error
+            raise TypeError(
+                f"{name}: Event[{models[0]!r}] is not a type that a payload can be validated against"
+            ) from error
 
     def read(event: StoredEvent, attempt: int) -> Event[Any]:
         if event.payload is None:
-            raise PayloadInvalid("the body holds nothing that can be read as a payload; its bytes are kept")
+            raise PayloadInvalid("the body cannot be read as a payload; its bytes are kept")
         data = _data_of(event.provider)(event.payload)
         if adapter is not None:
             try:
@@ -111,7 +113,7 @@ def reader(annotation: Any, name: str) -> Callable[[StoredEvent, int], Event[Any
 
 
 def _faults(error: ValidationError) -> str:
-    """Which fields do not fit and why, without their values: those may be personal."""
+    """Return which fields are invalid and why, without their values, which may be personal data."""
     faults = [
         f"{'.'.join(str(part) for part in fault['loc']) or 'payload'}: {fault['msg']}"
         for fault in error.errors(include_url=False, include_input=False, include_context=False)
@@ -121,7 +123,7 @@ def _faults(error: ValidationError) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A handler as its decorator found it; the parameters are None where the function does not ask for them."""
+    """A handler as its decorator describes it. A parameter name is None if the function does not have that parameter."""
 
     function: Call
     provider: str
@@ -138,31 +140,31 @@ class Declared:
         return task_name(self.provider, self.type)
 
     def form(self) -> str:
-        """A digest of what its payload must look like."""
+        """Return a digest of the payload's JSON schema."""
         models = get_args(self.event_annotation)
         return "" if not models or models[0] is Any else digest(TypeAdapter(models[0]).json_schema)
 
     def call(self) -> Callable[[StoredEvent, int, Any], Awaitable[Any]]:
-        """Run the function with what it asked for."""
+        """Return a coroutine function that calls the handler with the parameters it declares."""
         read = reader(self.event_annotation, self.name)
 
         async def call(event: StoredEvent, attempt: int, tx: Any) -> Any:
-            given: dict[str, Any] = {}
+            arguments: dict[str, Any] = {}
             if self.event_parameter is not None:
-                given[self.event_parameter] = read(event, attempt)
+                arguments[self.event_parameter] = read(event, attempt)
             if self.tx_parameter is not None:
-                given[self.tx_parameter] = tx
-            return await self.function(**given)
+                arguments[self.tx_parameter] = tx
+            return await self.function(**arguments)
 
         return call
 
 
 def handler(declared: Declared, *, others: Callable[[], Sequence[str]]) -> Handler:
-    """The handler of its type: the event's own work. `others` names handlers that are jobs of their own."""
+    """Return the main handler of an event type. `others` returns the names of its handlers that run as separate jobs."""
     call = declared.call()
 
     async def run(work: Claimed, tx: Any) -> Any:
-        # Before the call: afterwards the transaction may act for an organization that the event does not belong to.
+        # Before the call: after it, the transaction may act for an organization that does not own the event.
         await enqueue_followers(work, others(), tx)
         return await call(work.body, work.attempt, tx)
 
@@ -180,13 +182,15 @@ def handler(declared: Declared, *, others: Callable[[], Sequence[str]]) -> Handl
 
 
 def follower(declared: Declared) -> Task:
-    """A handler with `as_job=True`: a job caused by the event, with its own retries and dead letter."""
+    """Return the task of a handler with `as_job=True`: a job caused by the event, with its own retries and dead letter."""
     call = declared.call()
 
     async def run(work: Claimed, tx: Any) -> Any:
         rows = await (work.db if tx is None else tx).fetch(LOAD, [work.args["event"]])
         if not rows:
-            raise PayloadInvalid(f"event {work.args['event']} is gone: it was pruned or deleted by hand")
+            raise PayloadInvalid(
+                f"event {work.args['event']} does not exist any more: it was pruned or deleted by hand"
+            )
         return await call(stored(rows[0]), work.attempt, tx)
 
     return Task(
@@ -201,7 +205,7 @@ def follower(declared: Declared) -> Task:
 
 
 def only_followers(provider: str, type: str, others: Callable[[], Sequence[str]]) -> Handler:
-    """For a type that only jobs handle: the event itself is done once they are enqueued."""
+    """Return the handler of a type that only jobs handle. The event is done when its jobs are enqueued."""
 
     async def run(work: Claimed, tx: Any) -> Any:
         await enqueue_followers(work, others(), tx)
@@ -218,7 +222,7 @@ def only_followers(provider: str, type: str, others: Callable[[], Sequence[str]]
 
 
 def counted(task: Callable[[], Task], run: Callable[[Claimed, Any], Awaitable[Any]]) -> Callable[[Any, Any], Any]:
-    """The same, with its end counted: a success when it is committed, an error when it is raised."""
+    """Wrap `run` so that metrics count its outcome: a success at the commit, an error when it is raised."""
 
     async def run_counted(work: Claimed, tx: Transaction | None) -> Any:
         event: StoredEvent = work.body
@@ -256,7 +260,7 @@ def _count_failure(task: Task, work: Claimed, error: BaseException, labels: tupl
 
 
 def followers(names: Sequence[str], event: int, organization: Any) -> list[Item]:
-    """The jobs of handlers with `as_job=True`; the key makes each exist once per event, whoever enqueues it."""
+    """Return the jobs of handlers with `as_job=True`. The unique key allows each job once per event."""
     return [
         Item(
             name,
@@ -271,10 +275,10 @@ def followers(names: Sequence[str], event: int, organization: Any) -> list[Item]
 
 
 async def enqueue_followers(work: Claimed, names: Sequence[str], tx: Transaction | None) -> None:
-    """Enqueue the followers that the node which received the event did not know, in the handler's commit if it has one.
+    """Enqueue followers that the receiving node did not know. Use the handler's transaction if it has one.
 
     A follower belongs to the organization of the event, never to the one that a handler acts for: its unique key is
-    per organization, and only there can it read the event.
+    per organization, and only that organization can read the event.
     """
     if not names:
         return

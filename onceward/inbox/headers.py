@@ -1,4 +1,4 @@
-"""A request's headers, decoded when somebody asks: of a dozen that arrive, two or three are looked at."""
+"""A request's headers, decoded on access: only two or three of about a dozen headers are ever read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEPT = frozenset(
         b"traceparent",
     }
 )
-"""Headers that are stored with an event. All others may hold credentials or addresses of people."""
+"""Headers that are stored with an event. Others may contain credentials or personal data."""
 
 MAX_KEPT_CHARS = 1024
 
@@ -39,17 +39,17 @@ Kept = tuple[tuple[bytes, bytes], ...]
 
 
 class Headers(Mapping[str, str]):
-    """Names in lower case, values as latin-1; a header sent more than once is joined by commas."""
+    """A mapping of lower-case names to latin-1 values. The values of a repeated header are joined by commas."""
 
     __slots__ = ("raw",)
 
     def __init__(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
-        found = dict(raw)
-        if len(found) != len(raw):
-            found.clear()
+        values = dict(raw)
+        if len(values) != len(raw):
+            values.clear()
             for name, value in raw:
-                found[name] = found[name] + b", " + value if name in found else value
-        self.raw = found
+                values[name] = values[name] + b", " + value if name in values else value
+        self.raw = values
 
     def __getitem__(self, name: str) -> str:
         return self.raw[name.encode("latin-1")].decode("latin-1")
@@ -69,11 +69,11 @@ class Headers(Mapping[str, str]):
 
 
 def kept(headers: Headers) -> Kept:
-    """Those that are stored, as they arrived."""
+    """Return the headers to store, as they arrived."""
     return tuple([item for item in headers.raw.items() if item[0] in KEPT])
 
 
 def as_json(items: Kept) -> str:
-    """Those that are stored, as the column holds them."""
+    """Return the headers to store as JSON for the column `headers`."""
     decoded = ((name.decode("latin-1"), value.decode("latin-1")[:MAX_KEPT_CHARS]) for name, value in items)
     return orjson.dumps({name: value for name, value in decoded if value.isprintable()}).decode()

@@ -1,4 +1,4 @@
-"""The inbox of one process: what receives, and the loops that keep it true. Put together by the runtime."""
+"""The inbox of one process: the webhook receiver and its background loops. The runtime creates it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from onceward.work import Loop, Registry, Waker
 
 
 class Inbox:
-    """A component: `start`, `stop`, and an ASGI callable to mount at `/webhooks`."""
+    """A component with `start` and `stop`. It is also the ASGI callable that is mounted at `/webhooks`."""
 
     def __init__(
         self,

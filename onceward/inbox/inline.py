@@ -1,10 +1,10 @@
-"""Handle an event inside the request that brought it: one transaction from the event's row to its result.
+"""Handle an event inside its own request: one transaction stores the event, runs the handler and stores the result.
 
 insert event ──▶ savepoint ──▶ handler ──▶ mark ──▶ commit ──▶ 200 with the result
-     │                            └ fails: back to the savepoint, event left for the workers, commit ──▶ 500
-     └ sent before: a concurrent one waits on the unique key; then the first result, or its turn to be run
+     │                            └ fails: roll back to the savepoint, leave the event to workers, commit ──▶ 500
+     └ duplicate: wait on the unique key for a concurrent request, then answer with the first result or run the event
 
-Workers never see it half done, and a crash anywhere before the commit leaves nothing behind.
+Workers never see a half-handled event. A crash before the commit leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ TAKE = (SQL / "take.sql").read_text(encoding="utf-8")
 BEGIN = f"begin; set local lock_timeout = '{int(WAIT_S * 1000)}'"
 SAVEPOINT = "set local lock_timeout = 0; savepoint handler"
 CHECK_NOW = "set constraints all immediate"
-"""What a commit would refuse is refused before it, while the event can still be kept."""
+"""Check deferred constraints before the commit, while the event can still be kept if one of them fails."""
 NOBODY = 0
-"""The worker's number in `attempts` for what a request did."""
+"""The worker number in `attempts` of an attempt that a request made."""
 
 Opener = Callable[[Connection, Claimed], Transaction]
 
 
 class Busy(Exception):
-    """Another request or a worker has the event right now."""
+    """Another request or a worker is handling the event."""
 
 
 class Inline:
-    """Runs handlers in requests; at most so many at once, the rest is told to come back."""
+    """Runs handlers inside requests, at most `most_at_once` at a time. Further requests are answered 503."""
 
     def __init__(
         self, db: Database, store: Store, open_tx: Opener, waiting: Waiting, *, most_at_once: int = 200
@@ -64,7 +64,7 @@ class Inline:
         self._running = 0
 
     async def receive(self, placed: Placed, payload: Any, handler: Handler) -> Answer:
-        """Store and handle; the answer is the result, the first result, or why there is none yet."""
+        """Store and handle one event. Return its result, the first result of a duplicate, or why there is no result yet."""
         if self._running >= self._most_at_once:
             metrics.UNAVAILABLE.labels("overloaded").inc()
             return answers.unavailable("overloaded")
@@ -75,7 +75,7 @@ class Inline:
             metrics.UNAVAILABLE.labels("outcome_unknown").inc()
             return answers.unavailable("outcome unknown")
         except (*BROKEN, Unavailable) as error:
-            log.log(loudness(error), "inline_unavailable", source=placed.common.source.name, error=type(error).__name__)
+            log.log(loudness(error), "request.deferred", source=placed.common.source.name, error=type(error).__name__)
             metrics.UNAVAILABLE.labels("database").inc()
             return answers.unavailable("database")
         finally:
@@ -83,12 +83,12 @@ class Inline:
 
     async def _receive(self, placed: Placed, payload: Any, handler: Handler) -> Answer:
         if placed.common.ordered:
-            # Its turn is decided by its lane, so it must be in it first.
-            [[found]] = await self._store.flush_one(placed)
-            if found.new:
-                answer = await self._wait_for_turn(found.seq, handler)
+            # The lane decides whose turn it is, so the event must be in its lane first.
+            [[event]] = await self._store.flush_one(placed)
+            if event.new:
+                answer = await self._wait_for_turn(event.seq, handler)
                 return answer._replace(duplicate=False)
-            return await self._again(found, handler)
+            return await self._again(event, handler)
         try:
             async with self._db.acquire() as conn:
                 return await self._insert_and_run(conn, placed, payload, handler)
@@ -123,12 +123,12 @@ class Inline:
             )
             gate("inline-inserted")
             if row is None:
-                found = await conn.fetchrow(STANDING, [source.webhook_id], [placed.event_id])
+                first = await conn.fetchrow(STANDING, [source.webhook_id], [placed.event_id])
                 await conn.execute("rollback")
-                if found is None:
-                    raise Unavailable("the event was deleted while it was looked at")
-                self._store.reused_ids.note(source, stored_type=found["type"], type=common.type)
-                raise Known(standing(found))
+                if first is None:
+                    raise Unavailable(f"event {placed.event_id!r} was deleted while its duplicate was received")
+                self._store.reused_ids.note(source, stored_type=first["type"], type=common.type)
+                raise Known(standing(first))
             event = StoredEvent(
                 row["seq"],
                 id,
@@ -152,7 +152,7 @@ class Inline:
             raise
 
     async def _run(self, conn: Connection, work: Claimed, handler: Handler, followers: tuple[str, ...]) -> Answer:
-        """In the open transaction that holds the work: handler, mark, commit. Whatever fails, the event is kept."""
+        """Run the handler in the open transaction that locks the work, mark the outcome, and commit. A failure keeps the event."""
         work.started_at = datetime.now(UTC)
         work.db = self._db
         if followers:
@@ -173,7 +173,7 @@ class Inline:
         except Exception as error:
             failure = error
         if conn.is_closed() or not conn.is_in_transaction():
-            raise Unavailable(f"the transaction is gone: {type(failure).__name__}") from failure
+            raise Unavailable(f"the transaction was lost: {type(failure).__name__}") from failure
         await conn.execute("rollback to savepoint handler; reset role")
         outcome = judge(handler.task, work, failure)
         await settle(conn, work, NOBODY, outcome, critical=handler.task.critical)
@@ -184,15 +184,15 @@ class Inline:
             raise OutcomeUnknown("the connection was lost during COMMIT") from error
         return _answer_to(failure, work)
 
-    # -- what was sent before ----------------------------------------------------------------------------------------
+    # -- duplicates --------------------------------------------------------------------------------------------------
 
-    async def _again(self, found: Stored, handler: Handler) -> Answer:
-        """The first result; if it has none and nobody is at it, this request makes it."""
-        if found.status in ("success", "failed", "dead_letter"):
-            return answers.told(found)
-        if found.running:
-            return await self._wait(found.seq)
-        return await self._wait_for_turn(found.seq, handler)
+    async def _again(self, first: Stored, handler: Handler) -> Answer:
+        """Answer a duplicate with the first result. If there is none and nothing handles the event, handle it now."""
+        if first.status in ("success", "failed", "dead_letter"):
+            return answers.first_result(first)
+        if first.running:
+            return await self._wait(first.seq)
+        return await self._wait_for_turn(first.seq, handler)
 
     async def _wait_for_turn(self, seq: int, handler: Handler) -> Answer:
         try:
@@ -231,13 +231,13 @@ class Inline:
             raise
 
     async def _wait(self, seq: int) -> Answer:
-        """Somebody is at it: wait for the result for a while, then tell the sender to come back."""
-        found = await self._waiting.until_ended(seq)
-        return answers.still_running() if found is None else answers.told(found)
+        """Wait up to `WAIT_S` seconds for the result of a running event. After that, ask the sender to retry."""
+        ended = await self._waiting.until_ended(seq)
+        return answers.still_running() if ended is None else answers.first_result(ended)
 
 
 class Known(Exception):
-    """The event was stored before."""
+    """The event is a duplicate: it was stored before."""
 
     def __init__(self, stored: Stored) -> None:
         super().__init__(stored.seq)
@@ -245,7 +245,7 @@ class Known(Exception):
 
 
 async def _abandon(conn: Connection) -> None:
-    """Leave no open transaction behind; a broken connection has none."""
+    """Roll back an open transaction. A broken connection has none."""
     if not conn.is_closed() and conn.is_in_transaction():
         try:
             await asyncio.shield(conn.execute("rollback"))
@@ -254,7 +254,7 @@ async def _abandon(conn: Connection) -> None:
 
 
 def _answer_to(failure: Exception, work: Claimed) -> Answer:
-    log.warning("inline_failed", id=work.id, task=work.task, error=type(failure).__name__, at=_where(failure))
+    log.warning("handler.failed", id=work.id, task=work.task, error=type(failure).__name__, at=_where(failure))
     match failure:
         case Permanent():
             status = failure.status if failure.status is not None and 400 <= failure.status < 500 else 400

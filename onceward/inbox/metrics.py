@@ -1,4 +1,4 @@
-"""What the inbox counts. Label values are ids of configured sources and closed sets, never text from outside."""
+"""Metrics of the inbox. Label values are ids of sources or come from a closed set, never from a request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from onceward.telemetry.metrics import counter, histogram
 
 PROCESSED = counter(
     "webhook_processing_total",
-    "Attempts to handle an event, by how they ended: success or error.",
+    "Attempts to handle an event, by result: success or error.",
     ("webhook_id", "provider", "result"),
 )
 DEAD = counter(
@@ -17,7 +17,7 @@ DEAD = counter(
 )
 REPLAYED = counter(
     "webhook_replay_total",
-    "Events that an operator had handled again.",
+    "Events that an operator replayed.",
     ("webhook_id", "operator"),
 )
 RECEIVED = counter(
@@ -27,26 +27,26 @@ RECEIVED = counter(
 )
 ID_REUSED = counter(
     "webhook_id_reused_total",
-    "Duplicates whose type is not that of the event stored under their id: the sender uses ids more than once.",
+    "Duplicates whose type differs from the stored event with the same id: the sender reuses ids.",
     ("webhook_id", "provider"),
 )
 REJECTED = counter(
     "webhook_rejected_total",
-    "Requests that were turned away, by reason; webhook_id is empty when the source is unknown.",
+    "Rejected requests, by reason; webhook_id is empty when the source is unknown.",
     ("webhook_id", "provider", "reason"),
 )
 UNAVAILABLE = counter(
     "webhook_unavailable_total",
-    "Requests answered 503 because nothing could be committed, by reason.",
+    "Requests answered 503 because nothing was committed or the outcome is unknown, by reason.",
     ("reason",),
 )
 RECEIVE_SECONDS = LightHistogram(
     "webhook_receive_seconds",
-    "From the whole request to its answer, which follows the commit.",
+    "Time from the complete request to its answer, which follows the commit.",
     ("provider", "mode"),
 )
 PROCESSING_SECONDS = histogram(
     "webhook_processing_seconds",
-    "From the start of a handler to its end.",
+    "Time that a handler ran.",
     ("provider",),
 )

@@ -11,7 +11,7 @@ from onceward.web.asgi import Mount
 
 
 def inbox(context: Context) -> Inbox:
-    """Runs on every node: workers and schedulers do its upkeep even where nothing listens."""
+    """Create the inbox. It runs on every node: nodes without a web server do its upkeep too."""
     settings = context.settings
     return Inbox(
         context.database,
@@ -30,6 +30,6 @@ def inbox(context: Context) -> Inbox:
 
 
 def mounts(context: Context) -> Sequence[Mount]:
-    """`/webhooks` is bare ASGI with a direct path from the HTTP parser."""
+    """Mount `/webhooks` as bare ASGI, with a direct path from the HTTP parser."""
     receiver = context.part(Inbox).receiver
     return (Mount("/webhooks", receiver, direct=receiver.direct),)

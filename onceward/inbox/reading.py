@@ -1,4 +1,4 @@
-"""One event with everything that is known of it, for people who look into what happened."""
+"""Read one event with its payload, headers and attempts, for operators who examine what happened."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ select number, outcome, started_at, finished_at, result, error from onceward.att
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try at handling an event, and how it ended."""
+    """One attempt to handle an event, and its outcome."""
 
     number: int
     outcome: str
@@ -38,7 +38,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What may be shown of an event. `status` is `processing` while somebody is at it; a pruned one has no payload."""
+    """The public fields of an event. `status` is `processing` while it is being handled. A pruned event has no payload."""
 
     seq: int
     id: UUID
@@ -66,7 +66,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Whole(Known):
-    """An event with what was received, byte for byte."""
+    """An event with its signature and the exact bytes of its body."""
 
     signature: str | None
     raw: bytes | None
@@ -75,7 +75,7 @@ class Whole(Known):
 async def show(
     conn: Connection | Transaction | Database, ref: str, *, organization: UUID | None = None
 ) -> Whole | None:
-    """By its number, its id, or the sender's event id (the newest, if several sources have it)."""
+    """Return an event by its `seq`, its id, or the sender's event id (the newest, if several sources have it)."""
     row = await _find(conn, ref, organization)
     if row is None:
         return None
@@ -93,7 +93,8 @@ async def _find(conn: Connection | Transaction | Database, ref: str, organizatio
     try:
         return await conn.fetchrow(SHOW.format("e.id"), UUID(ref), organization)
     except ValueError:
-        # By way of the sources the index on (source, event id) serves; only what other programs inserted has none.
+        # With the ids of all sources, the index on (webhook_id, event_id) is used. Only events that other programs
+        # inserted may have an unknown webhook_id.
         known = SHOW.format("e.webhook_id = any(array(select webhook_id from onceward.sources)) and e.event_id")
         row = await conn.fetchrow(known, ref, organization)
         return row or await conn.fetchrow(SHOW.format("e.event_id"), ref, organization)

@@ -1,8 +1,8 @@
-"""The front door: a bare ASGI callable under `/webhooks`. Verify, parse, commit, answer; nothing is answered 2xx before.
+"""Receive webhooks: a bare ASGI callable under `/webhooks` that verifies, parses, commits, and only then answers 2xx.
 
-POST /webhooks/{source}              as the source says: `ack`, `inline` or `external`
-POST /webhooks/payments/{provider}   the source `payments-{provider}`, or `{provider}`: always inline, 400 for 401
-GET  /webhooks/{source}              a provider's challenge
+POST /webhooks/{source}              uses the mode of the source: `ack`, `inline` or `external`
+POST /webhooks/payments/{provider}   uses the source `payments-{provider}` or `{provider}`; always inline; 400 instead of 401
+GET  /webhooks/{source}              answers a provider's challenge
 """
 
 from __future__ import annotations
@@ -55,16 +55,18 @@ class TooSlow(Exception):
 
 
 class Gone(Exception):
-    """The client went away before its body was complete."""
+    """The client disconnected before its body was complete."""
 
 
 async def no_fetch(url: str) -> bytes:
-    """For a receiver that was given no way to fetch certificates."""
-    raise Rejected("certificate_unavailable", f"nothing may be fetched here, so {url[:100]!r} cannot be checked")
+    """Reject the request: this receiver was created without a way to fetch certificates."""
+    raise Rejected(
+        "certificate_unavailable", f"this process cannot fetch certificates, so it cannot check {url[:100]!r}"
+    )
 
 
 class Receiver:
-    """Answers requests below `/webhooks`."""
+    """Answers requests under `/webhooks`."""
 
     def __init__(
         self,
@@ -99,14 +101,14 @@ class Receiver:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await receive()
-            await send({"type": "websocket.close", "code": 4404, "reason": "webhooks are sent by POST"})
+            await send({"type": "websocket.close", "code": 4404, "reason": "send webhooks by HTTP POST"})
             return
         try:
             answer = await self._answer(scope, receive)
         except Gone:
             return
         except Exception:
-            log.exception("receive_failed", path=scope["path"][:100])
+            log.exception("request.failed", path=scope["path"][:100])
             answer = answers.ERROR
         await _respond(send, answer)
 
@@ -116,12 +118,12 @@ class Receiver:
         source = self._find(name) or await self._find_again(name)
         if source is None:
             broken = self._catalog.is_broken(name)
-            return self._turn_away(
+            return self._reject(
                 scope, None, name, "misconfigured" if broken else "unknown_source", 503 if broken else 404, 0
             )
         method: str = scope["method"]
         if method not in ("POST", "GET"):
-            return self._turn_away(scope, source, source.route, "bad_method", 405, 0)
+            return self._reject(scope, source, source.route, "bad_method", 405, 0)
         size = 0
         try:
             headers = Headers(scope["headers"])
@@ -136,11 +138,11 @@ class Receiver:
             return answer
         except Rejected as rejected:
             status = _status(source, rejected, payments=payments)
-            return self._turn_away(scope, source, source.route, rejected.reason, status, size)
+            return self._reject(scope, source, source.route, rejected.reason, status, size)
         except TooLarge:
-            return self._turn_away(scope, source, source.route, "too_large", 413, source.max_body_bytes + 1)
+            return self._reject(scope, source, source.route, "too_large", 413, source.max_body_bytes + 1)
         except TooSlow:
-            return self._turn_away(scope, source, source.route, "too_slow", 408, 0)
+            return self._reject(scope, source, source.route, "too_slow", 408, 0)
 
     def _find(self, name: str) -> Source | None:
         if name.startswith(PAYMENTS):
@@ -148,8 +150,8 @@ class Receiver:
             own = f"payments-{provider}"
             shared = self._catalog.get(provider)
             if shared is not None and shared.organization is not None:
-                shared = None  # one organization's own source must not receive everybody's payments
-            # A handler of the address comes before the provider's general one.
+                shared = None  # a source of one organization must not receive the payments of all
+            # A handler for this address takes precedence over the provider's general handler.
             return self._catalog.get(own) or (None if shared is None else replace(shared, route=own))
         return self._catalog.get(name)
 
@@ -157,7 +159,7 @@ class Receiver:
         await self._catalog.look_again(name)
         return self._find(name)
 
-    def _turn_away(self, scope: Scope, source: Source | None, name: str, reason: str, status: int, size: int) -> Answer:
+    def _reject(self, scope: Scope, source: Source | None, name: str, reason: str, status: int, size: int) -> Answer:
         client = scope.get("client")
         shown = name[:80] if name.isprintable() and name.isascii() else "?"
         self._rejects.note(source, shown, reason, status, client[0] if client else None, size)
@@ -196,7 +198,7 @@ class Receiver:
             del self._reading[task]
 
     async def hurry(self) -> None:
-        """Cut off those whose body takes too long. One look for all: a timer for each request would cost each of them."""
+        """Cancel requests whose body takes too long. One periodic check is cheaper than a timer per request."""
         late = time.monotonic() - self._body_within_s
         for task, began in list(self._reading.items()):
             if began < late:
@@ -227,12 +229,12 @@ class Receiver:
             return answers.replied(reply)
         items = provider.parse(config, request)
         if not items:
-            # Authentic, and nothing we know how to split: kept as it is, so that a 2xx always has a row.
+            # The request is authentic but contains no event that we recognise. It is stored whole: every 2xx has a row.
             items = [ReceivedItem(body_key(request.body), "empty", _whole(request.body))]
         if len(items) > MOST_ITEMS:
-            raise Rejected("bad_body", f"the body holds {len(items)} events, at most {MOST_ITEMS}")
-        given = cast(Headers, request.headers)
-        signature, headers = source.signature_of(given), kept(given)
+            raise Rejected("bad_body", f"the body contains {len(items)} events; the maximum is {MOST_ITEMS}")
+        all_headers = cast(Headers, request.headers)
+        signature, headers = source.signature_of(all_headers), kept(all_headers)
         inline = (source.mode == "inline" or (payments and config.retries)) and not source.paused
         if inline and (answer := await self._run_inline(source, items, request.body, signature, headers)) is not None:
             return answer
@@ -244,7 +246,7 @@ class Receiver:
             return answers.not_stored(source, error)
         gate("ack-committed")
         if any(each.running for each in stored):
-            # Sent again while somebody is at it: this one gets the first result, or comes back for it.
+            # A duplicate of an event that is being handled: answer with its result, or ask the sender to retry.
             stored = await self._waiting.until_idle(stored)
             if stored is None:
                 return answers.still_running()
@@ -253,7 +255,10 @@ class Receiver:
     async def _run_inline(
         self, source: Source, items: list[ReceivedItem], raw: bytes, signature: str | None, headers: Kept
     ) -> Answer | None:
-        """Each event in a transaction of its own; the first that fails is the answer. None: not possible here."""
+        """Handle each event in its own transaction and return the first failure, or the last answer.
+
+        Return None if an event cannot be handled inside a request.
+        """
         handlers = [self._placer.route(source, item.type).handler for item in items]
         answer: Answer | None = None
         for item, handler in zip(items, handlers, strict=True):

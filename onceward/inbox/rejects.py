@@ -1,4 +1,4 @@
-"""What was turned away: all of it counted, some of it kept where an operator can look. Never a body, never a secret."""
+"""Record rejected requests: count all of them and store a sample for operators, without bodies or secrets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ on conflict (slot) do update
 
 ALERT = "select onceward.notify('WEBHOOK_FORGED', 'warn', $1, $2, null, 'security')"
 FORGED = frozenset({"bad_signature", "bad_certificate", "missing_header", "unsigned"})
-"""On an endpoint for payments these are told to whoever watches over security; many share a message."""
+"""Reasons that raise a security alert on a payments endpoint. Requests of one interval share an alert."""
 
 MOST_WAITING = 200
 PER_SECOND = 5
@@ -35,7 +35,7 @@ PER_SECOND = 5
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """One request that was turned away."""
+    """One rejected request. `more` counts similar requests that were not recorded before it."""
 
     source: Source | None
     name: str
@@ -51,7 +51,7 @@ class Reject:
 
 
 class Rejects:
-    """Counts every one; keeps and logs at most a few per second of each kind."""
+    """Counts every rejected request. Stores and logs at most `PER_SECOND` of each kind per second."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -63,7 +63,7 @@ class Rejects:
     def note(self, source: Source | None, name: str, reason: str, status: int, ip: str | None, size: int) -> None:
         known = "" if source is None else source.name
         provider = "" if source is None else source.provider.name
-        # By id: whoever reaches /metrics needs no credential, and must not learn what organizations call their sources.
+        # The id, not the name: /metrics needs no credential and must not reveal the names of sources.
         metrics.REJECTED.labels("" if source is None else str(source.webhook_id), provider, reason).inc()
         kind = (known, reason)
         now = int(time.monotonic())
@@ -76,10 +76,10 @@ class Rejects:
             return
         more = self._left_out.pop(kind, 0)
         self._waiting.append(Reject(source, name, reason, status, ip, size, more))
-        log.warning("webhook_rejected", source=name, reason=reason, status=status, ip=ip, bytes=size, more=more)
+        log.warning("webhook.rejected", source=name, reason=reason, status=status, ip=ip, bytes=size, more=more)
 
     async def flush(self) -> None:
-        """Write the samples down. Those that cannot be written now are not worth keeping."""
+        """Store the samples. Samples that cannot be stored now are dropped."""
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
@@ -100,4 +100,4 @@ class Rejects:
                 details = {"source": name, "count": count}
                 await self._db.execute(ALERT, f"Webhooks for {name} that its sender did not sign", details)
         except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
-            log.log(loudness(error), "rejects_not_kept", count=len(waiting), error=type(error).__name__)
+            log.log(loudness(error), "rejects.store_failed", count=len(waiting), error=type(error).__name__)

@@ -1,7 +1,7 @@
-"""Have events handled again. The same event id, so nothing happens twice; each one is audited in the same transaction.
+"""Replay events: handle them again under the same event id. Each replay is audited in the same transaction.
 
-Dead letters and failures are replayed as they are, and so are events that nobody handled at the time. What was handled
-with success is only run again as a new event, caused by the old one, for a reason that is written down.
+Dead letters, failed events and unhandled events keep their row. An event that succeeded runs again only as a new event,
+caused by the old one, and only with a reason for the audit log.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ select e.seq, e.id, e.webhook_id, coalesce(s.name, 'sql') as source, e.event_id,
 """
 
 AGAIN = """
--- Only if it still stands as it was found ($2): another operator's replay of it may have been handled meanwhile.
+-- Only if the status is still $2: another operator may have replayed the event in the meantime.
 with locked as materialized (
     select e from onceward.webhook_events e
      where e.seq = $1 and e.status = $2 and (e.status <> 'success' or e.result = '"unhandled"')
@@ -64,12 +64,12 @@ select c.seq, onceward.queue_event(c, 0) from copied c
 
 
 class NoFilter(ValueError):
-    """Replaying everything must be said by naming something."""
+    """A replay needs at least one filter, so that nobody replays everything by accident."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which events; what is None does not matter."""
+    """Which events to find. A field that is None does not filter."""
 
     ids: Sequence[int] | None = None
     event_ids: Sequence[str] | None = None
@@ -90,7 +90,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An event as it is listed."""
+    """An event as lists show it."""
 
     seq: int
     id: UUID
@@ -110,28 +110,32 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a replay did; `skipped` says why for each that it left alone."""
+    """The result of a replay. `skipped` maps each event that was not replayed to the reason."""
 
     done: list[int] = field(default_factory=list[int])
     skipped: dict[int, str] = field(default_factory=dict[int, str])
 
 
 async def find(
-    conn: Connection | Transaction | Database, wanted: Filter, *, limit: int = DEFAULT_LIMIT, before: int | None = None
+    conn: Connection | Transaction | Database,
+    criteria: Filter,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    before: int | None = None,
 ) -> list[Found]:
-    """Newest first; `before` is the last number of the page before."""
+    """Return events, newest first. `before` is the last `seq` of the previous page."""
     rows = await conn.fetch(
         FIND,
-        wanted.ids,
-        wanted.event_ids,
-        wanted.source,
-        wanted.type,
-        wanted.statuses,
-        wanted.since,
-        wanted.until,
-        wanted.error,
-        wanted.unhandled,
-        wanted.organization,
+        criteria.ids,
+        criteria.event_ids,
+        criteria.source,
+        criteria.type,
+        criteria.statuses,
+        criteria.since,
+        criteria.until,
+        criteria.error,
+        criteria.unhandled,
+        criteria.organization,
         before,
         limit,
     )
@@ -146,7 +150,7 @@ def _found(row: Any) -> Found:
 
 async def replay(
     db: Database,
-    wanted: Filter,
+    criteria: Filter,
     *,
     actor: str | Identity,
     reason: str,
@@ -154,16 +158,16 @@ async def replay(
     as_new: bool = False,
     dry_run: bool = False,
 ) -> Replayed:
-    """Make events due again, oldest first. A dry run only says which."""
-    if wanted.empty:
-        raise NoFilter("to replay needs an id or a filter: source, type, since, until or error")
+    """Make events due again, oldest first. A dry run only returns which events would be replayed."""
+    if criteria.empty:
+        raise NoFilter("a replay needs an id or a filter: source, type, since, until or error")
     if as_new and not reason.strip():
-        raise ValueError("to run a success again needs a reason: it goes into the audit log")
+        raise ValueError("a replay as a new event needs a reason for the audit log")
     done = Replayed()
     async with db.transaction(role="engine") as tx:
         await tx.execute("select set_config('onceward.operator', $1, true)", _name(actor))
-        for event in reversed(await find(tx, wanted, limit=limit)):
-            why = _why_not(event, wanted, as_new=as_new)
+        for event in reversed(await find(tx, criteria, limit=limit)):
+            why = _why_not(event, criteria, as_new=as_new)
             if why is not None:
                 done.skipped[event.seq] = why
                 continue
@@ -172,22 +176,22 @@ async def replay(
                 continue
             seq = await _again(tx, event, actor=actor, reason=reason, as_new=as_new)
             if seq is None:
-                done.skipped[event.seq] = "somebody else has just replayed it"
+                done.skipped[event.seq] = "another operator has just replayed it"
             else:
                 done.done.append(seq)
     return done
 
 
-def _why_not(event: Found, wanted: Filter, *, as_new: bool) -> str | None:
+def _why_not(event: Found, criteria: Filter, *, as_new: bool) -> str | None:
     if event.pruned:
-        return "its body has been pruned: ask the sender to send it again"
+        return "its body was pruned: ask the sender to send the event again"
     if as_new:
-        return None if event.status == "success" else f"it is {event.status}: replay it as it is, not as a new event"
-    if event.status in ("dead_letter", "failed") or (event.status == "success" and wanted.unhandled):
+        return None if event.status == "success" else f"its status is {event.status}: replay it without `as new`"
+    if event.status in ("dead_letter", "failed") or (event.status == "success" and criteria.unhandled):
         return None
     if event.status == "success":
-        return "it is done: to run it again, replay it as a new event (as new)"
-    return f"it is {event.status}: it will run by itself"
+        return "it succeeded: to run it again, replay it as a new event (as new)"
+    return f"its status is {event.status}: it will run without a replay"
 
 
 async def _again(tx: Transaction, event: Found, *, actor: str | Identity, reason: str, as_new: bool) -> int | None:

@@ -1,4 +1,4 @@
-"""Event ids that a sender uses again for another type: answered as duplicates, because the id is the key, but not in silence."""
+"""Report event ids that a sender reuses for another type. Such events are treated as duplicates, because the id is the key."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LOGGED_APART_S = 60.0
 
 
 class ReusedIds:
-    """Counts every one, and logs one a minute for each source."""
+    """Counts every reused id, and logs at most one per minute and source."""
 
     def __init__(self) -> None:
         self._next_log: dict[UUID, float] = {}
 
     def note(self, source: Source, *, stored_type: str, type: str) -> None:
-        """Compare the type of a duplicate with that of the stored event."""
+        """Report a duplicate whose type differs from the type of the stored event."""
         if stored_type == type:
             return
         metrics.ID_REUSED.labels(str(source.webhook_id), source.provider.name).inc()

@@ -1,4 +1,4 @@
-"""Where an event's work goes: which task, which queue, which lane."""
+"""Decide where an event's work goes: its task, queue and lane."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ log = structlog.get_logger(__name__)
 MOST_RAW_BYTES = 4 << 20
 MOST_COMMONS = 1000
 AS_RAW = ""
-"""In place of a payload: the raw body is its JSON, and PostgreSQL reads it from there."""
+"""Stands for a payload that equals the raw body. PostgreSQL then parses the raw body."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Common:
-    """What is the same for events of one source and type that came with the same headers and go the same way.
+    """The values shared by events of one source and type with the same headers and the same route.
 
-    One object for all of them as far as possible, so they are told apart by identity.
+    Such events share one object where possible, so objects are compared by identity.
     """
 
     source: Source
@@ -42,7 +42,7 @@ class Common:
 
 
 class Placed(NamedTuple):
-    """One event, with where its work goes. A tuple, because one is made for each request."""
+    """One event and the route of its work. A tuple, because it is created for every request and must be cheap."""
 
     common: Common
     event_id: str
@@ -53,16 +53,16 @@ class Placed(NamedTuple):
 
     @property
     def payload_text(self) -> str | None:
-        """The payload as JSON, wherever it is."""
+        """Return the payload as JSON text, from `payload` or from the raw body."""
         return self.raw.decode() if self.payload == AS_RAW and self.raw is not None else self.payload
 
 
 Batch = Sequence[Placed]
-"""The events of one request. All of them are committed, or the request fails as a whole."""
+"""The events of one request. Either all of them are committed or the request fails."""
 
 
 class Route(NamedTuple):
-    """Where events of one source and type go, as far as it does not depend on the event."""
+    """The part of the route that is the same for all events of one source and type."""
 
     task: str
     queue: str
@@ -70,11 +70,11 @@ class Route(NamedTuple):
     handler: Handler | None
     followers: tuple[str, ...]
     by_event: bool
-    """The lane depends on what the event is about."""
+    """Whether the lane depends on the subject of the event."""
 
 
 class Placer:
-    """Decides where an event's work goes: which queue, which lane, under which name."""
+    """Decides the task, queue and lane of each event's work."""
 
     def __init__(self, catalog: Catalog, handlers: dict[str, Handler]) -> None:
         self._catalog = catalog
@@ -92,7 +92,7 @@ class Placer:
         if item.unstorable:
             payload = None
         else:
-            # The very bytes, not equal ones: a payload that was split off or unwrapped has a text of its own.
+            # Compared by identity: a payload that was split off or unwrapped has its own text.
             payload = AS_RAW if raw is not None and item.text is raw else exact_json.dumps(item.payload)
         return Placed(common, item.event_id, payload, raw, signature, item.unstorable)
 
@@ -106,22 +106,22 @@ class Placer:
         lane, ordered = self._lane(source, item, route) if route.by_event else (route.lane, False)
         common = Common(source, item.type, as_json(headers), route.task, route.queue, lane, ordered, route.followers)
         if not route.by_event:
-            # Most senders' headers are the same on every request. Of those that number or date theirs few are kept.
+            # Most senders repeat the same headers. Headers with counters or dates fill the cache, which is then emptied.
             if len(self._commons) >= MOST_COMMONS:
                 self._commons.clear()
             self._commons[source.route, item.type, headers] = common
         return common
 
     def route(self, source: Source, type: str) -> Route:
-        """Worked out once, until sources or handlers change."""
+        """Return the route of a source and type. It is cached until the catalog is read again."""
         if self._version != self._catalog.version:
             self._forget()
-        found = self._routes.get((source.route, type))
-        if found is None:
-            found = self._routes[source.route, type] = self._work_out(source, type)
-        return found
+        route = self._routes.get((source.route, type))
+        if route is None:
+            route = self._routes[source.route, type] = self._find_route(source, type)
+        return route
 
-    def _work_out(self, source: Source, type: str) -> Route:
+    def _find_route(self, source: Source, type: str) -> Route:
         known = self._catalog.handles(source, type)
         task = known or task_name(source.provider.name, type)
         handler = self._handlers.get(task)
@@ -140,7 +140,7 @@ class Placer:
         if subject is None and source.ordering:
             subject = item.ordering
         if route.lane is not None:
-            # One lane has one rate: all of a paced source's events go through it, in order if any of them must.
+            # A rate belongs to a lane, so all events of a rate-limited source share one lane.
             return route.lane, subject is not None
         if subject is None:
             return None, False
@@ -154,15 +154,15 @@ class Placer:
         try:
             return route.handler.lane_key(item.payload, item.ordering)
         except Exception as error:
-            # The user's own function. The event is taken all the same, and waits for nobody.
-            log.warning("ordering_failed", task=route.task, error=type(error).__name__)
+            # The app's own function failed. The event is still stored, without an order.
+            log.warning("ordering.failed", task=route.task, error=type(error).__name__)
             return None
 
 
 def batch(
     placer: Placer, source: Source, items: Sequence[ReceivedItem], raw: bytes, signature: str | None, headers: Kept
 ) -> Batch:
-    """The events of a request. A body that is split into very many events is kept with the first of them only."""
+    """Return the events of a request. If copies of the raw body would be too large, only the first event stores it."""
     everywhere = len(items) * len(raw) <= MOST_RAW_BYTES or len(items) == 1
     return [
         placer.place(source, item, raw if everywhere or n == 0 else None, signature, headers)

@@ -1,4 +1,4 @@
-"""Genuine webhooks of our own: what a provider would send, signed as it signs. For trying things out and for tests."""
+"""Create webhooks as a provider would send them, with valid signatures. For trying things out and for tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STALE_BY_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A request to post."""
+    """A webhook request, ready to be posted."""
 
     body: bytes = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
@@ -31,7 +31,7 @@ def compose(
     stale: bool = False,
     bad_signature: bool = False,
 ) -> Outgoing:
-    """A webhook of that type with fresh ids. `stale` signs it in the past, `bad_signature` changes it afterwards."""
+    """Create a webhook with new ids. `stale` signs it with an old time, `bad_signature` changes it after signing."""
     provider = get_provider(config.provider)
     body = provider.encode(provider.sample(type, fields))
     return sign(config, body, type=type, path=path, stale=stale, bad_signature=bad_signature)
@@ -47,10 +47,10 @@ def sign(
     stale: bool = False,
     bad_signature: bool = False,
 ) -> Outgoing:
-    """These bytes, signed now (or too long ago)."""
+    """Sign a body with the current time, or with an expired time if `stale` is set."""
     provider = get_provider(config.provider)
     if not config.keys and provider.name not in ("paypal", "none"):
-        raise ConfigError(f"the {provider.name} source has no secret here: give one with --secret")
+        raise ConfigError(f"this process has no secret for the {provider.name} source: give one with --secret")
     now = time.time() - (config.tolerance_s + STALE_BY_S if stale else 0)
     extra = {"path": path, "type": type} | ({"event_id": event_id} if event_id else {})
     headers = dict(provider.sign(config, body, now, **extra))

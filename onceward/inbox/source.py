@@ -1,4 +1,4 @@
-"""A source: one configured sender of webhooks, ready to verify its requests."""
+"""A source is one configured sender of webhooks, with the secrets that verify its requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Mode = Literal["ack", "inline", "external"]
 TABLE = "onceward.sources"
 COLUMN = "secrets"
 SECRET_OPTIONS = frozenset({"verify_token"})
-"""Options that are secrets themselves: they are sealed with the others and never listed."""
+"""Options that are secrets. They are sealed together with the signing secrets and never listed."""
 
 SIGNATURE_HEADERS: Mapping[str, tuple[str, ...]] = {
     "stripe": ("stripe-signature",),
@@ -33,12 +33,12 @@ SIGNATURE_HEADERS: Mapping[str, tuple[str, ...]] = {
     "slack": ("x-slack-signature",),
     "standard": ("webhook-signature", "svix-signature"),
 }
-"""Where each sender puts what is kept in the column `signature`; of `generic` the options say it."""
+"""The headers whose value is stored in the column `signature`. A `generic` source names its header in its options."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """One live secret. `until`: it was rotated out and is believed until then."""
+    """One valid secret. `until` is set after a rotation: the secret stays valid until that time."""
 
     value: str = field(repr=False)
     until: datetime | None = None
@@ -49,7 +49,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Source:
-    """What the receiver knows of a sender. One object per source and reading, so it is compared by identity."""
+    """What the receiver knows about a sender. Sources are compared by identity: the catalog builds one object per version."""
 
     webhook_id: UUID
     name: str
@@ -63,9 +63,9 @@ class Source:
     paused: bool = False
     signature_headers: tuple[str, ...] = ()
     route: str = ""
-    """The name that handlers of these events are looked up under: the source's own unless the address says another."""
+    """The name used to look up handlers: the source's name, unless the request address implies another."""
     only_stores: bool = field(init=False)
-    """Whether its requests are answered as soon as they are committed, and nothing must be fetched to verify them."""
+    """Whether requests are answered right after the commit, and verification fetches nothing."""
 
     def __post_init__(self) -> None:
         if not self.route:
@@ -74,11 +74,11 @@ class Source:
 
     @property
     def stored_route(self) -> str | None:
-        """What the event's row keeps of the route: nothing where it is the source's name, which may change."""
+        """Return the route to store with an event: None if it equals the source's name, because a name may change."""
         return None if self.route == self.name else self.route
 
     def signature_of(self, headers: Mapping[str, str]) -> str | None:
-        """What is kept of a request's proof, for people who look into a dispute."""
+        """Return the signature to store with the event, as evidence in a dispute."""
         for name in self.signature_headers:
             value = headers.get(name)
             if value is not None:
@@ -87,14 +87,14 @@ class Source:
 
     @property
     def lane(self) -> str:
-        """The lane of a source that is paced: one for all of its events."""
+        """Return the lane of a rate-limited source. All of its events share this lane."""
         return f"source:{self.webhook_id}"
 
 
 def seal(
     box: SecretBox, webhook_id: UUID, secrets: Sequence[Secret], options: Mapping[str, Any]
 ) -> tuple[bytes, dict[str, Any]]:
-    """The sealed column, and the options that may be read."""
+    """Return the encrypted value of the column `secrets`, and the options that are not secret."""
     hidden = {name: value for name, value in options.items() if name in SECRET_OPTIONS}
     text = orjson.dumps(
         {
@@ -107,19 +107,19 @@ def seal(
 
 
 def unseal(box: SecretBox, webhook_id: UUID, sealed: bytes | None) -> tuple[list[Secret], dict[str, Any]]:
-    """The secrets of a source, newest first, and its secret options."""
+    """Return the secrets of a source, newest first, and its secret options."""
     if sealed is None:
         return [], {}
-    found = orjson.loads(box.open(sealed, table=TABLE, row=webhook_id, column=COLUMN))
+    opened = orjson.loads(box.open(sealed, table=TABLE, row=webhook_id, column=COLUMN))
     secrets = [
         Secret(each["value"], None if each["until"] is None else datetime.fromisoformat(each["until"]))
-        for each in found["secrets"]
+        for each in opened["secrets"]
     ]
-    return secrets, found["options"]
+    return secrets, opened["options"]
 
 
 def build(row: Mapping[str, Any], secrets: Sequence[Secret], hidden: Mapping[str, Any]) -> Source:
-    """A source from its row; raises ConfigError when it could never verify anything."""
+    """Build a source from its row. Raise ConfigError if the source could never verify a request."""
     provider = get_provider(row["provider"])
     now = datetime.now(UTC)
     config = SourceConfig(
@@ -132,7 +132,7 @@ def build(row: Mapping[str, Any], secrets: Sequence[Secret], hidden: Mapping[str
     mode = cast(Mode, row["mode"])
     if mode == "inline" and not config.retries:
         raise ConfigError(
-            f"source {row['name']}: {provider.title} does not try again after a failure, so mode must be ack",
+            f"source {row['name']}: {provider.title} does not retry a failed delivery, so mode must be ack",
             field="mode",
         )
     headers = SIGNATURE_HEADERS.get(row["provider"], ())

@@ -1,4 +1,4 @@
-"""Sources that are kept in the database: add, list, rotate, pause, resume, delete. Every change is audited in its transaction."""
+"""Manage the sources stored in the database: add, list, rotate, pause, resume, delete. Each change is audited in its transaction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESERVED = frozenset({"payments", "sql"})
 OVERLAP = timedelta(hours=24)
 MOST_SECRETS = 10
 CHANGED = "sources changed"
-"""What is said over the channel of wake-ups, so that every node reads the sources anew. No queue is called so."""
+"""The wake-up message that makes every node reload its sources. No queue may have this name."""
 
 INSERT = """
 insert into onceward.sources
@@ -50,12 +50,12 @@ update onceward.work w
 
 
 class SourceExists(ConfigError):
-    """The name is taken."""
+    """A source with this name already exists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSource:
-    """What a source is made from; checked as a whole before anything is written."""
+    """The settings of a new source. `add` validates all of them before it writes anything."""
 
     name: str
     provider: str
@@ -73,7 +73,7 @@ class NewSource:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A source as it is shown: no secrets, no options."""
+    """A source as lists show it, without secrets and options."""
 
     webhook_id: UUID
     name: str
@@ -91,44 +91,44 @@ class Listed:
 
 
 PAYMENTS = "payments-"
-"""What the names of the sources of `/webhooks/payments/{provider}` begin with."""
+"""The name prefix of the sources that `/webhooks/payments/{provider}` uses."""
 
 
 def require_name(name: str, actor: str | Identity, handled: Collection[str]) -> None:
-    """Raise `NotAllowed` if a name belongs to administrators and the actor is none.
+    """Raise `NotAllowed` if the name is reserved for administrators and the actor is not one.
 
-    The handlers of an app believe the source of a name: whoever has that source decides what they are told.
-    `handled` are the names that handlers use; those of the payment endpoints belong to administrators in any case.
+    Handlers of an app trust the source they name: its owner controls the events they receive. So the names that handlers
+    use (`handled`) are reserved for administrators, and so are all names of payment endpoints.
     """
     if isinstance(actor, str) or actor.may("admin"):
         return
     if name in handled or name.startswith(PAYMENTS):
         raise NotAllowed(
-            f"source {name!r}: handlers of an app use this name, so an administrator of the instance looks after it;"
+            f"source {name!r}: handlers of an app use this name, so only an administrator of the instance may manage it;"
             " choose another name"
         )
 
 
 async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | Identity) -> Listed:
-    """A new source. ConfigError says what could not work; `tx` must run as the engine."""
+    """Add a source. Raise ConfigError if it could not work. `tx` must run as the engine."""
     if not NAME.match(new.name) or new.name in RESERVED:
         raise ConfigError(
-            f"name {new.name!r} must be 1-63 of a-z, 0-9, - and _, and none of {', '.join(sorted(RESERVED))}",
+            f"name {new.name!r} must be 1-63 of a-z, 0-9, - and _, and must not be {' or '.join(sorted(RESERVED))}",
             field="name",
         )
     if new.rate_per_s is not None and (new.mode != "ack" or new.rate_per_s <= 0):
         raise ConfigError(
-            f"rate_per_s is {new.rate_per_s} with mode {new.mode}: it must be above 0, and the mode ack",
+            f"rate_per_s is {new.rate_per_s} with mode {new.mode}: it must be above 0, and mode must be ack",
             field="rate_per_s",
         )
     webhook_id = uuid4()
     values = {**asdict(new), "webhook_id": webhook_id, "organization_id": new.organization, "paused_at": None}
     secrets = [Secret(each) for each in new.secrets]
     source = build(values, secrets, {})
-    # Those that fetch certificates prove themselves with them; others say that they do without.
+    # A provider that fetches certificates needs no secret. Any other must allow unsigned requests explicitly.
     if not secrets and not source.provider.fetches and not getattr(source.config.settings, "allow_unsigned", False):
         raise ConfigError(
-            f"source {new.name!r} has no secret: nothing that {source.provider.title} sends could be verified",
+            f"source {new.name!r} has no secret, so no request from {source.provider.title} could be verified: give one",
             field="secrets",
         )
     sealed, options = seal(box, webhook_id, secrets, new.options)
@@ -164,19 +164,19 @@ async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | I
         actor=actor,
         organization=new.organization,
     )
-    await _tell(tx)
+    await _notify_nodes(tx)
     return await find(tx, new.name)
 
 
-async def _tell(tx: Transaction, *queues: str) -> None:
-    """At the commit, to every node. Inside the transaction: it is rare here, and whoever hears it must see the change."""
-    await tx.fetch("select pg_notify($1, said) from unnest($2::text[]) said", CHANNEL, [CHANGED, *queues])
+async def _notify_nodes(tx: Transaction, *queues: str) -> None:
+    """Notify every node at the commit. It is sent inside the transaction, so a node that hears it also sees the change."""
+    await tx.fetch("select pg_notify($1, message) from unnest($2::text[]) message", CHANNEL, [CHANGED, *queues])
 
 
 async def find(conn: Connection | Transaction, name: str, *, organization: UUID | None = None) -> Listed:
-    """By name or id; `organization` for one that only sees its own.
+    """Return the source with this name or id. `organization` limits the search to its own sources.
 
-    Whoever has asked whose it is goes on with the id: a name may be another's once its source is deleted.
+    A caller that has checked the owner must continue with the id: after a deletion, another source may get the name.
     """
     for each in await list_sources(conn, organization=organization):
         if name in (each.name, str(each.webhook_id)):
@@ -185,7 +185,7 @@ async def find(conn: Connection | Transaction, name: str, *, organization: UUID 
 
 
 async def list_sources(conn: Connection | Transaction, *, organization: UUID | None = None) -> list[Listed]:
-    """By name; `organization` for that one's only."""
+    """Return sources ordered by name. `organization` limits them to its own."""
     return [Listed(**dict(row)) for row in await conn.fetch(LIST, organization)]
 
 
@@ -198,7 +198,7 @@ async def rotate(
     overlap: timedelta = OVERLAP,
     actor: str | Identity,
 ) -> Sequence[Secret]:
-    """Add a secret; those before it are believed for `overlap` more. `tx` must run as the engine."""
+    """Add a secret. The older secrets stay valid for `overlap`. `tx` must run as the engine."""
     known = await find(tx, name)
     row = await tx.fetchrow(
         "select * from onceward.sources where webhook_id = $1 and deleted_at is null for update", known.webhook_id
@@ -218,9 +218,9 @@ async def rotate(
     ]
     secrets = [Secret(secret), *(each for each in old if each.live(now))]
     if len(secrets) > MOST_SECRETS:
-        # Each of them is tried on every request that does not verify.
+        # A request that does not verify is checked against every one of them.
         raise ConfigError(
-            f"source {name!r} would have {len(secrets)} live secrets, at most {MOST_SECRETS}: give a shorter overlap",
+            f"source {name!r} would have {len(secrets)} valid secrets; the maximum is {MOST_SECRETS}: use a shorter overlap",
             field="overlap_s",
         )
     build(dict(row), secrets, hidden)
@@ -239,19 +239,23 @@ async def rotate(
         actor=actor,
         organization=row["organization_id"],
     )
-    await _tell(tx)
+    await _notify_nodes(tx)
     return secrets
 
 
 async def delete(tx: Transaction, name: str, *, actor: str | Identity) -> None:
-    """Take nothing more from it and forget its secrets. What it sent stays, and is handled. `tx` must run as the engine."""
+    """Stop accepting requests of a source and delete its secrets. Its events stay and are handled. `tx` must run as the engine."""
     source = await find(tx, name)
     if source.origin != "stored":
-        where = "is part of Onceward" if source.origin == "builtin" else "comes from the environment: delete it there"
+        where = (
+            "is part of Onceward and cannot be deleted"
+            if source.origin == "builtin"
+            else "comes from the environment: delete it there"
+        )
         raise ConfigError(f"source {source.name!r} {where}", field="source")
     if source.paused_at is not None:
         raise ConfigError(
-            f"source {source.name!r} is paused: resume it first, what it has parked would never be handled",
+            f"source {source.name!r} is paused: resume it first, or its parked events would never be handled",
             field="source",
         )
     await tx.execute(
@@ -268,17 +272,17 @@ async def delete(tx: Transaction, name: str, *, actor: str | Identity) -> None:
         actor=actor,
         organization=source.organization_id,
     )
-    await _tell(tx)
+    await _notify_nodes(tx)
 
 
 async def pause(tx: Transaction, name: str, *, actor: str | Identity) -> Listed:
-    """Go on receiving, handle nothing: what waits and what arrives is parked. `tx` must run as the engine."""
+    """Keep receiving, but park waiting and new events instead of handling them. `tx` must run as the engine."""
     who = actor if isinstance(actor, str) else actor.actor
     return await _set_paused(tx, name, who, actor, paused=True)
 
 
 async def resume(tx: Transaction, name: str, *, actor: str | Identity) -> Listed:
-    """Handle what was parked, in the order it arrived."""
+    """Handle parked events in the order of their arrival. `tx` must run as the engine."""
     return await _set_paused(tx, name, None, actor, paused=False)
 
 
@@ -299,16 +303,16 @@ async def _set_paused(tx: Transaction, name: str, who: str | None, actor: str | 
         actor=actor,
         organization=source.organization_id,
     )
-    await _tell(tx, *(() if paused else (UNHANDLED_QUEUE,)))
+    await _notify_nodes(tx, *(() if paused else (UNHANDLED_QUEUE,)))
     return await find(tx, str(source.webhook_id))
 
 
 async def park(conn: Connection | Transaction, webhook_id: UUID, mode: str, *, paused: bool) -> None:
-    """Move what waits into the queue that nobody takes from, or out of it again."""
+    """Move waiting events of a source into the queue `paused`, which no worker reads, or out of it."""
     if paused:
         await conn.execute(PARK, webhook_id, [QUEUE, UNHANDLED_QUEUE, EXTERNAL_QUEUE], PAUSED_QUEUE)
     else:
-        # By way of `unhandled`: there it is decided, within a moment, whether anybody knows the type.
+        # Through the queue `unhandled`: `Upkeep.route` moves the events whose type has a handler within a second.
         await conn.execute(PARK, webhook_id, [PAUSED_QUEUE], EXTERNAL_QUEUE if mode == "external" else UNHANDLED_QUEUE)
 
 

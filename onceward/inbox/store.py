@@ -1,7 +1,7 @@
-"""Commit events: those that arrive together share a commit, each is answered after it.
+"""Commit events. Events that arrive together share a commit; each request is answered after it.
 
-A row that PostgreSQL refuses is found by bisection and fails alone; if it was its payload that could not be held, the
-event is kept as raw bytes and is a dead letter from the start.
+The group commit isolates a row that PostgreSQL refuses by bisection, so that only this row fails. If PostgreSQL cannot
+store the payload, the event is stored as raw bytes and becomes a dead letter immediately.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ BURY = "select onceward.bury_events($1, 'payload_invalid', 'the body is JSON tha
 FLUSH_TIMEOUT_S = 10.0
 WAKES_APART_S = 0.01
 MOST_CONNECTIONS = 4
-"""Connections of its own at most: two for the group commit, two for events in order that a request handles itself."""
+"""The most connections that the store opens: two for the group commit, two for ordered events of inline requests."""
 UNHOLDABLE = ("22", "54")
-"""Classes of errors that a value causes: out of range, not representable, too large."""
+"""SQLSTATE classes of errors that a value causes: out of range, not representable, too large."""
 
 
 class Stored(NamedTuple):
-    """How an event stands after the commit. `new` is false for one that was sent before."""
+    """The state of an event after the commit. `new` is false for a duplicate."""
 
     seq: int
     new: bool
@@ -52,7 +52,7 @@ class Stored(NamedTuple):
 
 
 class Counts:
-    """What was received, by source: counted once per commit, because counting costs as much as parsing."""
+    """Counts received events by source. It counts once per commit, because counting costs as much as parsing."""
 
     def __init__(self) -> None:
         self._counters: dict[tuple[UUID, bool], Any] = {}
@@ -72,7 +72,7 @@ class Counts:
 
 
 class Store:
-    """What the group commit calls."""
+    """Stores events. The group commit calls `flush`."""
 
     def __init__(self, db: Database, waker: Waker) -> None:
         self._db = db
@@ -90,14 +90,16 @@ class Store:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncGenerator[Connection]:
-        """One of its own: handlers that have taken the whole pool must not keep webhooks from being committed."""
+        """Provide a connection outside the pool: handlers that use the whole pool must not delay the commit of webhooks."""
         async with self._turn:
             conn = self._idle.pop() if self._idle else None
             if conn is None or conn.is_closed():
                 try:
                     conn = await self._db.connect(application_name="onceward inbox")
                 except (*BROKEN, asyncpg.PostgresError, TimeoutError) as error:
-                    raise Unavailable(f"no database connection: {error or type(error).__name__}") from error
+                    raise Unavailable(
+                        f"no database connection was available: {error or type(error).__name__}"
+                    ) from error
             try:
                 yield conn
             finally:
@@ -107,20 +109,20 @@ class Store:
                     self._idle.append(conn)
 
     async def flush(self, batches: Sequence[Batch]) -> list[Sequence[Stored]]:
-        """Store all events of all requests in one commit; results in the order given."""
+        """Store the events of all requests in one commit. Return the results in the order of the requests."""
         if len(batches) == 1:
             try:
                 return await self._flush(batches)
             except asyncpg.PostgresError as error:
                 if str(getattr(error, "sqlstate", ""))[:2] not in UNHOLDABLE:
                     raise
-                # Alone and still refused: it is the payload. Without it the rest is kept.
+                # A single request was refused, so its payload is the cause. Store the event without it.
                 bare = [each._replace(payload=None, unstorable=True) for each in batches[0]]
                 return await self._flush([bare])
         return await self._flush(batches)
 
     async def flush_one(self, placed: Placed) -> list[Sequence[Stored]]:
-        """One event by itself, for whoever needs it committed before going on."""
+        """Store and commit one event."""
         return await self.flush([[placed]])
 
     async def _flush(self, batches: Sequence[Batch]) -> list[Sequence[Stored]]:
@@ -128,7 +130,7 @@ class Store:
         commons = list(dict.fromkeys([each.common for each in flat]))
         order = _in_order(flat, commons)
         placed = [flat[n] for n in order]
-        found: list[Stored | None] = [None] * len(flat)
+        results: list[Stored | None] = [None] * len(flat)
         async with self._connection() as conn:
             if any(each.followers for each in commons) or any(each.unstorable for each in flat):
                 async with conn.transaction():
@@ -137,19 +139,19 @@ class Store:
             else:
                 kept, seqs = await _receive(conn, placed, commons)
             for n, seq in zip(kept, seqs, strict=True):
-                found[order[n]] = Stored(seq, True)
+                results[order[n]] = Stored(seq, True)
             if len(seqs) < len(flat):
-                again = [n for n, stored in enumerate(found) if stored is None]
-                await self._standing(conn, flat, found, again)
-                self.counts.add([flat[n] for n in again], new=False)
+                duplicates = [n for n, stored in enumerate(results) if stored is None]
+                await self._standing(conn, flat, results, duplicates)
+                self.counts.add([flat[n] for n in duplicates], new=False)
         if seqs:
             self.counts.add([placed[n] for n in kept], new=True)
             for queue in {each.queue for each in commons}:
                 self._wake(queue)
-        return _by_batch(cast("list[Stored]", found), batches)
+        return _by_batch(cast("list[Stored]", results), batches)
 
     def _wake(self, queue: str) -> None:
-        """At once, then at most every few milliseconds: under load each wake-up would cost more than a commit."""
+        """Wake workers immediately, but at most every `WAKES_APART_S`: under load a wake-up costs more than a commit."""
         loop = asyncio.get_running_loop()
         due = self._next_wake.get(queue, 0.0)
         if loop.time() >= due:
@@ -164,7 +166,7 @@ class Store:
         self._wake(queue)
 
     async def _afterwards(self, conn: Connection, placed: Sequence[Placed], seqs: Sequence[int]) -> None:
-        """The rare cases: bodies that cannot be held, and jobs that want the event too."""
+        """Bury events whose body cannot be stored as JSON, and enqueue the follower jobs of the others."""
         dead: list[int] = []
         jobs: list[Item] = []
         for each, seq in zip(placed, seqs, strict=True):
@@ -178,33 +180,35 @@ class Store:
             await insert(conn, jobs)
 
     async def _standing(
-        self, conn: Connection, flat: Sequence[Placed], found: list[Stored | None], asked: Sequence[int]
+        self, conn: Connection, flat: Sequence[Placed], results: list[Stored | None], duplicates: Sequence[int]
     ) -> None:
-        """How those stand that were sent before; in a statement of its own, which sees what others just committed."""
+        """Fill in the state of duplicates, with a separate statement, which sees what others have just committed."""
         rows = await conn.fetch(
             STANDING,
-            [flat[n].common.source.webhook_id for n in asked],
-            [flat[n].event_id for n in asked],
+            [flat[n].common.source.webhook_id for n in duplicates],
+            [flat[n].event_id for n in duplicates],
             timeout=FLUSH_TIMEOUT_S,
         )
         for row in rows:
             at: int = row["n"]
-            n = asked[at - 1]
-            found[n] = standing(row)
+            n = duplicates[at - 1]
+            results[n] = standing(row)
             self.reused_ids.note(flat[n].common.source, stored_type=row["type"], type=flat[n].common.type)
-        if missing := [n for n in asked if found[n] is None]:
-            raise LookupError(f"event {flat[missing[0]].event_id!r} is neither stored nor there: was it just deleted?")
+        if missing := [n for n in duplicates if results[n] is None]:
+            raise LookupError(
+                f"event {flat[missing[0]].event_id!r} was a duplicate, but its row does not exist any more"
+            )
 
 
 def standing(row: Any) -> Stored:
-    """A row of `standing.sql` as a value."""
+    """Convert a row of `standing.sql` to a `Stored`."""
     return Stored(row["seq"], False, row["status"], row["result"], row["running"])
 
 
 async def _receive(
     conn: Connection, placed: Sequence[Placed], commons: Sequence[Common]
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Which of them were stored, and under which numbers."""
+    """Insert events. Return the indexes of those that were new, and their `seq` numbers."""
     ids = b"".join(time_ids(len(placed)))
     own = (ids, *_own(placed))
     if len(commons) == 1:
@@ -222,7 +226,7 @@ async def _receive(
 
 
 def _in_order(placed: Sequence[Placed], commons: Sequence[Common]) -> list[int]:
-    """Sorted by key: two nodes that insert the same events in different orders would deadlock."""
+    """Return indexes sorted by key: two nodes that insert the same events in different orders would deadlock."""
     keys: list[Any] = [each.event_id for each in placed]
     if len(commons) > 1:
         keys = [(each.common.source.name, each.event_id) for each in placed]
@@ -230,7 +234,7 @@ def _in_order(placed: Sequence[Placed], commons: Sequence[Common]) -> list[int]:
 
 
 def _own(placed: Sequence[Placed]) -> tuple[Any, ...]:
-    """What each event has to itself. Its id and its signature are printable, so that lines can hold them."""
+    """Return the values that differ between events. Ids and signatures are printable, so newlines can separate them."""
     payloads = [each.payload for each in placed]
     return (
         "\n".join([each.event_id for each in placed]),
@@ -241,7 +245,7 @@ def _own(placed: Sequence[Placed]) -> tuple[Any, ...]:
 
 
 def _columns(common: Common, json: Callable[[str], Any] = RawJson) -> tuple[Any, ...]:
-    """What events have in common, in the order in which both statements take it."""
+    """Return the values that events share, in the parameter order of both statements."""
     source = common.source
     names = (source.webhook_id, source.organization, source.provider.name, common.type)
     return (
@@ -255,15 +259,15 @@ def _columns(common: Common, json: Callable[[str], Any] = RawJson) -> tuple[Any,
     )
 
 
-def _by_batch(found: Sequence[Stored], batches: Sequence[Batch]) -> list[Sequence[Stored]]:
-    if len(found) == len(batches):
-        return [(each,) for each in found]
-    rest = iter(found)
+def _by_batch(results: Sequence[Stored], batches: Sequence[Batch]) -> list[Sequence[Stored]]:
+    if len(results) == len(batches):
+        return [(each,) for each in results]
+    rest = iter(results)
     return [[next(rest) for _ in batch] for batch in batches]
 
 
 def time_ids(count: int) -> list[bytes]:
-    """As `onceward.time_uuid()`: in order of time, so that the index grows at its end only."""
+    """Return ids like `onceward.time_uuid()`: ordered by time, so that the index grows only at its end."""
     stamp = int(time.time() * 1000).to_bytes(6, "big")
     noise = os.urandom(10 * count)
     return [

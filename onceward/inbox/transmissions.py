@@ -1,7 +1,7 @@
-"""Transmissions whose signature covers only a checksum of the body: the first body under a transmission id is the only one.
+"""Accept only one body per transmission id, for senders whose signature covers only a checksum of the body.
 
-PayPal signs a CRC32. Who has seen one genuine request can make another body with the same checksum, and its signature
-would pass. So each transmission id is bound to a hash of the body that it first came with.
+PayPal signs a CRC32. An attacker who has seen one genuine request can create another body with the same checksum, and
+the signature would be valid for it. So each transmission id is bound to a hash of its first body.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ FORGET = "delete from onceward.webhook_transmissions where received_at < oncewar
 
 
 class Transmissions:
-    """What this installation has accepted, on all nodes."""
+    """The transmissions that all nodes of this installation have accepted."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     async def bind(self, source: Source, transmission_id: str, body: bytes) -> None:
-        """Bind the id to this body; raises Rejected if another body came under it before."""
-        given = sha256(body).digest()
-        if await self._db.fetchval(BIND, source.webhook_id, event_key(transmission_id), given) != given:
+        """Bind the id to this body. Raise Rejected if the id is already bound to another body."""
+        body_hash = sha256(body).digest()
+        if await self._db.fetchval(BIND, source.webhook_id, event_key(transmission_id), body_hash) != body_hash:
             raise Rejected("bad_signature", "another body was received under this transmission id")
 
 
 async def forget(conn: Connection, keep: timedelta) -> None:
-    """Remove what is older than the horizon of duplicates."""
+    """Delete transmissions that are older than the period in which duplicates are detected."""
     await conn.execute(FORGET, keep)

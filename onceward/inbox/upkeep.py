@@ -1,6 +1,6 @@
-"""What keeps the inbox true: types nobody handles, claims that expired, paused and paced sources, old bodies.
+"""The inbox's maintenance: unhandled types, expired claims, paused and rate-limited sources, old bodies.
 
-Any node may run any step; they meet harmlessly.
+Any node may run any step. Several nodes may run the same step at the same time.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from onceward.work import Loop, Waker
 log = structlog.get_logger(__name__)
 
 ROUTE = """
--- Events of types that nobody knew when they arrived go to the queue of handlers once a live worker knows the type.
+-- Move events whose type had no handler on arrival to the queue `events`, once a live worker handles the type.
 with alive as materialized (
     select distinct t from onceward.workers w, unnest(w.tasks) t where not w.stopping
 ), waiting as materialized (
-    -- A handler of the event's route comes before the provider's general one.
+    -- A handler of the event's route takes precedence over the provider's general handler.
     select w.id, coalesce(own.t, general.t) as t
       from onceward.work w
       join onceward.webhook_events e on e.seq = w.id
@@ -41,7 +41,7 @@ returning w.id
 """
 
 STRAYED = """
--- Events whose handler went away with a deploy: set aside, so that the same rules hold for them as for new ones.
+-- Move events whose handler was removed by a deploy to the queue `unhandled`, so that they follow the same rules as new events.
 with alive as materialized (
     select distinct t from onceward.workers w, unnest(w.tasks) t where 'events' = any(w.queues)
 ), stray as materialized (
@@ -57,7 +57,7 @@ returning w.id
 """
 
 GIVE_UP = """
--- No live worker knows the type, and workers that take events do live: the event is done, marked as unhandled.
+-- Mark events as done with the result `unhandled` if workers are alive and none of them handles the type.
 with waiting as materialized (
     select w.id, w.organization_id, w.attempts, w.task
       from onceward.work w
@@ -100,8 +100,8 @@ select 1 from onceward.lanes l
 """
 
 PRUNE = """
--- Strip bodies of finished events older than $1, from a remembered mark on; the key that dedupes stays. One mark for all
--- sources that keep as long: $3 is that number of days, null for those that leave it to the setting.
+-- Strip the bodies of finished events older than $1, starting at a stored mark. The event id stays, to detect duplicates.
+-- Sources with the same retention share a mark: $3 is their number of days, null for those that use the setting.
 with mark as (
     select 'events:' || coalesce($3::int::text, 'default') as name
 ), passed as (
@@ -132,7 +132,7 @@ select (select count(*) from old)::int
 """
 
 PRUNE_LATER = """
--- The same for those that were unfinished, or dead letters, when the mark passed them.
+-- Strip the bodies of events that were unfinished or dead letters when the mark passed them, and have ended since.
 with ended as materialized (
     select p.seq from onceward.prune_events p join onceward.webhook_events e using (seq)
      where e.status in ('success', 'failed') limit $1
@@ -146,7 +146,7 @@ delete from onceward.prune_events p using ended where p.seq = ended.seq
 """
 
 FORGET = """
--- Beyond the horizon of duplicates the rows themselves go. Dead letters never do.
+-- Delete finished events that are older than the period in which duplicates are detected. Dead letters are never deleted.
 with mark as (
     select coalesce((select through from onceward.prune_marks where name = 'event keys'), 0) as through
 ), old as materialized (
@@ -166,7 +166,7 @@ select (select count(*) from old)::int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepOptions:
-    """How patient it is; units are in the names."""
+    """How long maintenance waits before it acts, and how long bodies and event ids are kept."""
 
     unhandled_after_s: float = 60.0
     sql_claim_expiry_s: float = 900.0
@@ -175,7 +175,7 @@ class UpkeepOptions:
 
 
 class Upkeep:
-    """A component: loops over the steps below, each of which tests call directly."""
+    """A component that runs the steps below in loops. Tests call each step directly."""
 
     def __init__(self, db: Database, catalog: Catalog, waker: Waker, *, options: UpkeepOptions | None = None) -> None:
         self._db = db
@@ -207,14 +207,14 @@ class Upkeep:
             self._routing.nudge()
 
     async def route(self) -> int:
-        """Hand over what somebody knows by now; returns how many."""
+        """Move unhandled events to the queue `events` if a live worker handles their type; return how many."""
         rows = await self._db.fetch(ROUTE)
         if rows:
             self._waker.wake(QUEUE)
         return len(rows)
 
     async def give_up(self) -> int:
-        """Mark as done what nobody has known for a minute; each type is warned about once."""
+        """Mark events that had no handler for `unhandled_after_s` as done; return how many. Log each type once."""
         patience_s = self._options.unhandled_after_s
         async with self._db.acquire() as conn:
             await conn.fetch(STRAYED, patience_s)
@@ -222,28 +222,28 @@ class Upkeep:
             for row in rows:
                 if await conn.fetchval(WARN_ONCE, row["provider"], row["type"]):
                     hint = f'write @app.on("{row["provider"]}", "{row["type"]}"), then `onceward events replay --type {row["type"]} --unhandled`'
-                    log.warning("unhandled_type", provider=row["provider"], type=row["type"], hint=hint)
+                    log.warning("event_type.unhandled", provider=row["provider"], type=row["type"], hint=hint)
         return sum(row["count"] for row in rows)
 
     async def expire(self) -> int:
-        """Take back what was claimed through SQL and never marked."""
+        """Release events that were claimed through SQL and never marked; return how many."""
         age = timedelta(seconds=self._options.sql_claim_expiry_s)
         return await self._db.fetchval("select webhook.release_expired($1)", age)
 
     async def park_strays(self) -> None:
-        """Events that were committed while their source was being paused, or resumed, are where they belong."""
+        """Park events of paused sources that were committed while the source was being paused."""
         for source in self._catalog.sources():
             if source.paused:
                 async with self._db.acquire() as conn:
                     await park(conn, source.webhook_id, source.mode, paused=True)
 
     async def pace(self) -> None:
-        """A source with a rate has its next turn: say so, instead of leaving it to the next poll."""
+        """Wake the workers when a rate-limited source may run its next event, instead of waiting for their next poll."""
         if self._catalog.paced and await self._db.fetchval(PACED):
             self._waker.wake(QUEUE)
 
     async def count(self) -> None:
-        """Count what was done through SQL or the command line, which nobody scrapes. Each row is counted by one node."""
+        """Add what SQL clients and the command line did to the metrics of this node. Only one node counts each row."""
         for row in await self._db.fetch(TAKE_COUNTS):
             id, provider, label = str(row["webhook_id"]), row["provider"], row["label"]
             match row["metric"]:
@@ -252,12 +252,12 @@ class Upkeep:
                 case "dead_letter":
                     metrics.DEAD.labels(id, provider, label).inc(row["times"])
                 case _:
-                    # Organizations name their keys, and /metrics asks for no credential.
+                    # /metrics needs no credential and must not reveal the names that organizations give their keys.
                     operator = "key" if label.startswith("key:") else label
                     metrics.REPLAYED.labels(id, operator).inc(row["times"])
 
     async def prune(self, *, at_once: int = 1000) -> int:
-        """Strip old bodies, then forget keys beyond the horizon; returns how many rows were looked at."""
+        """Strip old bodies, then delete events past the duplicate period; return how many rows were examined."""
         looked = 0
         async with self._db.acquire() as conn:
             rows = await conn.fetch(
@@ -273,7 +273,7 @@ class Upkeep:
 
 
 async def _all(conn: Connection, statement: str, keep: timedelta, at_once: int, *more: object) -> int:
-    """Repeat a bounded step until it finds less than a full one."""
+    """Repeat a statement until it examines fewer rows than its limit; return how many it examined in total."""
     looked = 0
     while True:
         passed: int = await conn.fetchval(statement, keep, at_once, *more)

@@ -1,6 +1,6 @@
-"""Wait for the result of an event that somebody is at: what a duplicate gets that arrives meanwhile.
+"""Let duplicates wait for the result of an event that is being handled.
 
-However many wait here, one query every few moments looks for all of them; each waits for 5 seconds at most.
+One query every 50 ms serves all waiting requests. Each request waits for at most 5 seconds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ select e.seq, e.status, e.result, w.lease is not null as running
 
 
 class Waiting:
-    """Those that wait, by event. `until_idle` ends when nobody is at the event any more, `until_ended` at its end."""
+    """The waiting requests, by event. `until_idle` returns when the attempt is over, `until_ended` when the event is finished."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -43,18 +43,18 @@ class Waiting:
         self._looking: asyncio.Task[None] | None = None
 
     async def until_idle(self, stored: Sequence[Stored]) -> list[Stored] | None:
-        """How they stand once none is running; None if one still is, or if too many wait already."""
+        """Return the events once none is running, or None if one still runs after `WAIT_S` or too many requests wait."""
         deadline = time.monotonic() + WAIT_S
-        found: list[Stored] = []
+        idle: list[Stored] = []
         for each in stored:
             seen = each if not each.running else await self._wait(each.seq, deadline, ended=False)
             if seen is None:
                 return None
-            found.append(seen)
-        return found
+            idle.append(seen)
+        return idle
 
     async def until_ended(self, seq: int) -> Stored | None:
-        """Its result; None if there is none in time."""
+        """Return the finished event, or None if it does not finish within `WAIT_S`."""
         return await self._wait(seq, time.monotonic() + WAIT_S, ended=True)
 
     async def stop(self) -> None:
@@ -85,13 +85,13 @@ class Waiting:
                 del self._wanted[seq]
 
     async def _look(self) -> None:
-        """As long as anybody waits. While looks fail nothing is known: those who wait are told to come back."""
+        """Poll while requests wait. If the queries fail, the requests time out and their senders are asked to retry."""
         await asyncio.sleep(FIRST_LOOK_S)
         while self._wanted:
             try:
                 rows = await self._db.fetch(LOOK, list(self._wanted))
             except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
-                log.log(loudness(error), "results_not_read", error=type(error).__name__)
+                log.log(loudness(error), "results.read_failed", error=type(error).__name__)
                 rows = []
             self._latest = {row["seq"]: standing(row) for row in rows}
             async with self._looked:

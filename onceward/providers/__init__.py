@@ -1,1 +1,1 @@
-"""The services outside: one file per service, and nothing else of Onceward in here."""
+"""External services: webhooks that we receive (`inbound`) and APIs that we call (`outbound`), one file per service."""

@@ -1,6 +1,6 @@
-"""JSON whose numbers are larger than a double: PostgreSQL's jsonb holds them, so they are neither refused nor rounded.
+"""Read and write JSON with numbers that do not fit a double. PostgreSQL's jsonb stores them without rounding.
 
-`orjson` reads and writes everything that fits a double; only what it refuses takes the slower way here.
+`orjson` reads and writes everything that fits a double. Only JSON that `orjson` refuses takes the slower path here.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ MOST_INT_DIGITS: Final = 4300
 """Python refuses to convert longer texts to `int` and back."""
 MOST_DIGITS_BEFORE_POINT: Final = 131_072
 MOST_DIGITS_AFTER_POINT: Final = 16_383
-"""What PostgreSQL's `numeric` holds, and so `jsonb`."""
+"""The limits of PostgreSQL's `numeric`, and therefore of `jsonb`."""
 
 
 def loads(text: str | bytes) -> Any:
-    """Read JSON. Numbers beyond a double are `int`, or `Decimal` if they have a fraction or very many digits.
+    """Read JSON. A number that does not fit a double becomes `int`, or `Decimal` if it has a fraction or too many digits.
 
-    Raises ValueError or RecursionError for what is not JSON.
+    Raise ValueError or RecursionError if the text is not JSON.
     """
     try:
         return orjson.loads(text)
@@ -34,12 +34,12 @@ def loads(text: str | bytes) -> Any:
 
 
 def loads_leniently(text: str | bytes) -> Any:
-    """Read what orjson refuses though it is JSON: large numbers and lone surrogates."""
+    """Read JSON that orjson refuses although it is valid: large numbers and lone surrogates."""
     return json.loads(text, parse_int=_integer, parse_float=_number, parse_constant=_refuse)
 
 
 def dumps(value: Any, *, indent: bool = False, default: Callable[[Any], Any] | None = None) -> str:
-    """Write JSON, `Decimal` as a number. `default` is asked for what JSON does not know; without it that is a TypeError."""
+    """Write JSON, `Decimal` as a number. `default` converts values of other types; without it they raise TypeError."""
     option = orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z | (orjson.OPT_INDENT_2 if indent else 0)
     large = False
 
@@ -55,7 +55,7 @@ def dumps(value: Any, *, indent: bool = False, default: Callable[[Any], Any] | N
     except TypeError as error:
         if not large and "64-bit" not in str(error):
             raise
-    # The encoder of the standard library knows no Decimal: each is written as a text that nobody can foresee.
+    # The standard library cannot encode Decimal. Each one is written as a string with a random mark, which is removed below.
     mark = secrets.token_hex(16)
 
     def mark_number(each: Any) -> Any:
@@ -71,7 +71,7 @@ def dumps(value: Any, *, indent: bool = False, default: Callable[[Any], Any] | N
 
 
 def is_holdable(value: Decimal) -> bool:
-    """Whether PostgreSQL's `numeric` has room for all digits."""
+    """Return whether PostgreSQL's `numeric` can store all digits."""
     exponent = value.as_tuple().exponent
     return (
         isinstance(exponent, int)

@@ -57,7 +57,7 @@ def test_an_unknown_provider_is_answered_with_the_known_ones() -> None:
         ({"provider": "generic", "options": {"header": "h", "content": "fixed"}}, "{body} once"),
         ({"provider": "generic", "options": {"header": "h", "content": "{body}{body}"}}, "{body} once"),
         ({"provider": "generic", "options": {"header": "h", "content": "{timestamp}.{body}"}}, "no header"),
-        ({"provider": "generic", "options": {"header": "h", "timestamp": "t"}}, "not be protected"),
+        ({"provider": "generic", "options": {"header": "h", "timestamp": "t"}}, "not protect it"),
         ({"provider": "generic", "options": {"header": "h", "content": "{url}{body}"}}, "{url}"),
         ({"provider": "generic", "options": {"header": "h", "form": "pairs"}}, "label"),
         (

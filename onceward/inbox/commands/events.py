@@ -1,4 +1,4 @@
-"""`events`: what was received, what became of it, and how to have it handled again."""
+"""`events` lists, shows, replays and forwards received webhooks."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ LOOK_BACK = 5000
 group = typer.Typer(no_args_is_help=True, help="Received webhooks: `ls`, `show`, `tail`, `replay`, `forward`.")
 
 Source = Annotated[str | None, typer.Option("--source", "-s", help="Name or id of the source.")]
-Type = Annotated[str | None, typer.Option("--type", "-t", help="Type, as charge.succeeded.")]
+Type = Annotated[str | None, typer.Option("--type", "-t", help="Event type, for example charge.succeeded.")]
 Status = Annotated[
     list[str] | None, typer.Option("--status", help="pending, processing, success, failed or dead_letter.")
 ]
-Error = Annotated[str | None, typer.Option("--error", help="A part of the error's text.")]
+Error = Annotated[str | None, typer.Option("--error", help="Part of the error text.")]
 
 
 def register(cli: typer.Typer) -> None:
@@ -57,31 +57,31 @@ def ls(
     """List events, newest first."""
     from onceward.inbox import replay as events
 
-    wanted = events.Filter(
+    criteria = events.Filter(
         source=source, type=type, statuses=status or None, error=error, since=moment(since), until=moment(until)
     )
 
     async def work() -> list[Found]:
         async with opened_database() as db:
-            return await events.find(db, wanted, limit=limit)
+            return await events.find(db, criteria, limit=limit)
 
     listing([_row(each) for each in run(work())], columns=COLUMNS, as_json=as_json, empty="no events")
 
 
 @group.command("show")
 def show(
-    id: Annotated[str, typer.Argument(help="Number, id or the sender's event id.")],
+    id: Annotated[str, typer.Argument(help="Number, id, or the sender's event id.")],
     raw: Annotated[bool, typer.Option("--raw", help="Print the body as it was sent, and nothing else.")] = False,
 ) -> None:
-    """Show one event with its payload and every attempt. One JSON document."""
+    """Show one event with its payload and every attempt, as one JSON document."""
     from onceward.inbox import reading
 
     async def work() -> reading.Whole:
         async with opened_database() as db:
-            found = await reading.show(db, id)
-            if found is None:
+            event = await reading.show(db, id)
+            if event is None:
                 raise CommandFailed(f"there is no event {id!r}")
-            return found
+            return event
 
     event = asdict(run(work()))
     body: bytes | None = event.pop("raw")
@@ -100,20 +100,20 @@ def replay(
     since: Since = None,
     until: Until = None,
     limit: Limit = 100,
-    unhandled: Annotated[bool, typer.Option("--unhandled", help="Those that had no handler when they came.")] = False,
-    as_new: Annotated[bool, typer.Option("--as-new", help="Run a success again, as a new event.")] = False,
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the audit log. Required with --as-new.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which.")] = False,
+    unhandled: Annotated[bool, typer.Option("--unhandled", help="Events that had no handler on arrival.")] = False,
+    as_new: Annotated[bool, typer.Option("--as-new", help="Run a successful event again, as a new event.")] = False,
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the audit log. Required with --as-new.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which events.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Have dead letters and failures handled again, under the same event id: nothing happens twice."""
+    """Handle dead letters and failed events again, under the same event id."""
     from onceward.inbox import replay as events
     from onceward.trust import COMMAND_LINE
 
     numbers = [int(each) for each in ids or () if each.isdigit()]
     names = [each for each in ids or () if not each.isdigit()]
     statuses = ["success"] if unhandled or as_new else ["dead_letter", "failed"]
-    wanted = events.Filter(
+    criteria = events.Filter(
         ids=numbers or None,
         event_ids=names or None,
         source=source,
@@ -128,7 +128,7 @@ def replay(
     async def work() -> events.Replayed:
         async with opened_database() as db:
             return await events.replay(
-                db, wanted, actor=COMMAND_LINE, reason=reason, limit=limit, as_new=as_new, dry_run=dry_run
+                db, criteria, actor=COMMAND_LINE, reason=reason, limit=limit, as_new=as_new, dry_run=dry_run
             )
 
     try:
@@ -161,13 +161,13 @@ def tail(source: Source = None, type: Type = None, as_json: JsonOption = False) 
 
 @group.command("forward")
 def forward(
-    to: Annotated[str, typer.Option("--to", help="Where to post them, as http://localhost:3000/hooks.")],
+    to: Annotated[str, typer.Option("--to", help="URL to post to, for example http://localhost:3000/hooks.")],
     source: Source = None,
     type: Type = None,
     since: Since = None,
-    once: Annotated[bool, typer.Option("--once", help="Stop when there are no more.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop when no more events are left.")] = False,
 ) -> None:
-    """Post events to another address as they arrive, byte for byte, signed anew with the source's secret."""
+    """Post the exact bytes of events to another address as they arrive, with a new signature of the source's secret."""
 
     async def work() -> None:
         async with opened_database() as db:
@@ -186,13 +186,15 @@ async def _forward(
     from onceward.inbox.sending import sign
 
     catalog = await read_catalog(db)
-    wanted = Filter(source=source, type=type)
+    criteria = Filter(source=source, type=type)
     async with ServiceClient(timeout_s=30) as client:
-        async for event in _follow(db, wanted, since=since, once=once):
+        async for event in _follow(db, criteria, since=since, once=once):
             body: bytes | None = await db.fetchval("select raw from onceward.webhook_events where seq = $1", event.seq)
             known = catalog.get(event.source)
             if body is None or known is None:
-                say(f"{event.seq} {event.type}: not forwarded, its {'body' if body is None else 'source'} is not here")
+                say(
+                    f"{event.seq} {event.type}: not forwarded, its {'body is not stored' if body is None else 'source is unknown'}"
+                )
                 continue
             signed = sign(known.config, body, type=event.type, path=urlsplit(to).path, event_id=event.event_id)
             try:
@@ -203,7 +205,7 @@ async def _forward(
 
 
 async def read_catalog(db: Database) -> Catalog:
-    """The sources of this installation, ready to sign for."""
+    """Return the sources of this installation, with the secrets to sign requests."""
     import os
 
     from onceward.inbox import environment
@@ -219,8 +221,8 @@ async def read_catalog(db: Database) -> Catalog:
     return catalog
 
 
-async def _follow(db: Database, wanted: Filter, *, since: str | None, once: bool = False) -> AsyncGenerator[Found]:
-    """Events in the order of their numbers, from now on or from a time on."""
+async def _follow(db: Database, criteria: Filter, *, since: str | None, once: bool = False) -> AsyncGenerator[Found]:
+    """Yield events in the order of their numbers, starting now or at a given time."""
     from onceward.inbox.replay import find
 
     floor: int = await db.fetchval("select coalesce(max(seq), 0) from onceward.webhook_events")
@@ -231,7 +233,7 @@ async def _follow(db: Database, wanted: Filter, *, since: str | None, once: bool
     while True:
         fresh: list[Found] = []
         before: int | None = None
-        while page := await find(db, wanted, limit=1000, before=before):
+        while page := await find(db, criteria, limit=1000, before=before):
             fresh += [each for each in page if each.seq > floor and each.seq not in seen]
             before = page[-1].seq
             if before <= floor or len(page) < 1000:
@@ -239,7 +241,7 @@ async def _follow(db: Database, wanted: Filter, *, since: str | None, once: bool
         for each in reversed(fresh):
             seen.add(each.seq)
             yield each
-        # Numbers are given before the commit, so a smaller one may still come: look a little way back every time.
+        # Numbers are assigned before the commit, so a smaller one may still appear. Each poll looks back.
         floor = max(floor, max(seen, default=0) - LOOK_BACK)
         seen = {seq for seq in seen if seq > floor}
         if once and not fresh:

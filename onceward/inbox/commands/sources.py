@@ -1,4 +1,4 @@
-"""`sources`: who may send webhooks. Secrets are read from a prompt, a file or standard input, and never shown."""
+"""`sources` manages the senders of webhooks. It reads secrets from a prompt, a file or standard input, and never shows them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ group = typer.Typer(no_args_is_help=True, help="Senders of webhooks: `add`, `ls`
 
 SecretOption = Annotated[
     str | None,
-    typer.Option("--secret", help="The signing secret; `-` reads it from standard input. Asked for if not given."),
+    typer.Option("--secret", help="The signing secret; `-` reads it from standard input. Without it, a prompt asks."),
 ]
 SecretFile = Annotated[
-    Path | None, typer.Option("--secret-file", exists=True, dir_okay=False, help="A file that holds it.")
+    Path | None, typer.Option("--secret-file", exists=True, dir_okay=False, help="A file that contains the secret.")
 ]
 Name = Annotated[str, typer.Argument(help="Name of the source.")]
 
@@ -36,17 +36,17 @@ def register(cli: typer.Typer) -> None:
     cli.add_typer(group, name="sources")
 
 
-def read_secret(given: str | None, file: Path | None, *, needed: bool = True) -> str | None:
-    """From where the user said; a prompt only on a terminal."""
+def read_secret(option: str | None, file: Path | None, *, needed: bool = True) -> str | None:
+    """Read a secret from the option, the file, standard input, or a prompt if standard input is a terminal."""
     if file is not None:
         return file.read_text(encoding="utf-8").strip()
-    if given == "-":
+    if option == "-":
         return sys.stdin.readline().strip()
-    if given is None and needed:
+    if option is None and needed:
         if not sys.stdin.isatty():
-            raise CommandFailed("say --secret, --secret -, or --secret-file", Exit.USAGE)
+            raise CommandFailed("no secret was given: use --secret, --secret - or --secret-file", Exit.USAGE)
         return typer.prompt("Signing secret", hide_input=True).strip()
-    return given
+    return option
 
 
 def _row(source: Listed, base: str) -> dict[str, Any]:
@@ -56,28 +56,28 @@ def _row(source: Listed, base: str) -> dict[str, Any]:
 @group.command("add")
 def add(
     name: Name,
-    provider: Annotated[str | None, typer.Option("--provider", "-p", help="Who sends; the name if not given.")] = None,
+    provider: Annotated[str | None, typer.Option("--provider", "-p", help="Who sends. Default: the name.")] = None,
     secret: SecretOption = None,
     secret_file: SecretFile = None,
     mode: Annotated[str, typer.Option("--mode", help="ack, inline or external.")] = "ack",
     organization: Annotated[
-        str | None, typer.Option("--organization", "-o", help="Slug or id; none: the platform's.")
+        str | None, typer.Option("--organization", "-o", help="Slug or id. Default: the platform.")
     ] = None,
     option: Annotated[
-        list[str] | None, typer.Option("--option", help="PATH=VALUE, as the provider's page says.")
+        list[str] | None, typer.Option("--option", help="PATH=VALUE; the provider's page lists them.")
     ] = None,
     public_url: Annotated[
-        str | None, typer.Option("--public-url", help="How the sender reaches us (Twilio signs it).")
+        str | None, typer.Option("--public-url", help="Our URL as the sender uses it (Twilio signs it).")
     ] = None,
     ordering: Annotated[
-        bool, typer.Option("--ordering", help="Events about the same thing one after the other.")
+        bool, typer.Option("--ordering", help="Handle events of one subject one after the other.")
     ] = False,
     rate: Annotated[
-        float | None, typer.Option("--rate", help="Handle at most so many per second; the rest waits.")
+        float | None, typer.Option("--rate", help="Handle at most this many events per second; others wait.")
     ] = None,
-    max_body: Annotated[int, typer.Option("--max-body-bytes", help="Largest body that is read.")] = 1 << 20,
-    retention: Annotated[int | None, typer.Option("--retention-days", help="Keep bodies for so long.")] = None,
-    unsigned: Annotated[bool, typer.Option("--no-secret", help="For senders without one (provider none).")] = False,
+    max_body: Annotated[int, typer.Option("--max-body-bytes", help="Largest body that is accepted.")] = 1 << 20,
+    retention: Annotated[int | None, typer.Option("--retention-days", help="Days to keep bodies.")] = None,
+    unsigned: Annotated[bool, typer.Option("--no-secret", help="The sender has no secret (provider none).")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Add a source and print the URL to enter at the sender."""
@@ -99,12 +99,12 @@ def add(
 
         settings = load_settings()
         async with opened_database() as db, db.transaction(role="engine") as tx:
-            found = None if organization is None else await find_organization(tx.conn, organization)
+            owner = None if organization is None else await find_organization(tx.conn, organization)
             new = sources.NewSource(
                 name=name,
                 provider=chosen,
                 secrets=(secret_text,) if secret_text else (),
-                organization=None if found is None else found.organization_id,
+                organization=None if owner is None else owner.organization_id,
                 mode=mode,  # pyright: ignore[reportArgumentType]
                 options=options,
                 public_url=public_url or settings.public_url,
@@ -118,16 +118,16 @@ def add(
             except ConfigError as error:
                 raise CommandFailed(str(error)) from None
 
-    made = _row(run(work()), _base())
+    added = _row(run(work()), _base())
     if as_json:
-        document(made)
+        document(added)
     else:
-        say(f"{made['name']} is ready: {made['url']}")
+        say(f"{added['name']} is ready: {added['url']}")
 
 
 @group.command("ls")
 def ls(as_json: JsonOption = False) -> None:
-    """List sources; their secrets are not shown."""
+    """List sources without their secrets."""
 
     async def work() -> list[Listed]:
         from onceward.inbox import sources
@@ -145,10 +145,10 @@ def rotate(
     secret: SecretOption = None,
     secret_file: SecretFile = None,
     overlap: Annotated[
-        str, typer.Option("--overlap", help="How long the old secret is still believed: 0s, 30m, 24h, 7d.")
+        str, typer.Option("--overlap", help="How long the old secret stays valid: 0s, 30m, 24h, 7d.")
     ] = "24h",
 ) -> None:
-    """Add a new secret; the old ones are believed for a while, so that no delivery is lost."""
+    """Add a new secret. The old ones stay valid for a while, so that no delivery is lost."""
     text = read_secret(secret, secret_file)
 
     async def work() -> int:
@@ -165,24 +165,24 @@ def rotate(
                 raise CommandFailed(str(error)) from None
             return len(live)
 
-    say(f"{name} has {run(work())} live secrets; the old ones end in {overlap}")
+    say(f"{name} has {run(work())} valid secrets; the old ones expire in {overlap}")
 
 
 @group.command("pause")
 def pause(name: Name) -> None:
-    """Go on receiving, handle nothing: what arrives is parked."""
+    """Keep receiving events, but park them instead of handling them."""
     _set_paused(name, paused=True)
 
 
 @group.command("resume")
 def resume(name: Name) -> None:
-    """Handle what was parked."""
+    """Handle the parked events."""
     _set_paused(name, paused=False)
 
 
 @group.command("rm")
 def remove(name: Name) -> None:
-    """Take nothing more from a source and forget its secrets; its events stay."""
+    """Delete a source and its secrets. Its events stay."""
 
     async def work() -> None:
         from onceward.inbox import sources
@@ -195,7 +195,7 @@ def remove(name: Name) -> None:
                 raise CommandFailed(str(error)) from None
 
     run(work())
-    say(f"{name} is deleted")
+    say(f"{name} was deleted")
 
 
 def _set_paused(name: str, *, paused: bool) -> None:
@@ -210,10 +210,10 @@ def _set_paused(name: str, *, paused: bool) -> None:
 
 
 def duration(text: str) -> timedelta:
-    """`30m` as a span of time."""
+    """Convert a duration such as `30m`."""
     if text[-1:] in UNITS and text[:-1].replace(".", "", 1).isdigit():
         return timedelta(**{UNITS[text[-1]]: float(text[:-1])})
-    raise CommandFailed(f"{text!r} is not a span of time like 30s, 10m, 24h or 7d", Exit.USAGE)
+    raise CommandFailed(f"{text!r} is not a duration: write it like 30s, 10m, 24h or 7d", Exit.USAGE)
 
 
 def _base() -> str:

@@ -1,4 +1,4 @@
-"""`trigger`: a correctly signed test webhook, or one that must be turned away, or many per second."""
+"""`trigger` sends a correctly signed test webhook, one that must be rejected, or many per second."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_IN_FLIGHT = 256
 
 @dataclass(slots=True)
 class Tally:
-    """How a burst was answered."""
+    """The answers to a burst of requests."""
 
     sent: int = 0
     statuses: Counter[str] = field(default_factory=Counter[str])
@@ -46,22 +46,26 @@ def register(cli: typer.Typer) -> None:
 
 
 def trigger(
-    provider: Annotated[str, typer.Argument(help="Who is played: stripe, paypal, github, ...")],
-    type: Annotated[str, typer.Argument(help="Type of the event, as charge.succeeded.")],
+    provider: Annotated[str, typer.Argument(help="Provider to simulate: stripe, paypal, github, ...")],
+    type: Annotated[str, typer.Argument(help="Event type, for example charge.succeeded.")],
     field: Annotated[list[str] | None, typer.Option("--field", "-f", help="PATH=VALUE to set in the payload.")] = None,
     duplicate: Annotated[bool, typer.Option("--duplicate", help="Send the same event twice.")] = False,
-    stale: Annotated[bool, typer.Option("--stale", help="Sign it too long ago: it must be turned away.")] = False,
-    bad_signature: Annotated[bool, typer.Option("--bad-signature", help="Change it after signing: likewise.")] = False,
-    rate: Annotated[float | None, typer.Option("--rate", min=0.1, help="So many per second.")] = None,
-    for_: Annotated[str, typer.Option("--for", help="For how long, with --rate: 30s, 5m.")] = "10s",
+    stale: Annotated[bool, typer.Option("--stale", help="Sign with an expired time: it must be rejected.")] = False,
+    bad_signature: Annotated[
+        bool, typer.Option("--bad-signature", help="Change it after signing: it must be rejected.")
+    ] = False,
+    rate: Annotated[float | None, typer.Option("--rate", min=0.1, help="Send this many per second.")] = None,
+    for_: Annotated[str, typer.Option("--for", help="How long to send with --rate: 30s, 5m.")] = "10s",
     source: Annotated[
-        str | None, typer.Option("--source", "-s", help="Name of the source; the provider's if not given.")
+        str | None, typer.Option("--source", "-s", help="Name of the source. Default: the provider.")
     ] = None,
-    secret: Annotated[str | None, typer.Option("--secret", help="Sign with this instead of the source's own.")] = None,
-    url: Annotated[str | None, typer.Option("--url", help="Post there instead of to this installation.")] = None,
+    secret: Annotated[
+        str | None, typer.Option("--secret", help="Sign with this secret instead of the source's.")
+    ] = None,
+    url: Annotated[str | None, typer.Option("--url", help="Post to this URL instead of this installation.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Send a genuine webhook to this installation. Exits with 1 when the answer is not what it should be."""
+    """Send a signed test webhook to this installation. Exit with 1 if the answer is not the expected one."""
     from onceward.inbox.sending import compose
     from onceward.providers.inbound.provider import ConfigError
     from onceward.providers.inbound.samples import parse_field
@@ -82,7 +86,7 @@ def trigger(
         answer = run(_burst(where, make, rate, duration(for_).total_seconds()))
         document(answer) if as_json else say(", ".join(f"{key} {value}" for key, value in answer.items()))
         return
-    answers = run(_send(where, [make()] if not duplicate else [made := make(), made]))
+    answers = run(_send(where, [make()] if not duplicate else [request := make(), request]))
     for answer in answers:
         document(answer) if as_json else say(f"{answer['status']} in {answer['ms']} ms: {answer['body']}")
     refused = stale or bad_signature
@@ -91,31 +95,31 @@ def trigger(
 
 
 def _config(provider: str, name: str, secret: str | None, url: str | None) -> SourceConfig:
-    """How the source verifies, as this installation knows it; a secret of the command line replaces the source's own."""
+    """Return the source's configuration in this installation. A secret from the command line replaces the stored one."""
     from onceward.providers.inbound.provider import SourceConfig
     from onceward.settings import load_settings
 
     settings = load_settings()
     if secret is not None and url is not None and settings.database_url is None:
-        # Another installation, and none here: its public URL is where the webhook is posted to.
+        # Only another installation is involved: its public URL is the origin of --url.
         return SourceConfig(provider=provider, secrets=(secret,), public_url=_origin(url))
 
     async def work() -> SourceConfig:
         from onceward.inbox.commands.events import read_catalog
 
         async with opened_database() as db:
-            found = (await read_catalog(db)).get(name)
-            if secret is not None and (found is None or found.provider.name != provider):
+            source = (await read_catalog(db)).get(name)
+            if secret is not None and (source is None or source.provider.name != provider):
                 return SourceConfig(provider=provider, secrets=(secret,), public_url=_origin(url) or settings.url)
-            if secret is not None and found is not None:
-                return replace(found.config, secrets=(secret,))
-            if found is None:
+            if secret is not None and source is not None:
+                return replace(source.config, secrets=(secret,))
+            if source is None:
                 raise CommandFailed(
-                    f"there is no usable source {name!r}: `onceward sources add {name} --provider {provider}`, or say --secret"
+                    f"there is no usable source {name!r}: run `onceward sources add {name} --provider {provider}`, or give --secret"
                 )
-            if found.provider.name != provider:
-                raise CommandFailed(f"source {name!r} is of provider {found.provider.name}, not {provider}", Exit.USAGE)
-            return found.config
+            if source.provider.name != provider:
+                raise CommandFailed(f"source {name!r} has provider {source.provider.name}, not {provider}", Exit.USAGE)
+            return source.config
 
     return run(work())
 
@@ -159,7 +163,7 @@ async def _send(url: str, requests: list[Outgoing]) -> list[dict[str, Any]]:
 
 
 async def _burst(url: str, make: Any, rate: float, for_s: float) -> dict[str, Any]:
-    """At an even pace; when the other side is slower than that, as many as fit in flight."""
+    """Send at an even rate, with at most `MOST_IN_FLIGHT` open requests if the server is slower than that."""
     from onceward.http import HttpError, ServiceClient
 
     tally = Tally()

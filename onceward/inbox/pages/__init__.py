@@ -1,4 +1,4 @@
-"""What the inbox adds to the dashboard: events and sources."""
+"""The inbox's pages of the dashboard: events and sources."""
 
 from __future__ import annotations
 

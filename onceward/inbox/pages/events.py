@@ -1,4 +1,4 @@
-"""The pages of events."""
+"""The dashboard's pages of events."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EVENTS = Listing(
 
 
 async def find(view: View, name: str) -> list[Hit]:
-    """By the provider's id, or by our own UUID."""
+    """Find events by the provider's event id or by our UUID."""
     hits = [Hit("event", row["id"]) for row in await view.conn.fetch(BY_EVENT_ID, name)]
     with contextlib.suppress(ValueError):  # not every name is a UUID
         hits += [Hit("event", row["id"]) for row in await view.conn.fetch(BY_UUID, UUID(name))]

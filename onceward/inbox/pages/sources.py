@@ -1,4 +1,4 @@
-"""Sources: who may send us webhooks, and what was turned away. Secrets are never shown, not even covered."""
+"""The page of sources and rejected requests. It never shows a secret, not even masked."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ PATH = "/dashboard/sources"
 MODES: tuple[Mode, ...] = get_args(Mode)
 OVERLAPS = {"a day": timedelta(days=1), "a week": timedelta(days=7), "not at all": timedelta(0)}
 
-DELETED = "is deleted: nothing more is taken from it. What it sent stays, and is handled."
-PAUSED = "is paused: it goes on receiving, and nothing is handled."
-RESUMED = "goes on; what was parked is handled in the order it arrived."
+DELETED = "was deleted and accepts no more requests. Its events stay and are handled."
+PAUSED = "is paused. It still receives events, but they are not handled."
+RESUMED = "was resumed. Parked events are handled in the order of their arrival."
 
 SOURCES = """
 select s.webhook_id, s.name, s.provider, s.mode, s.organization_id, s.ordering, s.rate_per_s, s.max_body_bytes, s.retention_days,
@@ -52,7 +52,7 @@ async def _add(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     name, secret = form.get("name", "").strip()[:100], form.get("secret", "").strip()
     mode = form.get("mode", "ack")
     if mode not in MODES:
-        raise Refused(f"{mode!r} is not a mode: it is one of {', '.join(MODES)}")
+        raise Refused(f"{mode!r} is not a mode: use one of {', '.join(MODES)}")
     new = sources.NewSource(
         name=name,
         provider=form.get("provider", "")[:100],
@@ -70,14 +70,14 @@ async def _add(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
 async def _rotate(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     own, secret = await _own(site, identity, form), form.get("secret", "").strip()
     if not secret:
-        raise Refused("secret: enter the new one as the sender shows it")
+        raise Refused("secret: enter the new secret as the sender shows it")
     overlap = OVERLAPS.get(form.get("overlap", ""))
     if overlap is None:
         raise Refused(f"overlap: choose one of {', '.join(OVERLAPS)}")
     async with _engine(site) as tx:
         box = secret_box(site.settings)
         live = await sources.rotate(tx, box, str(own.webhook_id), secret, overlap=overlap, actor=identity)
-    return Done(PATH, f"Source {own.name} believes {len(live)} secrets now, the new one included.")
+    return Done(PATH, f"Source {own.name} believes {len(live)} secrets now, including the new one.")
 
 
 @asynccontextmanager
@@ -89,31 +89,31 @@ async def _engine(site: Site) -> AsyncGenerator[Transaction]:
         raise Refused(f"{error.field}: {error}") from None
 
 
-def _button(change: Callable[..., Awaitable[object]], said: str) -> Callable[..., Awaitable[Done]]:
-    """Do one thing to the source that the form names."""
+def _button(change: Callable[..., Awaitable[object]], message: str) -> Callable[..., Awaitable[Done]]:
+    """Return an action that applies `change` to the source named in the form and then shows `message`."""
 
     async def run(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
         own = await _own(site, identity, form)
         async with _engine(site) as tx:
             await change(tx, str(own.webhook_id), actor=identity)
-        return Done(PATH, f"Source {own.name} {said}")
+        return Done(PATH, f"Source {own.name} {message}")
 
     return run
 
 
 async def _own(site: Site, identity: Identity, form: Mapping[str, str]) -> sources.Listed:
-    """A source that is this identity's to change."""
+    """Return the source named in the form. Raise an error if this identity may not change it."""
     name = form.get("source", "")[:100]
     async with site.database.acquire() as conn:
-        found = await sources.find(conn, name)
-    if identity.organization is not None and found.organization_id != identity.organization:
+        source = await sources.find(conn, name)
+    if identity.organization is not None and source.organization_id != identity.organization:
         raise NotFound(f"there is no source {name!r}")
-    sources.require_name(found.name, identity, _handled(site))
-    return found
+    sources.require_name(source.name, identity, _handled(site))
+    return source
 
 
 def _handled(site: Site) -> frozenset[str]:
-    """The names of sources that handlers of this app are for."""
+    """Return the source and provider names that handlers of this app use."""
     return frozenset(task.partition("/")[0] for task in site.app.handlers)
 
 

@@ -1,4 +1,4 @@
-"""Routes over received events: list, show with payload and attempts, replay one or many."""
+"""HTTP routes for received events: list, show with payload and attempts, replay one or many."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ LOOK_WITHIN_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Shown(reading.Known):
-    """An event with its payload (null: pruned, or nothing that JSON can hold) and every attempt at it.
+    """An event with its payload and every attempt. The payload is null if it was pruned or jsonb cannot store it.
 
-    `consequences` is where everything that it caused is found.
+    `consequences` is the path of the trace of everything that the event caused.
     """
 
     raw_bytes: int | None
@@ -43,7 +43,7 @@ class Shown(reading.Known):
 
 
 class ReplayOne(BaseModel):
-    """`as_new`: a success is run again as a new event that the old one caused."""
+    """Replay one event. `as_new` runs a successful event again, as a new event caused by the old one."""
 
     model_config = {"extra": "forbid"}
 
@@ -52,7 +52,7 @@ class ReplayOne(BaseModel):
 
 
 class ReplayMany(BaseModel):
-    """Which events, of those that are dead letters or failed; with `unhandled`, of those that had no handler."""
+    """Filters on dead letters and failed events. With `unhandled`, on events that had no handler."""
 
     model_config = {"extra": "forbid"}
 
@@ -70,7 +70,7 @@ class ReplayMany(BaseModel):
 
 
 class Replayed(BaseModel):
-    """Numbers of the events that were made due (of a dry run: would be), and why others were left alone."""
+    """The numbers of the replayed events (in a dry run: of those that would be), and why others were skipped."""
 
     done: list[int]
     skipped: dict[int, str]
@@ -99,8 +99,8 @@ def _reading(router: APIRouter) -> None:
         before: Number | None = None,
         limit: Limit = 50,
     ) -> list[Found]:
-        """Newest first. `before` is the `seq` of the last one of the page before; `status` may be given several times."""
-        wanted = Filter(
+        """List events, newest first. `before` is the last `seq` of the previous page. `status` may be repeated."""
+        criteria = Filter(
             source=source,
             type=type,
             statuses=status,
@@ -109,76 +109,76 @@ def _reading(router: APIRouter) -> None:
             until=until,
             organization=identity.organization,
         )
-        async with _patient(db, identity) as tx:
-            return await replay.find(tx, wanted, limit=limit, before=before)
+        async with _bounded(db, identity) as tx:
+            return await replay.find(tx, criteria, limit=limit, before=before)
 
     @router.get("/{event}")
     async def one(db: Db, identity: Viewer, event: Short) -> Shown:  # pyright: ignore[reportUnusedFunction]
-        """By its number, its id, or the sender's event id."""
-        return _shown(await _found(db, identity, event))
+        """Show an event by its `seq`, its id, or the sender's event id."""
+        return _shown(await _find(db, identity, event))
 
 
 def _replaying(router: APIRouter) -> None:
     @router.post("/replay")
-    async def many(db: Db, identity: Operator, wanted: ReplayMany) -> Replayed:  # pyright: ignore[reportUnusedFunction]
-        """Have events handled again, oldest first, under the same event id. Each one is in the audit log."""
-        if not wanted.reason and not wanted.dry_run:
-            raise _unfit("reason", "say why: it goes into the audit log; a dry run needs none")
-        statuses = ["success"] if wanted.unhandled or wanted.as_new else ["dead_letter", "failed"]
-        fitting = Filter(
-            ids=wanted.ids,
-            source=wanted.source,
-            type=wanted.type,
-            statuses=None if wanted.ids else statuses,
-            error=wanted.error,
-            since=wanted.since,
-            until=wanted.until,
-            unhandled=True if wanted.unhandled else None,
+    async def many(db: Db, identity: Operator, body: ReplayMany) -> Replayed:  # pyright: ignore[reportUnusedFunction]
+        """Handle events again, oldest first, under the same event id. Each replay is written to the audit log."""
+        if not body.reason and not body.dry_run:
+            raise _unfit("reason", "give a reason for the audit log; only a dry run needs none")
+        statuses = ["success"] if body.unhandled or body.as_new else ["dead_letter", "failed"]
+        criteria = Filter(
+            ids=body.ids,
+            source=body.source,
+            type=body.type,
+            statuses=None if body.ids else statuses,
+            error=body.error,
+            since=body.since,
+            until=body.until,
+            unhandled=True if body.unhandled else None,
             organization=identity.organization,
         )
-        if fitting.empty:
-            raise _unfit("ids", "name what to replay: ids, source, type, error, since or until")
+        if criteria.empty:
+            raise _unfit("ids", "give at least one filter: ids, source, type, error, since or until")
         done = await replay.replay(
             db,
-            fitting,
+            criteria,
             actor=identity,
-            reason=wanted.reason or "dry run",
-            limit=wanted.limit,
-            as_new=wanted.as_new,
-            dry_run=wanted.dry_run,
+            reason=body.reason or "dry run",
+            limit=body.limit,
+            as_new=body.as_new,
+            dry_run=body.dry_run,
         )
-        return Replayed(done=done.done, skipped=done.skipped, dry_run=wanted.dry_run)
+        return Replayed(done=done.done, skipped=done.skipped, dry_run=body.dry_run)
 
     @router.post("/{event}/replay", status_code=202)
-    async def one(db: Db, identity: Operator, event: Short, wanted: ReplayOne) -> Replayed:  # pyright: ignore[reportUnusedFunction]
-        """Have one event handled again. 409 says why it is left alone."""
-        found = await _found(db, identity, event)
-        only = Filter(ids=[found.seq], unhandled=_unhandled(found), organization=identity.organization)
-        done = await replay.replay(db, only, actor=identity, reason=wanted.reason, as_new=wanted.as_new)
+    async def one(db: Db, identity: Operator, event: Short, body: ReplayOne) -> Replayed:  # pyright: ignore[reportUnusedFunction]
+        """Handle one event again. 409 says why it was not replayed."""
+        shown = await _find(db, identity, event)
+        criteria = Filter(ids=[shown.seq], unhandled=_unhandled(shown), organization=identity.organization)
+        done = await replay.replay(db, criteria, actor=identity, reason=body.reason, as_new=body.as_new)
         if not done.done:
-            why = done.skipped.get(found.seq, "it is not there any more")
-            raise Problem(409, f"event {found.seq} is not replayed: {why}", title="Not replayed")
+            why = done.skipped.get(shown.seq, "it does not exist any more")
+            raise Problem(409, f"event {shown.seq} was not replayed: {why}", title="Not replayed")
         return Replayed(done=done.done, skipped={}, dry_run=False)
 
 
 @asynccontextmanager
-async def _patient(db: Database, identity: Identity) -> AsyncGenerator[Transaction]:
-    """Sees what the identity may see. A filter that nothing fits reads all events there are: not for longer than this."""
+async def _bounded(db: Database, identity: Identity) -> AsyncGenerator[Transaction]:
+    """Open a transaction with the identity's rights and a time limit: a filter without matches would read all events."""
     try:
         async with transaction_for(db, identity) as tx:
             await tx.execute(f"set local statement_timeout = '{LOOK_WITHIN_S}s'")
             yield tx
     except asyncpg.QueryCanceledError:
-        why = f"looking took longer than {LOOK_WITHIN_S} s: narrow it down with source, since or before"
+        why = f"the search took longer than {LOOK_WITHIN_S} s: narrow it down with source, since or before"
         raise Problem(503, why, headers={"Retry-After": "5"}) from None
 
 
-async def _found(db: Database, identity: Identity, ref: str) -> reading.Whole:
-    async with _patient(db, identity) as tx:
-        found = await reading.show(tx, ref, organization=identity.organization)
-    if found is None:
+async def _find(db: Database, identity: Identity, ref: str) -> reading.Whole:
+    async with _bounded(db, identity) as tx:
+        event = await reading.show(tx, ref, organization=identity.organization)
+    if event is None:
         raise Problem(404, f"there is no event {ref!r}")
-    return found
+    return event
 
 
 def _shown(event: reading.Whole) -> Shown:
@@ -190,7 +190,7 @@ def _shown(event: reading.Whole) -> Shown:
 
 
 def _unhandled(event: reading.Whole) -> bool | None:
-    """What nobody handled at the time counts as a success, and is replayed like a failure."""
+    """Return True for an event that had no handler: its status is `success`, but it is replayed like a failure."""
     return True if event.status == "success" and event.result == "unhandled" else None
 
 

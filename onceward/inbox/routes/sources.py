@@ -1,4 +1,4 @@
-"""Routes over sources: who may send webhooks. Secrets are taken and never given back, not even to who gave them."""
+"""HTTP routes for sources, the senders of webhooks. No route ever returns a secret."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MONTH_S = 30 * 86_400
 
 
 class NewSource(BaseModel):
-    """`provider` is the name if it is left out. The options are those of the provider's page."""
+    """A source to add. `provider` defaults to the name. The provider's page lists the options."""
 
     model_config = {"extra": "forbid", "hide_input_in_errors": True}
 
@@ -49,7 +49,7 @@ class NewSource(BaseModel):
 
 
 class Rotation(BaseModel):
-    """The new secret, and how long those before it are still believed."""
+    """The new secret, and how long the older secrets stay valid."""
 
     model_config = {"extra": "forbid", "hide_input_in_errors": True}
 
@@ -58,7 +58,7 @@ class Rotation(BaseModel):
 
 
 class Rotated(BaseModel):
-    """How many secrets are believed now, the new one included."""
+    """How many secrets are valid now, including the new one."""
 
     name: str
     live_secrets: int
@@ -84,14 +84,14 @@ def sources_router(inbox: Inbox, box: SecretBox) -> APIRouter:
 def _reading(router: APIRouter) -> None:
     @router.get("")
     async def listed(db: Db, settings: TheSettings, identity: Viewer) -> list[SourceShown]:  # pyright: ignore[reportUnusedFunction]
-        """By name."""
+        """List sources by name."""
         async with transaction_for(db, identity) as tx:
-            found = await sources.list_sources(tx, organization=identity.organization)
-        return [_shown(each, settings) for each in found]
+            rows = await sources.list_sources(tx, organization=identity.organization)
+        return [_shown(each, settings) for each in rows]
 
     @router.get("/{source}")
     async def one(db: Db, settings: TheSettings, identity: Viewer, source: Text) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
-        """By name or id."""
+        """Show a source by name or id."""
         async with transaction_for(db, identity) as tx:
             return _shown(await sources.find(tx, source[:100], organization=identity.organization), settings)
 
@@ -99,8 +99,8 @@ def _reading(router: APIRouter) -> None:
 def _secrets(router: APIRouter, inbox: Inbox, box: SecretBox) -> None:
     @router.post("", status_code=201)
     async def add(db: Db, settings: TheSettings, identity: Owner, new: NewSource) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
-        """The organization's own; of an administrator who acts for none, the platform's."""
-        wanted = sources.NewSource(
+        """Add a source of the organization. An administrator who acts for none adds a source of the platform."""
+        requested = sources.NewSource(
             **new.model_dump(exclude={"provider", "secrets", "public_url"}),
             provider=new.provider or new.name,
             secrets=tuple(new.secrets),
@@ -110,46 +110,46 @@ def _secrets(router: APIRouter, inbox: Inbox, box: SecretBox) -> None:
         sources.require_name(new.name, identity, inbox.catalog.handled_names)
         try:
             async with db.transaction(role="engine") as tx:
-                made = await sources.add(tx, box, wanted, actor=identity)
+                added = await sources.add(tx, box, requested, actor=identity)
         except ConfigError as error:
             raise _problem(error) from None
         await inbox.catalog.refresh()
-        return _shown(made, settings)
+        return _shown(added, settings)
 
     @router.post("/{source}/secret")
-    async def rotate(db: Db, identity: Owner, source: Text, wanted: Rotation) -> Rotated:  # pyright: ignore[reportUnusedFunction]
-        """Add a secret. When this is answered it is believed here, and within moments by every other node."""
-        overlap = timedelta(seconds=wanted.overlap_s)
+    async def rotate(db: Db, identity: Owner, source: Text, rotation: Rotation) -> Rotated:  # pyright: ignore[reportUnusedFunction]
+        """Add a secret. This node accepts it before the answer is sent, every other node within moments."""
+        overlap = timedelta(seconds=rotation.overlap_s)
         try:
             async with db.transaction(role="engine") as tx:
-                found = await sources.find(tx, source[:100], organization=identity.organization)
-                sources.require_name(found.name, identity, inbox.catalog.handled_names)
-                own = str(found.webhook_id)
-                live = await sources.rotate(tx, box, own, wanted.secret, overlap=overlap, actor=identity)
+                row = await sources.find(tx, source[:100], organization=identity.organization)
+                sources.require_name(row.name, identity, inbox.catalog.handled_names)
+                own = str(row.webhook_id)
+                live = await sources.rotate(tx, box, own, rotation.secret, overlap=overlap, actor=identity)
         except ConfigError as error:
             raise _problem(error) from None
         await inbox.catalog.refresh()
-        return Rotated(name=found.name, live_secrets=len(live))
+        return Rotated(name=row.name, live_secrets=len(live))
 
 
 def _pausing(router: APIRouter, inbox: Inbox) -> None:
     @router.post("/{source}/pause")
     async def pause(db: Db, settings: TheSettings, identity: Operator, source: Text) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
-        """Go on receiving, handle nothing: what waits and what arrives is parked. Twice is once."""
+        """Keep receiving, but park waiting and new events instead of handling them. A repeated call changes nothing."""
         async with db.transaction(role="engine") as tx:
-            found = await sources.find(tx, source[:100], organization=identity.organization)
-            sources.require_name(found.name, identity, inbox.catalog.handled_names)
-            paused = await sources.pause(tx, str(found.webhook_id), actor=identity)
+            row = await sources.find(tx, source[:100], organization=identity.organization)
+            sources.require_name(row.name, identity, inbox.catalog.handled_names)
+            paused = await sources.pause(tx, str(row.webhook_id), actor=identity)
         await inbox.catalog.refresh()
         return _shown(paused, settings)
 
     @router.post("/{source}/resume")
     async def resume(db: Db, settings: TheSettings, identity: Operator, source: Text) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
-        """Handle what was parked, in the order it arrived."""
+        """Handle parked events in the order of their arrival."""
         async with db.transaction(role="engine") as tx:
-            found = await sources.find(tx, source[:100], organization=identity.organization)
-            sources.require_name(found.name, identity, inbox.catalog.handled_names)
-            resumed = await sources.resume(tx, str(found.webhook_id), actor=identity)
+            row = await sources.find(tx, source[:100], organization=identity.organization)
+            sources.require_name(row.name, identity, inbox.catalog.handled_names)
+            resumed = await sources.resume(tx, str(row.webhook_id), actor=identity)
         await inbox.catalog.refresh()
         return _shown(resumed, settings)
 
@@ -157,12 +157,12 @@ def _pausing(router: APIRouter, inbox: Inbox) -> None:
 def _deleting(router: APIRouter, inbox: Inbox) -> None:
     @router.delete("/{source}", status_code=204)
     async def delete(db: Db, identity: Owner, source: Text) -> None:  # pyright: ignore[reportUnusedFunction]
-        """Take nothing more from it and forget its secrets. Its events stay; those that wait are handled."""
+        """Delete a source and its secrets. Its events stay, and waiting ones are handled."""
         try:
             async with db.transaction(role="engine") as tx:
-                found = await sources.find(tx, source[:100], organization=identity.organization)
-                sources.require_name(found.name, identity, inbox.catalog.handled_names)
-                await sources.delete(tx, str(found.webhook_id), actor=identity)
+                row = await sources.find(tx, source[:100], organization=identity.organization)
+                sources.require_name(row.name, identity, inbox.catalog.handled_names)
+                await sources.delete(tx, str(row.webhook_id), actor=identity)
         except ConfigError as error:
             raise Problem(409, str(error), title="Not deleted") from None
         await inbox.catalog.refresh()

@@ -1,7 +1,7 @@
--- Store events together with the work they are. An event id its source has sent before stores nothing; what was stored comes back by its ids.
--- What some of the events have in common is sent once ($6, a list of lists; $7 says which is whose). The driver spends more on each value of
--- an array than the server on taking a text apart: ids ($1, 16 bytes each), event ids and signatures ($2, $5, a line each) are one value, and
--- so is the answer. A payload ($3) that is the raw body ($4) is not sent again: '' stands for it, and no array for all of them.
+-- Store events together with their work. A duplicate event id stores nothing. Returns the ids and numbers of the stored events.
+-- Values that several events share are sent once: $6 is a list of lists, $7 has the index into $6 for each event. Encoding an array element
+-- in the driver costs more than splitting a text in the server, so ids ($1, 16 bytes each), event ids and signatures ($2 and $5, one per line)
+-- are one value each, and so are the returned ids. A payload ($3) that equals the raw body ($4) is sent as ''; $3 is null if all of them do.
 with input as materialized (
     select nextval('onceward.ids') as seq, encode(substr($1::bytea, (i.n * 16 - 15)::int, 16), 'hex')::uuid as id,
            (c.common ->> 0)::uuid as webhook_id, (c.common ->> 1)::uuid as organization_id, c.common ->> 2 as provider,
@@ -22,6 +22,6 @@ with input as materialized (
     insert into onceward.work (id, organization_id, kind, task, queue, sort_at, lane, cap, ordered)
     select seq, organization_id, 'event', task, queue, onceward.now(), lane, case when ordered then 1 end, ordered
       from input
-     where (seq in (select seq from stored)) is true   -- a hashed lookup; a join of two CTEs would be planned for ten rows
+     where (seq in (select seq from stored)) is true   -- a hashed lookup: PostgreSQL would plan a join of two CTEs for ten rows
 )
 select string_agg(uuid_send(id), ''), array_agg(seq) from stored

@@ -1,4 +1,4 @@
--- Store one event together with its work, held under the lease of the request that will handle it. No row: it was sent before.
+-- Store one event together with its work, leased to the request that will handle it. Returns no row for a duplicate.
 with stored as (
     insert into onceward.webhook_events
         (seq, id, webhook_id, event_id, organization_id, provider, type, payload, raw, headers, signature, origin, route)

@@ -1,4 +1,4 @@
--- How events stand that were sent before: finished with a result, running, or waiting.
+-- Return the state of events that were stored before: finished with a result, running, or waiting.
 select i.n, e.seq, e.type, e.status, e.result, e.error, w.lease is not null as running, w.id is not null as unfinished
   from unnest($1::uuid[], $2::text[]) with ordinality as i (webhook_id, event_id, n)
   cross join lateral (

@@ -1,4 +1,4 @@
--- Take one waiting event for a request that wants its result now. Not if it is held, parked, dead, or behind another in its lane.
+-- Claim one waiting event for a request that needs its result now, unless it is leased, parked, dead, or behind another event in its lane.
 update onceward.work w
    set lease = $2, claimed_at = clock_timestamp(), slot = case when w.ordered then 1 end
  where w.id = $1 and w.kind = 'event' and w.queue = $3 and w.lease is null and w.dead_reason is null and w.crashes = 0

@@ -18,14 +18,14 @@ from onceward.providers.inbound.payload import (
 from onceward.providers.inbound.provider import Provider, ReceivedItem, Rejected, Reply, Request, SourceConfig
 from onceward.providers.inbound.samples import apply_fields, iso_now, token
 
-# Its source sends bare hexadecimal, its documentation shows a prefix: both are taken.
+# Cal.com's code sends plain hexadecimal, its documentation shows a prefix. Both are accepted.
 SCHEME: Final = signature.Scheme(header="x-cal-signature-256", label="sha256=", label_required=False)
 _NO_SECRET: Final = "no-secret-provided"
 _BY_SCHEDULE: Final = ("MEETING_STARTED", "MEETING_ENDED")
 
 
 class CalCom(Provider):
-    """Sends once and forgets: the source must acknowledge, and bookings be read back now and then."""
+    """Cal.com sends once and never retries: the source must use `ack`, and bookings should be compared from time to time."""
 
     name: ClassVar[str] = "calcom"
     title: ClassVar[str] = "Cal.com"
@@ -45,11 +45,11 @@ class CalCom(Provider):
 
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
         if request.headers.get(SCHEME.header) == _NO_SECRET:
-            raise Rejected("unsigned", "Cal.com holds no secret for this webhook: set it there")
+            raise Rejected("unsigned", "Cal.com has no secret for this webhook: set it there")
         signature.verify(SCHEME, config, request, now)
 
     def challenge(self, config: SourceConfig, request: Request) -> Reply | None:
-        # The search costs nothing and spares ordinary requests a second reading.
+        # This search is cheap and avoids parsing ordinary requests twice.
         if request.method != "POST" or b'"PING"' not in request.body:
             return None
         return Reply() if read_object(request.body).value.get("triggerEvent") == "PING" else None
@@ -68,14 +68,14 @@ class CalCom(Provider):
         ]
 
     def data(self, payload: Any) -> Any:
-        # Meetings that start or end by schedule come flat: the booking row itself, without `payload`.
+        # Scheduled starts and ends of meetings are flat: the body is the booking, without `payload`.
         return as_object(payload).get("payload", payload)
 
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
         return {
             "content-type": "application/json",
             "x-cal-webhook-version": "2021-10-20",
-            # The prefix is only tolerated, so it is not what a simulated request carries.
+            # The prefix is only tolerated, so a simulated request does not have it.
             SCHEME.header: signature.sign(SCHEME, config.keys[0], body, now)[SCHEME.header][len("sha256=") :],
         }
 
@@ -91,12 +91,12 @@ def _booking_id(booking: dict[str, Any], *names: str) -> str:
 
 
 def _event_id(trigger: str, envelope: dict[str, Any], booking: dict[str, Any]) -> str:
-    """What makes two requests the same: a booking may be moved twice, so the change is part of it."""
+    """Return the event id. It includes the change, because a booking may be moved twice."""
     identity = _booking_id(booking, "uid", "bookingUid", "bookingId")
     if not identity:
         return ""
     if trigger in _BY_SCHEDULE:
-        # In the flat form `createdAt` is the booking's, in the nested one the request's: neither is used.
+        # `createdAt` is the booking's in the flat form and the request's in the nested form, so neither is used.
         return derived_key((trigger, identity, booking.get("endTime")))
     return derived_key((trigger, identity, envelope.get("createdAt"), booking.get("startTime")))
 

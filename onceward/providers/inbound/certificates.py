@@ -1,4 +1,4 @@
-"""Certificate chains of signers: read, and proven down to a root for one domain at one moment."""
+"""Read the certificate chain of a signer and verify it up to a trusted root, for one domain and one time."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from onceward.providers.inbound.provider import ConfigError, Rejected
 
 @dataclass(frozen=True, slots=True)
 class TrustedRoots:
-    """The certificates a chain may end at."""
+    """The root certificates that a chain may end at."""
 
     store: Store
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A signer's certificate and those between it and a root."""
+    """A signer's certificate and the intermediate certificates between it and a root."""
 
     leaf: x509.Certificate
     intermediates: tuple[x509.Certificate, ...]
 
     @staticmethod
     def read(pem: bytes) -> Chain:
-        """The chain in a PEM file, leaf first. Rejected if there is none."""
+        """Read a chain from PEM, leaf first. Raise Rejected if there is none."""
         return _read_chain(pem)
 
     def check(self, roots: TrustedRoots, domain: str, now: datetime) -> None:
-        """Return if the chain ends at a root, was valid at `now` and belongs to a host of `domain`."""
+        """Raise Rejected unless the chain ends at a root, is valid at `now` and belongs to a host of `domain`."""
         name = self._name_within(domain)
         builder = PolicyBuilder().store(roots.store).time(now.replace(tzinfo=None)).max_chain_depth(4)
         try:
@@ -49,7 +49,7 @@ class Chain:
         except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
             names = []
         for name in names:
-            # A wildcard is proven by any name under it.
+            # Any name under a wildcard proves the wildcard.
             concrete = name.lower().replace("*.", "signer.", 1)
             if concrete.endswith(f".{domain}"):
                 return concrete
@@ -58,22 +58,24 @@ class Chain:
 
 @lru_cache(maxsize=8)
 def read_roots(pem: str) -> TrustedRoots:
-    """Roots from PEM text. ConfigError if there are none."""
+    """Read roots from PEM text. Raise ConfigError if there are none."""
     try:
         return TrustedRoots(Store(x509.load_pem_x509_certificates(pem.encode())))
     except ValueError:
-        raise ConfigError("option roots_pem holds no PEM certificates") from None
+        raise ConfigError("option roots_pem contains no PEM certificates") from None
 
 
 @lru_cache(maxsize=8)
 def system_roots(organization: str) -> TrustedRoots:
-    """The roots of one organization among those this system trusts."""
+    """Return the roots of one organization that this system trusts."""
     trusted = ssl.create_default_context().get_ca_certs(binary_form=True)
-    # Most are another's, and a few of those too odd to be read at all.
+    # Skip the roots of others before parsing: a few of them cannot be parsed.
     likely = (x509.load_der_x509_certificate(der) for der in trusted if organization.encode() in der)
     roots = [root for root in likely if _is_of(root, organization)]
     if not roots:
-        raise Rejected("bad_certificate", f"no root of {organization} on this system: set option roots_pem")
+        raise Rejected(
+            "bad_certificate", f"this system has no root certificate of {organization}: set option roots_pem"
+        )
     return TrustedRoots(Store(roots))
 
 
@@ -82,7 +84,7 @@ def _read_chain(pem: bytes) -> Chain:
     try:
         leaf, *intermediates = x509.load_pem_x509_certificates(pem)
     except ValueError:
-        raise Rejected("bad_certificate", "what was fetched is not a PEM certificate") from None
+        raise Rejected("bad_certificate", "the fetched file is not a PEM certificate") from None
     return Chain(leaf, tuple(intermediates))
 
 

@@ -21,11 +21,11 @@ _PROBE: Final = b'{"test":"test"}'
 
 
 class Daily(Provider):
-    """A few failed answers switch the webhook off at Daily: everything authentic is acknowledged."""
+    """Daily disables a webhook after a few failures, so every authentic request is acknowledged."""
 
     name: ClassVar[str] = "daily"
     title: ClassVar[str] = "Daily.co"
-    # By default there is a circuit breaker instead of a retry, so a failure answer must stay the exception.
+    # By default Daily has a circuit breaker instead of retries, so error responses must be rare.
     retries: ClassVar[bool] = False
     sample_types: ClassVar[tuple[str, ...]] = (
         "participant.joined",
@@ -41,7 +41,7 @@ class Daily(Provider):
         return signature.decode_key("base64", secret)
 
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
-        # Sent before Daily has told anyone the secret, and worth nothing to a forger: it never is an event.
+        # Daily sends this before the secret is known. Forging it is useless, because it never becomes an event.
         if not _is_probe(request):
             signature.verify(SCHEME, config, request, now)
 

@@ -1,4 +1,4 @@
-"""Formbricks: Standard Webhooks v1; webhooks made before it signed anything can be let in by opt-in."""
+"""Formbricks: Standard Webhooks v1. An option accepts old webhooks that Formbricks does not sign."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from onceward.providers.inbound.standard import WEBHOOK
 
 
 class FormbricksOptions(NoOptions):
-    """`allow_unsigned` is for webhooks that have no secret on the Formbricks side: anyone can send."""
+    """`allow_unsigned` is for webhooks that have no secret in Formbricks: anyone can send."""
 
     allow_unsigned: bool = False
 
 
 class Formbricks(Provider):
-    """Three tries from 5 s on. The event id is `webhook-id`, the same on each of them."""
+    """Formbricks tries three times, starting after 5 s. The event id is `webhook-id`, the same in each attempt."""
 
     name: ClassVar[str] = "formbricks"
     title: ClassVar[str] = "Formbricks"
@@ -49,13 +49,17 @@ class Formbricks(Provider):
 
     def check(self, config: SourceConfig) -> None:
         if config.keys and config.settings.allow_unsigned:
-            raise ConfigError("option allow_unsigned with a secret: leaving out the signature would pass")
+            raise ConfigError(
+                "option allow_unsigned with a secret: a request without a signature would pass; remove one of them"
+            )
 
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
         if config.settings.allow_unsigned:
             return
         if config.keys and not request.headers.get(WEBHOOK.header):
-            raise Rejected("unsigned", "not signed: give the webhook a secret, or allow unsigned requests")
+            raise Rejected(
+                "unsigned", "the request is not signed: give the webhook a secret, or allow unsigned requests"
+            )
         signature.verify(WEBHOOK, config, request, now)
 
     def challenge(self, config: SourceConfig, request: Request) -> Reply | None:

@@ -1,6 +1,6 @@
 """Any sender that signs with HMAC: header, content, algorithm, encodings and timestamp are options.
 
-Also what `generic` shares with `none`: finding an id and a type in a body nobody has described.
+This module also has what `generic` shares with `none`: reading the id and type of a body with an unknown format.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ HeaderName = Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")
 
 
 class ReadingOptions(NoOptions):
-    """Where an undescribed request keeps its id and type. Paths are dotted: `event.id`, `items.0.id`.
+    """Where the id and type are in a request. Paths are dotted: `event.id`, `items.0.id`.
 
-    Without an id the event is known by its bytes: two equal bodies are one event. `items` is the path of an array
-    whose elements are events of their own; a body that is an array is split anyway. The other paths then lead into
-    the element.
+    An event without an id is identified by a hash of its body: two equal bodies are one event. `items` is the path of
+    an array whose elements are separate events; a body that is an array is always split. The other paths are then
+    relative to the element.
     """
 
     items: str = ""
@@ -76,7 +76,7 @@ class GenericOptions(ReadingOptions):
             form=self.form,
             label=self.label,
             label_required=self.label_required,
-            # In pairs it is the name of a pair, which is case-sensitive, else that of a header.
+            # With the form `pairs` it is the name of a pair, which is case-sensitive. Otherwise it names a header.
             timestamp=self.timestamp if self.form == "pairs" else self.timestamp.lower(),
             unit=self.timestamp_unit,
             id=self.signed_id_header.lower(),
@@ -84,7 +84,7 @@ class GenericOptions(ReadingOptions):
 
 
 class Generic(Provider):
-    """HMAC as the options describe it. Whether the sender retries is an option, too."""
+    """HMAC as the options describe it. An option also says whether the sender retries."""
 
     name: ClassVar[str] = "generic"
     title: ClassVar[str] = "generic HMAC"
@@ -98,7 +98,9 @@ class Generic(Provider):
     def check(self, config: SourceConfig) -> None:
         scheme: signature.Scheme = config.settings.scheme
         if scheme.form != "plain" and not scheme.label:
-            raise ConfigError(f"option label of generic source is empty: form {scheme.form} needs its name")
+            raise ConfigError(
+                f"option label of generic source is empty: form {scheme.form} needs the name of the signature"
+            )
 
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
         signature.verify(config.settings.scheme, config, request, now)
@@ -116,7 +118,7 @@ class Generic(Provider):
 
 
 def read_items(options: ReadingOptions, request: Request) -> list[ReceivedItem]:
-    """The events of a request nobody has described: JSON, or a form if it says so."""
+    """Return the events of a request: JSON, or a form if the content type says so."""
     document = _read(request)
     header_id = request.optional_header(options.id_header.lower()) if options.id_header else ""
     header_type = request.optional_header(options.type_header.lower()) if options.type_header else ""
@@ -129,7 +131,7 @@ def read_items(options: ReadingOptions, request: Request) -> list[ReceivedItem]:
     items: list[ReceivedItem] = []
     for n, part in enumerate(cast("list[Any]", parts)):
         type = header_type or _text_at(part, options.type_field) or whole_type or options.default_type
-        # The id of the request names the batch; an element's own is the same in whatever batch it comes.
+        # The request's id identifies the batch. An element's own id is the same in every batch.
         event_id = _text_at(part, options.id_field) or (f"{header_id}:{n}" if header_id else "")
         items.append(_item(options, document.part(part), event_id, type, without_id=derived_key((part,))))
     return items

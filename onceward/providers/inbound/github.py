@@ -23,7 +23,7 @@ _FORM: Final = "application/x-www-form-urlencoded"
 
 
 class GitHub(Provider):
-    """Never retries by itself. The event id is `X-GitHub-Delivery`, the same when redelivered by hand."""
+    """GitHub never retries by itself. The event id is `X-GitHub-Delivery`, the same for a manual redelivery."""
 
     name: ClassVar[str] = "github"
     title: ClassVar[str] = "GitHub"

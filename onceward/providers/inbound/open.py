@@ -1,4 +1,4 @@
-"""No signature at all, by explicit choice; a shared token in a header or the query is the least to ask."""
+"""Accept requests without a signature, by explicit choice, or with a shared token in a header or the query."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from onceward.providers.inbound.samples import token
 
 
 class OpenOptions(ReadingOptions):
-    """Without a secret `allow_unsigned` must say that anyone may send.
+    """A source without a secret must set `allow_unsigned`: anyone may send.
 
-    With one, it is a shared token: the value of `token_header` (behind `Bearer ` or bare) or, where the
-    sender can set no header, of the query parameter `token_query`.
+    A secret is a shared token: the value of `token_header` (with or without `Bearer `) or, if the sender cannot set
+    a header, of the query parameter `token_query`.
     """
 
     allow_unsigned: bool = False
@@ -27,7 +27,7 @@ class OpenOptions(ReadingOptions):
 
 
 class Open(Provider):
-    """Nothing is proven about the body: a token only shows that the sender knows it."""
+    """The body is not authenticated: a token only proves that the sender knows the token."""
 
     name: ClassVar[str] = "none"
     title: ClassVar[str] = "unsigned"
@@ -37,18 +37,20 @@ class Open(Provider):
 
     def check(self, config: SourceConfig) -> None:
         if config.keys and config.settings.allow_unsigned:
-            raise ConfigError("option allow_unsigned with a secret: leaving out the token would pass")
+            raise ConfigError(
+                "option allow_unsigned with a secret: a request without the token would pass; remove one of them"
+            )
         if not config.keys and not config.settings.allow_unsigned:
             raise ConfigError(
-                "source without signature: give a secret as token, or set allow_unsigned", field="secrets"
+                "source without signature: give a secret as the shared token, or set allow_unsigned", field="secrets"
             )
 
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
         if config.settings.allow_unsigned:
             return
-        given = _token(config.settings, request).encode("utf-8", "surrogatepass")
-        if not any(hmac.compare_digest(key, given) for key in config.keys):
-            raise Rejected("bad_token", "the token is not one of this source")
+        sent_token = _token(config.settings, request).encode("utf-8", "surrogatepass")
+        if not any(hmac.compare_digest(key, sent_token) for key in config.keys):
+            raise Rejected("bad_token", "the token does not belong to this source")
 
     def parse(self, config: SourceConfig, request: Request) -> list[ReceivedItem]:
         return read_items(config.settings, request)

@@ -1,4 +1,4 @@
-"""Bodies to values: JSON and forms read strictly, with what the database cannot hold marked as such."""
+"""Parse bodies strictly, as JSON or forms, and mark values that the database cannot store."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _NUMBER: Final = (int, float)
 
 
 class Document(NamedTuple):
-    """A body read as JSON; `unstorable` if jsonb would refuse it. `text` is what it was read from, where it is that alone.
+    """A body parsed as JSON. `unstorable` means that jsonb would refuse it. `text` is the JSON text of exactly this value.
 
-    `suspect`: some part of it needs a closer look before that part is stored by itself.
+    `suspect` means that every part must be checked before it is stored separately.
     """
 
     value: Any
@@ -38,17 +38,17 @@ class Document(NamedTuple):
     suspect: bool = False
 
     def part(self, value: Any) -> Document:
-        """A value that was split off: only the part that holds the offending text is unstorable, not the others."""
+        """Return a part of this document. Only parts that contain an unstorable value are unstorable."""
         return Document(value, self.suspect and not is_storable(value))
 
 
 def read_json(body: bytes) -> Document:
-    """The value of a JSON body. Rejected if no JSON parser would take it."""
+    """Parse a JSON body. Raise Rejected if no JSON parser would accept it."""
     suspect = b"\\u0000" in body
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
-        # orjson is stricter than the senders: lone surrogates and numbers beyond a double are legal JSON.
+        # orjson refuses lone surrogates and numbers that do not fit a double, but both are valid JSON.
         value, suspect = _read_lenient(body), True
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_depth(value)
@@ -56,7 +56,7 @@ def read_json(body: bytes) -> Document:
 
 
 def read_object(body: bytes) -> Document:
-    """Like `read_json`, and the value is an object."""
+    """Like `read_json`, but reject a value that is not an object."""
     document = read_json(body)
     if not isinstance(document.value, dict):
         raise Rejected("bad_body", "the body is JSON, but not an object")
@@ -64,24 +64,24 @@ def read_object(body: bytes) -> Document:
 
 
 def read_form(body: bytes | str) -> Form:
-    """The fields of a form body or a query, in order, blanks kept."""
+    """Return the fields of a form body or a query, in order, including empty ones."""
     try:
         text = body.decode("ascii") if isinstance(body, bytes) else body
         return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FORM_FIELDS)
     except ValueError:
-        raise Rejected("bad_body", "the form is not readable as UTF-8 fields") from None
+        raise Rejected("bad_body", "the form cannot be decoded as UTF-8 fields") from None
 
 
 def form_object(fields: Form) -> dict[str, Any]:
-    """A form as an object; a field sent more than once becomes a list."""
+    """Convert a form to an object. A repeated field becomes a list."""
     values: dict[str, list[str]] = {}
     for name, value in fields:
         values.setdefault(name, []).append(value)
-    return {name: given[0] if len(given) == 1 else given for name, given in values.items()}
+    return {name: texts[0] if len(texts) == 1 else texts for name, texts in values.items()}
 
 
 def is_storable(value: Any) -> bool:
-    """Whether jsonb can hold a parsed value: no NUL and no lone surrogate in any string or name, no number without bounds."""
+    """Return whether jsonb can store a value: no NUL or lone surrogate in any string or name, and no number out of range."""
     pending: list[Any] = [value]
     while pending:
         current = pending.pop()
@@ -107,7 +107,7 @@ def item(
     type: str,
     ordering: str = "",
 ) -> ReceivedItem:
-    """The single event of a document, with id and type made safe for text columns."""
+    """Return the single event of a document, with an id and a type that are safe for text columns."""
     return ReceivedItem(
         event_key(event_id),
         event_type(type),
@@ -119,52 +119,52 @@ def item(
 
 
 def event_key(text: str) -> str:
-    """The text itself where an index can hold it, else a hash of it."""
+    """Return the text if it fits an index and is printable, otherwise a hash of it."""
     if 0 < len(text) <= MAX_EVENT_ID_CHARS and text.isprintable():
         return text
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def event_type(text: str) -> str:
-    """The text where it can name a type, else `unknown`."""
+    """Return the text if it is a valid type name, otherwise `unknown`."""
     return text if 0 < len(text) <= MAX_TYPE_CHARS and text.isprintable() else "unknown"
 
 
 def derived_key(parts: Iterable[Any]) -> str:
-    """An event id for senders that give none: equal parts, equal id."""
+    """Return an event id for senders that send none. Equal parts give equal ids."""
     text = json.dumps(list(parts), sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=str)
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def key_per_type(event_id: str, type: str) -> str:
-    """An event id for senders whose ids are unique only among events of one type."""
+    """Return an event id for senders whose ids are unique only per type."""
     return f"{event_id}:{type}"
 
 
 def body_key(body: bytes) -> str:
-    """An event id for a body that has nothing else to be known by."""
+    """Return an event id for a body without any id: its hash."""
     return "sha256:" + hashlib.sha256(body).hexdigest()
 
 
 def as_object(value: Any) -> dict[str, Any]:
-    """The value if it is an object, else an empty one: senders' shapes are read, never trusted."""
+    """Return the value if it is an object, otherwise an empty object: the structure of a body is never trusted."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """The value if it is a list, else an empty one."""
+    """Return the value if it is a list, otherwise an empty list."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def as_text(value: Any) -> str:
-    """A string or number as text, else empty."""
+    """Return a string or number as text, otherwise an empty string."""
     if isinstance(value, str):
         return value
     return str(value) if isinstance(value, _NUMBER) and not isinstance(value, bool) else ""
 
 
 def required_text(document: Document, name: str) -> str:
-    """A field without which the body is not this provider's."""
+    """Return a field that every body of this provider has. Raise Rejected if it is missing."""
     text = as_text(as_object(document.value).get(name))
     if not text:
         raise Rejected("bad_body", f"the body has no {name}")
@@ -172,7 +172,7 @@ def required_text(document: Document, name: str) -> str:
 
 
 def from_iso(value: Any) -> datetime | None:
-    """A moment from ISO 8601 with a zone; None if it is none."""
+    """Parse an ISO 8601 time with a zone. Return None if it is not one."""
     try:
         moment = datetime.fromisoformat(value) if isinstance(value, str) else None
         return moment.astimezone(UTC) if moment is not None and moment.tzinfo is not None else None
@@ -181,7 +181,7 @@ def from_iso(value: Any) -> datetime | None:
 
 
 def _check_depth(value: Any) -> None:
-    # What is written again later (split batches, replays) must stay below the encoder's own limit.
+    # Split batches and replays encode values again, so the depth must stay below the encoder's limit.
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH + 1):
         level = [

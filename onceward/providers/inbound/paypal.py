@@ -1,7 +1,7 @@
-"""PayPal: RSA-SHA256 over `transmission id|time|webhook id|crc32 of the body`, by a certificate it names.
+"""PayPal: RSA-SHA256 over `transmission id|time|webhook id|crc32 of the body`. The request names the certificate.
 
-So the certificate is what has to be proven: its URL must be PayPal's before anything is fetched, its chain
-must end at a root we trust, its name must be PayPal's and it must be valid now. No call to PayPal's API.
+So the certificate must be verified: its URL must be PayPal's before anything is fetched, its chain must end at a root
+we trust, its name must be PayPal's, and it must be valid now. PayPal's API is not called.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ _ALGORITHMS: Final[Mapping[str, type[HashAlgorithm]]] = {"SHA256withRSA": SHA256
 _CERTIFICATE_PATH: Final = "/v1/notifications/certs/"
 _SIMULATED_URL: Final = "https://api.sandbox.paypal.com/v1/notifications/certs/CERT-simulated"
 _SIMULATOR_WEBHOOK_ID: Final = "WEBHOOK_ID"
-"""What PayPal's own webhooks simulator signs with. It sends the same event id for every type."""
+"""The webhook id that PayPal's webhooks simulator signs with. The simulator uses one event id for every type."""
 _MAX_CERTIFICATES: Final = 32
 _MAX_CERTIFICATE_BYTES: Final = 65_536
 
 
 class PayPalOptions(NoOptions):
-    """`webhook_id` is the id of our webhook in PayPal's dashboard: it is signed, but not in the request.
+    """`webhook_id` is the id of our webhook in PayPal's dashboard. It is signed, but it is not in the request.
 
-    `roots_pem` replaces the roots of the system; `certificates` maps certificate URLs to PEM chains that
-    are then not fetched; `max_age_s` refuses old transmissions, which is off because retries may be old.
+    `roots_pem` replaces the roots of the system. `certificates` maps certificate URLs to PEM chains, which
+    are then not fetched. `max_age_s` rejects old transmissions; it is off by default because retries may be old.
     """
 
     webhook_id: str = Field(min_length=1, max_length=64)
@@ -70,7 +70,7 @@ class PayPalOptions(NoOptions):
 
 
 class PayPal(Provider):
-    """Up to 25 tries in three days. The event id is the body's `id`. Keeps the certificates it has seen."""
+    """PayPal tries up to 25 times in three days. The event id is the body's `id`. This provider caches certificates."""
 
     name: ClassVar[str] = "paypal"
     title: ClassVar[str] = "PayPal"
@@ -101,7 +101,7 @@ class PayPal(Provider):
 
     async def prepare(self, config: SourceConfig, request: Request, fetch: Fetch) -> None:
         options: PayPalOptions = config.settings
-        # Every cheap check comes first: only what could still be genuine makes us open a connection.
+        # The cheap checks come first: only a request that may be genuine makes us open a connection.
         _read_headers(request)
         url = _vet_url(request.header("paypal-cert-url"), options)
         if url in options.certificates or url in self._fetched:
@@ -112,10 +112,10 @@ class PayPal(Provider):
             raise
         except Exception as error:
             kind = type(error).__name__
-            raise Rejected("certificate_unavailable", f"the certificate was not fetched: {kind}") from error
+            raise Rejected("certificate_unavailable", f"the certificate could not be fetched: {kind}") from error
         if len(pem) > _MAX_CERTIFICATE_BYTES:
             raise Rejected("bad_certificate", f"the certificate has more than {_MAX_CERTIFICATE_BYTES} bytes")
-        # Kept only once proven, so that nonsense cannot push good ones out.
+        # Cached only after verification, so that invalid certificates cannot evict valid ones.
         Chain.read(pem).check(_roots(options), options.domain, datetime.now(UTC))
         self._fetched[url] = pem
         while len(self._fetched) > _MAX_CERTIFICATES:
@@ -123,18 +123,18 @@ class PayPal(Provider):
 
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
         options: PayPalOptions = config.settings
-        given, digest = _read_headers(request)
+        raw_signature, digest = _read_headers(request)
         url = _vet_url(request.header("paypal-cert-url"), options)
         pem = self._certificate(url, options)
         chain = Chain.read(pem)
         chain.check(_roots(options), options.domain, datetime.fromtimestamp(now, UTC))
         key = chain.leaf.public_key()
         if not isinstance(key, RSAPublicKey):
-            raise Rejected("bad_certificate", "the certificate does not hold an RSA key")
+            raise Rejected("bad_certificate", "the certificate does not contain an RSA key")
         sent_at = request.header("paypal-transmission-time")
         content = signed_content(request.header("paypal-transmission-id"), sent_at, options.webhook_id, request.body)
         try:
-            key.verify(given, content, PKCS1v15(), digest())
+            key.verify(raw_signature, content, PKCS1v15(), digest())
         except InvalidSignature:
             raise Rejected("bad_signature", "the certificate did not sign this body for our webhook_id") from None
         if options.max_age_s is not None:
@@ -164,7 +164,7 @@ class PayPal(Provider):
         return as_object(payload).get("resource", payload)
 
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
-        """For a simulated source: its secret is the private key of the certificate pinned in its options."""
+        """Sign for a simulated source. Its secret is the private key of the certificate in its options."""
         options: PayPalOptions = config.settings
         key = load_pem_private_key(config.keys[0], password=None) if config.keys else None
         if not isinstance(key, RSAPrivateKey):
@@ -216,16 +216,16 @@ def _read_headers(request: Request) -> tuple[bytes, type[HashAlgorithm]]:
         raise Rejected("unsupported_algorithm", "paypal-auth-algo is not SHA256withRSA")
     for name in ("paypal-transmission-id", "paypal-transmission-time", "paypal-cert-url"):
         if "|" in request.header(name):
-            # It separates the signed fields.
-            raise Rejected("bad_header", f"header {name} holds a |")
-    given = signature.decode("base64", request.header("paypal-transmission-sig"))
-    if given is None:
+            # A | separates the signed fields.
+            raise Rejected("bad_header", f"header {name} contains a |")
+    raw_signature = signature.decode("base64", request.header("paypal-transmission-sig"))
+    if raw_signature is None:
         raise Rejected("bad_encoding", "paypal-transmission-sig is not base64")
-    return given, digest
+    return raw_signature, digest
 
 
 def _vet_url(url: str, options: PayPalOptions) -> str:
-    """The URL if it can only lead to PayPal's certificates."""
+    """Return the certificate URL. Raise Rejected if it is not an address of PayPal's certificates."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -235,7 +235,7 @@ def _vet_url(url: str, options: PayPalOptions) -> str:
     if parts.scheme != "https" or not plain or not host.endswith(f".{options.domain}"):
         raise Rejected("untrusted_host", f"paypal-cert-url is not https on a host of {options.domain}")
     if not parts.path.startswith(_CERTIFICATE_PATH) or ".." in parts.path or not url.isprintable():
-        raise Rejected("untrusted_host", "paypal-cert-url does not lead to PayPal's certificates")
+        raise Rejected("untrusted_host", "paypal-cert-url is not an address of PayPal's certificates")
     return url
 
 
@@ -244,7 +244,7 @@ def signed_content(transmission_id: str, sent_at: str, webhook_id: str, body: by
 
 
 def _subject(resource: dict[str, Any]) -> str:
-    """The order, else the capture a refund belongs to, else the resource itself."""
+    """Return the id of the order, else of the capture that was refunded, else of the resource."""
     related = as_object(as_object(resource.get("supplementary_data")).get("related_ids"))
     for name in ("order_id", "capture_id"):
         if text := as_text(related.get(name)):

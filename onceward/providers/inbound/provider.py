@@ -1,13 +1,13 @@
-"""The words every webhook sender is described in: what came in, what was wrong with it, what it became.
+"""The interface of every webhook provider: the request, the reasons to reject it, and the events in it.
 
 A provider answers five questions about a request: is it authentic (`verify`), is it only a handshake
-(`challenge`), which events does it hold (`parse`), what would a genuine one look like (`sample`, `encode`,
-`sign`), and which part of it does a handler's model describe (`data`). The order at the door is
+(`challenge`), which events does it contain (`parse`), what does a genuine one look like (`sample`, `encode`,
+`sign`), and which part of it does a handler's model describe (`data`). The receiver calls, in this order:
 
     prepare (only if `fetches`)  ->  verify  ->  challenge  ->  parse          for POST
     challenge                                                                  for GET
 
-No provider opens a connection: the way to fetch is passed in, and so is the time a request is judged at.
+A provider never opens a connection: the caller passes in a function that fetches, and the current time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Reason = Literal[
 ]
 REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
 
-# What is not listed is a failure to prove who is speaking: 401.
+# Every other reason means that the sender is not authenticated: 401.
 STATUS: Final[Mapping[Reason, int]] = {
     "bad_body": 400,
     "bad_timestamp": 400,
@@ -55,7 +55,7 @@ Fetch = Callable[[str], Awaitable[bytes]]
 
 
 class Rejected(Exception):
-    """The request is refused. `reason` is safe as a metric label, the message is safe to log."""
+    """The request is rejected. `reason` is safe as a metric label, the message is safe to log."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -64,16 +64,16 @@ class Rejected(Exception):
 
 
 class ConfigError(ValueError):
-    """A source is set up in a way that cannot work. The message names the field, never a secret."""
+    """The configuration of a source cannot work. The message names the field and never contains a secret."""
 
     def __init__(self, message: str, *, field: str = "options") -> None:
         super().__init__(message)
         self.field = field
 
 
-@dataclass(slots=True)  # not frozen: one is made for each request, and freezing triples what that costs
+@dataclass(slots=True)  # not frozen: one is created per request, and a frozen one costs three times as much
 class Request:
-    """One HTTP request as it arrived: header names in lower case, values as latin-1, query undecoded. Only read."""
+    """One HTTP request as it arrived: header names in lower case, values as latin-1, query not decoded. Do not modify it."""
 
     method: str
     url_path: str
@@ -82,7 +82,7 @@ class Request:
     body: bytes
 
     def header(self, name: str) -> str:
-        """The value of a header that must be there, be ASCII and be of sane size."""
+        """Return the value of a header. Reject the request if it is missing, too large or not ASCII."""
         value = self.headers.get(name)
         if not value:
             raise Rejected("missing_header", f"header {name} is missing")
@@ -93,18 +93,18 @@ class Request:
         return value
 
     def optional_header(self, name: str) -> str:
-        """Like `header`, but empty when the sender left it out."""
+        """Like `header`, but return an empty string if the header is missing."""
         return self.header(name) if self.headers.get(name) else ""
 
 
-@dataclass(slots=True)  # as Request
+@dataclass(slots=True)  # not frozen, like Request
 class ReceivedItem:
-    """One event found in a request. `event_id` is what a duplicate is recognised by.
+    """One event of a request. Two events of a source with the same `event_id` are duplicates.
 
-    `unstorable` marks JSON that a parser accepts and jsonb cannot hold (NUL, lone surrogates): the payload
-    is then None and only the raw body tells what was sent. `ordering` names what the event is about, for
-    sources whose events must be taken one after the other. `text` is the JSON that the payload was read from, if
-    the payload is all of it and unchanged.
+    `unstorable` marks JSON that a parser accepts but jsonb cannot store (NUL, lone surrogates): the payload
+    is then None and only the raw body shows what was sent. `ordering` is the subject of the event, for
+    sources whose events must be handled one after the other. `text` is the JSON text of the payload, if the
+    payload is the whole text and unchanged.
     """
 
     event_id: str
@@ -117,7 +117,7 @@ class ReceivedItem:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer given on the spot; nothing is stored."""
+    """An immediate answer. Nothing is stored."""
 
     body: bytes = b""
     content_type: str = "text/plain; charset=utf-8"
@@ -125,18 +125,18 @@ class Reply:
 
 
 class NoOptions(BaseModel):
-    """For providers with nothing to set but the secret. Unknown options are refused, not ignored."""
+    """The options of a provider that has none. Unknown options are an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceConfig:
-    """Everything that verifying and reading one source's requests depends on; checked when it is made.
+    """The configuration that is needed to verify and parse one source's requests. It is validated on creation.
 
-    All `secrets` are live at once, so that one can be rotated without losing a delivery. `public_url` is
-    the address under which the outside world reaches this server, up to where `Request.url_path` begins.
-    Where `retries` is false the sender does not try again after a failure: the mode must be `ack`.
+    All `secrets` are valid at the same time, so that one can be rotated without losing a delivery. `public_url` is
+    the public address of this server, up to where `Request.url_path` begins. If `retries` is false, the sender does
+    not retry a failed delivery, and the mode must be `ack`.
     """
 
     provider: str
@@ -149,22 +149,24 @@ class SourceConfig:
     retries: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        from onceward.providers.inbound.registry import get_provider  # the registry imports every provider, they us
+        from onceward.providers.inbound.registry import (
+            get_provider,
+        )  # a circular import: the registry imports every provider
 
         provider = get_provider(self.provider)
         if not 1 <= self.tolerance_s <= 86_400:
             raise ConfigError(f"tolerance_s is {self.tolerance_s}: give 1 to 86400 seconds", field="tolerance_s")
         _check_public_url(self.public_url)
-        # From here on the instance is only read.
+        # The last changes to this frozen instance.
         object.__setattr__(self, "settings", _read_options(provider, self.options))
         object.__setattr__(self, "keys", tuple(_decode(provider, self, i) for i in range(len(self.secrets))))
-        # Only senders we know nothing about can be described as retrying or not.
+        # Only providers of unknown senders have the option `retries`.
         object.__setattr__(self, "retries", getattr(self.settings, "retries", provider.retries))
         provider.check(self)
 
 
 class Provider(Protocol):
-    """One sender of webhooks. Stateless unless it says so; every method is fast and never blocks."""
+    """One kind of webhook sender. It is stateless unless its docstring says otherwise. Its methods never block."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -175,48 +177,48 @@ class Provider(Protocol):
     sample_types: ClassVar[tuple[str, ...]] = ()
 
     def decode_secret(self, secret: str, settings: Any) -> bytes:
-        """The key bytes a secret, as the provider shows it, stands for. ValueError if it cannot be one."""
+        """Return the key bytes of a secret in the provider's format. Raise ValueError if the format is wrong."""
         return secret.encode()
 
     def check(self, config: SourceConfig) -> None:
-        """Refuse a configuration that could never verify anything, or would verify everything."""
+        """Raise ConfigError for a configuration that would reject every request, or accept every request."""
 
     async def prepare(self, config: SourceConfig, request: Request, fetch: Fetch) -> None:
-        """Fetch what `verify` will need. Only called where `fetches` is true."""
+        """Fetch what `verify` needs. Only called if `fetches` is true."""
 
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
-        """Return if the raw bytes are authentic and fresh at `now` (Unix seconds), else raise Rejected."""
+        """Raise Rejected unless the raw bytes are authentic and not expired at `now` (Unix seconds)."""
         ...
 
     def transmission_id(self, request: Request) -> str | None:
-        """An id that the signature covers, of a sender that signs only a checksum of the body; None for all others.
+        """Return the signed transmission id, for a sender that signs only a checksum of the body. Others return None.
 
-        The receiver accepts one body under it.
+        The receiver accepts only one body per transmission id.
         """
         return None
 
     def challenge(self, config: SourceConfig, request: Request) -> Reply | None:
-        """The answer to a handshake, None for an ordinary request. A GET must authenticate itself here."""
+        """Return the answer to a handshake, or None for an ordinary request. This method must authenticate a GET."""
         return None
 
     def parse(self, config: SourceConfig, request: Request) -> list[ReceivedItem]:
-        """The events of a verified request, in the order they were sent."""
+        """Return the events of a verified request, in the order they were sent."""
         ...
 
     def data(self, payload: Any) -> Any:
-        """The part of a stored payload that a handler's model describes, without the envelope."""
+        """Return the part of a stored payload that a handler's model describes, without the envelope."""
         return payload
 
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
-        """The headers the provider itself would send with `body`; names in lower case."""
+        """Return the headers that the provider would send with `body`, with names in lower case."""
         ...
 
     def encode(self, payload: Any) -> bytes:
-        """A payload as bytes on the wire."""
+        """Encode a payload as the provider sends it."""
         return orjson.dumps(payload)
 
     def sample(self, type: str, fields: Mapping[str, Any] | None = None) -> Any:
-        """A realistic payload of that type with fresh ids; `fields` are dotted paths to overwrite."""
+        """Return a realistic payload of a type with new ids. `fields` maps dotted paths to values to set."""
         ...
 
 
@@ -225,7 +227,7 @@ def _read_options(provider: Provider, options: Mapping[str, Any]) -> BaseModel:
         return provider.options_model.model_validate(dict(options))
     except ValidationError as error:
         known = ", ".join(provider.options_model.model_fields) or "none"
-        # Only place and message: the value may be a token.
+        # Without the value, which may be a token.
         faults = "; ".join(
             f"{'.'.join(str(part) for part in fault['loc']) or 'options'}: {fault['msg']}"
             for fault in error.errors(include_url=False, include_input=False, include_context=False)
@@ -237,7 +239,7 @@ def _decode(provider: Provider, config: SourceConfig, index: int) -> bytes:
     secret = config.secrets[index]
     place = f"secret {index + 1} of {provider.name} source"
     if isinstance(secret, str) and secret != secret.strip():
-        raise ConfigError(f"{place} begins or ends with white space: remove it, or pass bytes", field="secrets")
+        raise ConfigError(f"{place} starts or ends with white space: remove it, or pass bytes", field="secrets")
     try:
         key = secret if isinstance(secret, bytes) else provider.decode_secret(secret, config.settings)
     except ValueError as error:
@@ -249,4 +251,4 @@ def _decode(provider: Provider, config: SourceConfig, index: int) -> bytes:
 
 def _check_public_url(url: str | None) -> None:
     if url is not None and not url.startswith(("https://", "http://")):
-        raise ConfigError(f"public_url is {url!r}: begin it with https:// or http://", field="public_url")
+        raise ConfigError(f"public_url is {url!r}: it must start with https:// or http://", field="public_url")

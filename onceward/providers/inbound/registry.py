@@ -1,4 +1,4 @@
-"""Every sender of webhooks we know, by the name a source gives."""
+"""All webhook providers, by the name that a source uses."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType({provider.name: prov
 
 
 def get_provider(name: str) -> Provider:
-    """The provider of that name. ConfigError, with the names there are, if there is none."""
+    """Return the provider with this name. Raise ConfigError, with all names, if there is none."""
     provider = PROVIDERS.get(name)
     if provider is None:
         raise ConfigError(f"provider {name!r} is not known: use one of {', '.join(PROVIDERS)}", field="provider")

@@ -1,4 +1,4 @@
-"""Realistic payloads for trying things out: fresh ids each time, any field replaceable by its path."""
+"""Helpers for realistic sample payloads: new ids each time, and any field can be set by its path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def apply_fields(payload: Any, fields: Mapping[str, Any] | None) -> Any:
 
 
 def parse_field(text: str) -> tuple[str, Any]:
-    """`a.b=5` as a path and a value: JSON where it reads as JSON, else the text itself."""
+    """Split `a.b=5` into a path and a value. The value is parsed as JSON if possible, otherwise it is the text."""
     path, equals, value = text.partition("=")
     if not path or not equals:
         raise ValueError(f"{text!r} is not PATH=VALUE, as in data.object.amount=500")
@@ -31,13 +31,13 @@ def parse_field(text: str) -> tuple[str, Any]:
 
 
 def token(prefix: str, size: int = 24) -> str:
-    """A fresh id in the style of most services: a prefix and letters and digits."""
+    """Return a new id as most services write it: a prefix, then letters and digits."""
     alphabet = string.ascii_letters + string.digits
     return prefix + "".join(secrets.choice(alphabet) for _ in range(size))
 
 
 def hex_token(prefix: str, size: int = 32) -> str:
-    """A fresh id of hexadecimal digits."""
+    """Return a new id: a prefix, then hexadecimal digits."""
     return prefix + secrets.token_hex((size + 1) // 2)[:size]
 
 
@@ -46,7 +46,7 @@ def unix_now() -> int:
 
 
 def iso_now(*, minutes: int = 0) -> str:
-    """The time, or some minutes from it, as most services write it."""
+    """Return the current time plus some minutes, as most services write it."""
     moment = datetime.now(UTC) + timedelta(minutes=minutes)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

@@ -1,7 +1,7 @@
-"""Signatures as data: which header, over which bytes, with which key, in which spelling, how old.
+"""Describe and verify HMAC signatures: which header, over which bytes, with which key and encoding, and how old.
 
-Every HMAC scheme of every provider is one `Scheme`; `read_claim`, `match` and `check_age` are the only code
-that looks at one, and `sign` is their inverse.
+Every HMAC scheme of every provider is one `Scheme`. `read_claim`, `match` and `check_age` verify a request by its
+scheme; `sign` is their inverse.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HeaderForm = Literal["plain", "pairs", "list"]
 Unit = Literal["s", "ms"]
 
 _PLACEHOLDER: Final = re.compile(r"(\{[a-z]*\})")
-# 100 thousand million seconds is the year 5138, the same number of milliseconds is 1973.
+# This number of seconds is the year 5138; the same number of milliseconds is 1973.
 _LARGEST_SECONDS: Final = 100_000_000_000
 _MAX_SIGNATURES: Final = 16
 _BLOCK_BYTES: Final = 64
@@ -57,19 +57,21 @@ class Scheme:
         object.__setattr__(self, "parts", parts)
         for name, needed in (("{timestamp}", self.timestamp), ("{id}", self.id)):
             if name in parts and not needed:
-                raise ConfigError(f"content {self.content!r} holds {name}, but no header for it is named")
+                raise ConfigError(f"content {self.content!r} contains {name}, but no header for it is named")
             if needed and name not in parts:
-                raise ConfigError(f"content {self.content!r} lacks {name}: it would not be protected")
+                raise ConfigError(
+                    f"content {self.content!r} does not contain {name}: the signature would not protect it"
+                )
         if parts.count("{body}") != 1:
-            raise ConfigError(f"content {self.content!r} must hold {{body}} once")
+            raise ConfigError(f"content {self.content!r} must contain {{body}} once")
         for part in parts:
             if _PLACEHOLDER.fullmatch(part) and part not in ("{body}", "{timestamp}", "{id}"):
-                raise ConfigError(f"content {self.content!r} holds {part}: use {{body}}, {{timestamp}}, {{id}}")
+                raise ConfigError(f"content {self.content!r} contains {part}: use {{body}}, {{timestamp}}, {{id}}")
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One signature of a request, still as text, with the version or name it was given under."""
+    """One signature of a request as text, with its version or name."""
 
     label: str
     text: str
@@ -77,7 +79,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a request says about itself: these signatures, over this content, made at this time."""
+    """What a request claims, not yet verified: its signatures, the signed content, and the time of signing."""
 
     signatures: tuple[Signature, ...]
     content: bytes
@@ -85,21 +87,21 @@ class Claim:
 
 
 def verify(scheme: Scheme, config: SourceConfig, request: Request, now: float) -> None:
-    """Return if one live key made one of the request's signatures and the request is fresh."""
+    """Raise Rejected unless a valid key made one of the request's signatures and the request is not expired."""
     claim = read_claim(scheme, request)
     match(scheme, config.keys, claim)
     check_age(claim.made_at, config.tolerance_s, now)
 
 
 def read_claim(scheme: Scheme, request: Request) -> Claim:
-    """Read the headers a scheme names. Nothing is proven yet, nothing of the body is looked at."""
+    """Read the headers that a scheme names. This verifies nothing and does not parse the body."""
     text = request.header(scheme.header)
     stamp = ""
     if scheme.form == "pairs":
         pairs = [Signature(*pair) for pair in _pairs(scheme, text)]
         stamps = [pair.text for pair in pairs if scheme.timestamp and pair.label == scheme.timestamp]
         if scheme.timestamp and len(stamps) != 1:
-            raise Rejected("bad_header", f"header {scheme.header} must hold {scheme.timestamp}= once")
+            raise Rejected("bad_header", f"header {scheme.header} must contain {scheme.timestamp}= once")
         stamp = stamps[0] if stamps else ""
         signatures = tuple(pair for pair in pairs if pair.label != scheme.timestamp)
     elif scheme.form == "list":
@@ -107,7 +109,7 @@ def read_claim(scheme: Scheme, request: Request) -> Claim:
     else:
         signatures = (Signature(scheme.label, _after_prefix(scheme, text)),)
     if len(signatures) > _MAX_SIGNATURES:
-        raise Rejected("bad_header", f"header {scheme.header} holds more than {_MAX_SIGNATURES} signatures")
+        raise Rejected("bad_header", f"header {scheme.header} contains more than {_MAX_SIGNATURES} signatures")
     if scheme.timestamp and not stamp:
         stamp = request.header(scheme.timestamp)
     identity = request.header(scheme.id) if scheme.id else ""
@@ -126,21 +128,21 @@ def read_claim(scheme: Scheme, request: Request) -> Claim:
 
 
 def match(scheme: Scheme, keys: tuple[bytes, ...], claim: Claim) -> None:
-    """Return if any key made any signature of the scheme's version; each comparison takes constant time."""
+    """Raise Rejected unless a key made a signature of the scheme's version. Each comparison takes constant time."""
     if not keys:
-        raise Rejected("no_secret", "the source has no secret: nothing can be verified")
-    given = [
+        raise Rejected("no_secret", "the source has no secret, so no request can be verified")
+    candidates = [
         raw
         for signature in claim.signatures
         if signature.label == scheme.label and (raw := decode(scheme.encoding, signature.text)) is not None
     ]
-    if not given:
+    if not candidates:
         if any(signature.label == scheme.label for signature in claim.signatures):
             raise Rejected("bad_encoding", f"no signature in {scheme.header} is valid {scheme.encoding}")
-        raise Rejected("bad_header", f"header {scheme.header} holds no {scheme.label} signature")
+        raise Rejected("bad_header", f"header {scheme.header} contains no {scheme.label} signature")
     for key in keys:
         expected = hmac.digest(key, claim.content, scheme.algorithm)
-        for raw in given:
+        for raw in candidates:
             if hmac.compare_digest(expected, raw):
                 return
     raise Rejected("bad_signature", f"no signature in {scheme.header} was made with a secret of this source")
@@ -148,7 +150,7 @@ def match(scheme: Scheme, keys: tuple[bytes, ...], claim: Claim) -> None:
 
 @lru_cache(maxsize=256)
 def _keyed(key: bytes) -> Callable[[bytes], str]:
-    """RFC 2104 with the key worked into both of its hashes."""
+    """Return an HMAC-SHA256 function (RFC 2104) whose two hashes already include the key."""
     block = (sha256(key).digest() if len(key) > _BLOCK_BYTES else key).ljust(_BLOCK_BYTES, b"\0")
     first, second = sha256(bytes(byte ^ 0x36 for byte in block)), sha256(bytes(byte ^ 0x5C for byte in block))
 
@@ -162,19 +164,21 @@ def _keyed(key: bytes) -> Callable[[bytes], str]:
 
 
 def sha256_hex(key: bytes, content: bytes) -> str:
-    """HMAC-SHA256 in hex, in half of the library's time for a short body: the key is worked in once."""
+    """Return HMAC-SHA256 in hex. For a short body it takes half the library's time, because the key is hashed once."""
     return _keyed(key)(content)
 
 
 def check_age(made_at: float | None, tolerance_s: float, now: float) -> None:
-    """Refuse what is further from `now` than the tolerance, on either side; exactly at it is accepted."""
+    """Raise Rejected if `made_at` differs from `now` by more than the tolerance, in either direction."""
     if made_at is not None and abs(now - made_at) > tolerance_s:
         side = "old" if made_at < now else "in the future"
-        raise Rejected("stale_timestamp", f"signed {abs(now - made_at):.0f} s {side}, at most {tolerance_s}")
+        raise Rejected(
+            "stale_timestamp", f"the signature is {abs(now - made_at):.0f} s {side}; the limit is {tolerance_s} s"
+        )
 
 
 def read_timestamp(text: str, unit: Unit) -> float:
-    """Unix seconds from digits in the unit the scheme uses; a number in the other unit is recognised."""
+    """Return Unix seconds from digits in the scheme's unit. Reject a number in the other unit."""
     if not (text.isascii() and text.isdigit() and len(text) <= 16):
         raise Rejected("bad_timestamp", "the timestamp is not a whole number")
     number = int(text)
@@ -184,7 +188,7 @@ def read_timestamp(text: str, unit: Unit) -> float:
 
 
 def sign(scheme: Scheme, key: bytes, body: bytes, now: float, event_id: str = "") -> dict[str, str]:
-    """The headers of a request that `verify` accepts at `now`."""
+    """Return the headers of a request that `verify` accepts at `now`."""
     stamp = str(int(now * 1000) if scheme.unit == "ms" else int(now))
     values = {"{body}": body, "{timestamp}": stamp.encode(), "{id}": event_id.encode()}
     content = b"".join(values[part] if part in values else part.encode() for part in scheme.parts)
@@ -203,7 +207,7 @@ def sign(scheme: Scheme, key: bytes, body: bytes, now: float, event_id: str = ""
 
 
 def decode(encoding: Encoding, text: str) -> bytes | None:
-    """The bytes of a signature, None if the text is not in that encoding."""
+    """Return the bytes of a signature, or None if the text is not in that encoding."""
     try:
         if encoding == "hex":
             return binascii.unhexlify(text)
@@ -216,7 +220,7 @@ def decode(encoding: Encoding, text: str) -> bytes | None:
 
 
 def encode(encoding: Encoding, raw: bytes) -> str:
-    """The inverse of `decode`."""
+    """Encode the bytes of a signature: the inverse of `decode`."""
     if encoding == "hex":
         return raw.hex()
     if encoding == "base64url":
@@ -225,7 +229,7 @@ def encode(encoding: Encoding, raw: bytes) -> str:
 
 
 def decode_key(form: KeyForm, secret: str) -> bytes:
-    """Key bytes of a secret as a provider shows it. ValueError, without the secret in it, if malformed."""
+    """Return the key bytes of a secret as a provider shows it. The ValueError for a malformed secret does not contain it."""
     if form == "text":
         return secret.encode()
     if form == "hex":
@@ -252,7 +256,7 @@ def _pairs(scheme: Scheme, text: str) -> list[tuple[str, str]]:
 
 
 def _versions(text: str) -> list[Signature]:
-    # An entry without a comma is of no version we know; others beside it may still be good.
+    # An entry without a comma has no version that we know. The other entries may still be valid.
     return [Signature(*entry.split(",", 1)) for entry in text.split(" ") if "," in entry]
 
 
@@ -260,5 +264,5 @@ def _after_prefix(scheme: Scheme, text: str) -> str:
     if text.startswith(scheme.label):
         return text[len(scheme.label) :]
     if scheme.label_required:
-        raise Rejected("bad_header", f"header {scheme.header} does not begin with {scheme.label}")
+        raise Rejected("bad_header", f"header {scheme.header} does not start with {scheme.label}")
     return text

@@ -31,7 +31,7 @@ _FORM: Final = "application/x-www-form-urlencoded"
 
 
 class Slack(Provider):
-    """Three retries within six minutes, an answer within 3 s. The event id is the body's `event_id`."""
+    """Slack expects an answer within 3 s and retries three times in six minutes. The event id is the body's `event_id`."""
 
     name: ClassVar[str] = "slack"
     title: ClassVar[str] = "Slack"
@@ -109,7 +109,7 @@ def _from_form(request: Request) -> ReceivedItem:
     else:
         document, kind = Document(form, not is_storable(form)), "slash_command"
     value = as_object(document.value)
-    # A trigger belongs to one press of one button; what has none is known by its bytes.
+    # A trigger id belongs to one click. A request without one is identified by a hash of its body.
     trigger = as_text(value.get("trigger_id"))
     channel = value.get("channel_id") or as_object(value.get("channel")).get("id")
     return item(

@@ -1,7 +1,7 @@
 """Standard Webhooks and Svix: `webhook-id`, `webhook-timestamp`, `webhook-signature` (or `svix-..`).
 
 `v1` is HMAC-SHA256 of `id.timestamp.body` with the key in base64 behind `whsec_`; `v1a` is Ed25519 over the
-same bytes, verified with a `whpk_` public key. Both kinds may be live on one source.
+same bytes, verified with a `whpk_` public key. A source may have both kinds of secrets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onceward.providers.inbound.samples import apply_fields, iso_now, token
 
 
 def scheme_with_prefix(prefix: str) -> signature.Scheme:
-    """The scheme under one family of header names."""
+    """Return the scheme for one family of header names."""
     return signature.Scheme(
         header=f"{prefix}-signature",
         content="{id}.{timestamp}.{body}",
@@ -38,7 +38,7 @@ _ASYMMETRIC: Final = ("whpk_", "whsk_")
 
 
 class Standard(Provider):
-    """Senders retry for days. The event id is the message id, the same on every attempt."""
+    """Senders retry for days. The event id is the message id, which is the same in every attempt."""
 
     name: ClassVar[str] = "standard"
     title: ClassVar[str] = "Standard Webhooks and Svix"
@@ -77,7 +77,7 @@ class Standard(Provider):
         if not (isinstance(secret, str) and secret.startswith(_ASYMMETRIC)):
             return headers | signature.sign(WEBHOOK, config.keys[0], body, now, event_id)
         if secret.startswith("whpk_"):
-            raise ConfigError("a whpk_ public key only verifies: signing needs whsec_ or whsk_")
+            raise ConfigError("a whpk_ public key only verifies: use a whsec_ or whsk_ key to sign")
         content = f"{event_id}.{int(now)}.".encode() + body
         signed = Ed25519PrivateKey.from_private_bytes(_seed(secret)).sign(content)
         return headers | {
@@ -92,12 +92,12 @@ class Standard(Provider):
 
 
 def _scheme_of(request: Request) -> signature.Scheme:
-    """Senders on Svix may send both families; they say the same."""
+    """Return the scheme of a request. Svix senders may send both header families with equal values."""
     return SVIX if "svix-signature" in request.headers and WEBHOOK.header not in request.headers else WEBHOOK
 
 
 def _live_keys(config: SourceConfig) -> list[tuple[bytes, bool]]:
-    """Each key, and whether it is a public key rather than a shared one."""
+    """Return each key, and whether it is a public key."""
     return [
         (key, isinstance(secret, str) and secret.startswith(_ASYMMETRIC))
         for key, secret in zip(config.keys, config.secrets, strict=True)
@@ -109,20 +109,20 @@ def _hmac_keys(config: SourceConfig, claim: signature.Claim) -> tuple[bytes, ...
     if config.keys and not keys:
         if any(entry.label == "v1a" for entry in claim.signatures):
             raise Rejected("bad_signature", "no v1a signature was made with a key of this source")
-        raise Rejected("unsupported_algorithm", "the source has public keys only, the request no v1a signature")
+        raise Rejected("unsupported_algorithm", "the source has only public keys, but the request has no v1a signature")
     return keys
 
 
 def _has_asymmetric_match(config: SourceConfig, claim: signature.Claim) -> bool:
-    given = [
+    candidates = [
         raw
         for entry in claim.signatures
         if entry.label == "v1a" and (raw := signature.decode("base64", entry.text)) is not None
     ]
-    for key, is_public in _live_keys(config) if given else ():
+    for key, is_public in _live_keys(config) if candidates else ():
         if not is_public:
             continue
-        for raw in given:
+        for raw in candidates:
             try:
                 Ed25519PublicKey.from_public_bytes(key).verify(raw, claim.content)
             except InvalidSignature:

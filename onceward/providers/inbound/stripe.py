@@ -23,7 +23,7 @@ SCHEME: Final = signature.Scheme(
 
 
 class Stripe(Provider):
-    """Retries for three days, unordered, with duplicates. The event id is the body's `id`."""
+    """Stripe retries for three days, without order and with duplicates. The event id is the body's `id`."""
 
     name: ClassVar[str] = "stripe"
     title: ClassVar[str] = "Stripe"
@@ -44,8 +44,8 @@ class Stripe(Provider):
     )
 
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
-        # The shape of nearly every request, taken apart without a loop. It can only accept: whatever it
-        # does not recognise, and every refusal, is decided by the scheme.
+        # A fast path for the usual header format. It can only accept a request: the scheme decides about
+        # every other format, and about every rejection.
         text = request.headers.get("stripe-signature", "")
         if len(text) == 80 and text[:2] == "t=" and text[12:16] == ",v1=" and text.isascii():
             stamp = text[2:12]
@@ -70,7 +70,7 @@ class Stripe(Provider):
         ]
 
     def data(self, payload: Any) -> Any:
-        # Thin events (`v2.core.event`) carry no object, only a reference to it.
+        # Thin events (`v2.core.event`) contain a reference instead of the object.
         return as_object(as_object(payload).get("data")).get("object", payload)
 
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
@@ -92,7 +92,7 @@ class Stripe(Provider):
 
 
 def _subject(event: dict[str, Any]) -> str:
-    """What the events of one payment, or of one other object, have in common."""
+    """Return the id that all events of one payment, or of one other object, share."""
     about = as_object(data.get("object")) if (data := as_object(event.get("data"))) else data
     for name in ("payment_intent", "subscription", "id"):
         if (value := about.get(name)) and isinstance(value, str):

@@ -1,7 +1,7 @@
 """Twilio: `X-Twilio-Signature`, base64 HMAC of the public URL and, for forms, every sorted name and value.
 
-The URL is the one Twilio was given, which a proxy hides: it is rebuilt from the source's `public_url`, never
-from Host. Twilio is not of one mind about default ports and about `'` in queries, so each spelling is tried.
+Twilio signs the URL that it was configured with. A proxy hides this URL, so it is rebuilt from the source's
+`public_url`, never from Host. Twilio is inconsistent about default ports and `'` in queries, so each form is tried.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 
 
 class Twilio(Provider):
-    """One retry, and only if it could not connect: a failed answer loses the callback."""
+    """Twilio retries once, and only if it cannot connect: an error response loses the callback."""
 
     name: ClassVar[str] = "twilio"
     title: ClassVar[str] = "Twilio"
@@ -57,7 +57,7 @@ class Twilio(Provider):
     def check(self, config: SourceConfig) -> None:
         if config.public_url is None:
             raise ConfigError(
-                "public_url of twilio source is missing: Twilio signs the URL it was given", field="public_url"
+                "public_url of twilio source is missing: set it, because Twilio signs the URL", field="public_url"
             )
         try:
             parts = urlsplit(config.public_url)
@@ -70,17 +70,17 @@ class Twilio(Provider):
             )
 
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
-        given = signature.decode("base64", request.header(HEADER))
-        if given is None:
+        sent_signature = signature.decode("base64", request.header(HEADER))
+        if sent_signature is None:
             raise Rejected("bad_encoding", f"header {HEADER} is not base64")
         if not config.keys:
-            raise Rejected("no_secret", "the source has no auth token: nothing can be verified")
+            raise Rejected("no_secret", "the source has no auth token, so no request can be verified")
         algorithm = _algorithm(request)
         suffix = _signed_fields(request)
         for url in _urls(config, request):
             content = (url + suffix).encode("utf-8", "surrogatepass")
             for key in config.keys:
-                if hmac.compare_digest(hmac.digest(key, content, algorithm), given):
+                if hmac.compare_digest(hmac.digest(key, content, algorithm), sent_signature):
                     return
         raise Rejected("bad_signature", "no secret of this source signed this URL and form: check public_url")
 
@@ -92,7 +92,7 @@ class Twilio(Provider):
         return [_from_fields(request, Document(value, not is_storable(value)))]
 
     def sign(self, config: SourceConfig, body: bytes, now: float, **extra: str) -> dict[str, str]:
-        """`path` and `query` say where the request will go, below the source's `public_url`."""
+        """Sign a request. `path` and `query` are its address under the source's `public_url`."""
         headers = {"content-type": extra.get("content_type", _FORM)}
         request = Request("POST", extra.get("path", ""), extra.get("query", ""), headers, body)
         content = _configured_url(config, request) + _signed_fields(request)
@@ -137,7 +137,7 @@ def _is_form(request: Request) -> bool:
 
 
 def _algorithm(request: Request) -> signature.Algorithm:
-    """SHA-1 unless the request was signed with a shared key and says otherwise, within what we allow."""
+    """Return SHA-1, unless the request names another algorithm that we allow."""
     for part in request.optional_header(SETTINGS_HEADER).split(","):
         name, _, value = part.strip().partition("=")
         if name == "algorithm":
@@ -148,7 +148,7 @@ def _algorithm(request: Request) -> signature.Algorithm:
 
 
 def _signed_fields(request: Request) -> str:
-    """What is signed behind the URL. A body that neither the fields nor a hash cover is refused."""
+    """Return the signed text after the URL. Raise Rejected for a body that neither the fields nor a hash covers."""
     if request.method == "GET":
         return ""
     if _is_form(request):
@@ -159,7 +159,7 @@ def _signed_fields(request: Request) -> str:
         return ""
     computed = hashlib.sha256(request.body).hexdigest()
     if len(hashes) != 1 or not hmac.compare_digest(computed.encode(), hashes[0].lower().encode()):
-        raise Rejected("bad_signature", "the body is not the one whose bodySHA256 was signed")
+        raise Rejected("bad_signature", "the body does not match the signed bodySHA256")
     return ""
 
 
@@ -179,7 +179,7 @@ def _urls(config: SourceConfig, request: Request) -> list[str]:
 
 
 def _netlocs(parts: SplitResult) -> list[str]:
-    """With the port and without; a port that is not the default one may be left out by Twilio, too."""
+    """Return the host with and without its port: Twilio may omit even a port that is not the default."""
     if parts.port is None:
         return [parts.netloc, f"{parts.netloc}:{_DEFAULT_PORTS.get(parts.scheme, 443)}"]
     return [parts.netloc, parts.netloc.removesuffix(f":{parts.port}")]
@@ -190,7 +190,7 @@ def _from_fields(request: Request, document: Document) -> ReceivedItem:
     message = as_text(value.get("MessageSid")) or as_text(value.get("SmsSid"))
     call = as_text(value.get("CallSid"))
     if message:
-        # Inbound messages have no MessageStatus, their SmsStatus is `received`.
+        # Inbound messages have no MessageStatus; their SmsStatus is `received`.
         status = as_text(value.get("MessageStatus")) or as_text(value.get("SmsStatus")) or "received"
         key, kind = f"{message}:{status}", f"message.{status}"
     elif call:
@@ -216,7 +216,7 @@ def _from_json(request: Request) -> list[ReceivedItem]:
     events = as_list(document.value)
     if not isinstance(document.value, list):
         return [_from_event(document, request.optional_header(TOKEN_HEADER))]
-    # The token is the request's: it cannot tell the events of one list apart.
+    # The token belongs to the request, so it cannot identify the events of a list.
     return [_from_event(document.part(one), "") for one in events]
 
 

@@ -1,6 +1,6 @@
-"""WhatsApp Cloud API (Meta): `X-Hub-Signature-256: sha256=..` over the bytes as sent, many events a body.
+"""WhatsApp Cloud API (Meta): `X-Hub-Signature-256: sha256=..` over the raw bytes, many events per body.
 
-Meta escapes non-ASCII text in its JSON and signs that: a body decoded and written again no longer verifies.
+Meta escapes non-ASCII text in its JSON and signs the result: a body that was decoded and encoded again does not verify.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ SCHEME: Final = signature.Scheme(header="x-hub-signature-256", label="sha256=")
 
 
 class WhatsAppOptions(NoOptions):
-    """`verify_token` is the text entered in the app's dashboard, which Meta repeats when it subscribes."""
+    """`verify_token` is the text entered in the app's dashboard. Meta sends it when it subscribes."""
 
     verify_token: str | None = None
 
 
 class WhatsApp(Provider):
-    """Retries for days, unordered. One event per message, per status and per other change."""
+    """Meta retries for days, without order. Each message, status and other change is one event."""
 
     name: ClassVar[str] = "whatsapp"
     title: ClassVar[str] = "WhatsApp Cloud API"
@@ -68,18 +68,18 @@ class WhatsApp(Provider):
         signature.verify(SCHEME, config, request, now)
 
     def challenge(self, config: SourceConfig, request: Request) -> Reply | None:
-        """Meta's subscription check: the challenge goes back if the token is the one we agreed on."""
+        """Answer Meta's subscription check with its challenge if the token is the source's `verify_token`."""
         if request.method != "GET":
             return None
         fields = dict(read_form(request.query))
         expected = config.settings.verify_token
         if fields.get("hub.mode") != "subscribe":
-            raise Rejected("bad_body", "not a subscription: hub.mode must be subscribe")
+            raise Rejected("bad_body", "the request is not a subscription: hub.mode must be subscribe")
         if not expected:
-            raise Rejected("no_secret", "the source has no verify_token: no subscription can be confirmed")
-        given = fields.get("hub.verify_token", "")
-        if not hmac.compare_digest(expected.encode(), given.encode("utf-8", "surrogatepass")):
-            raise Rejected("bad_token", "hub.verify_token is not the one of this source")
+            raise Rejected("no_secret", "the source has no verify_token, so no subscription can be confirmed")
+        sent_token = fields.get("hub.verify_token", "")
+        if not hmac.compare_digest(expected.encode(), sent_token.encode("utf-8", "surrogatepass")):
+            raise Rejected("bad_token", "hub.verify_token does not match the option of this source")
         challenge = fields.get("hub.challenge", "")
         if not (challenge.isascii() and 0 < len(challenge) <= 512):
             raise Rejected("bad_body", "hub.challenge is missing or cannot be echoed")
@@ -116,7 +116,7 @@ class WhatsApp(Provider):
 
 
 def _split(entry: dict[str, Any], change: dict[str, Any], whole: Document) -> Iterator[ReceivedItem]:
-    """One item per message, status and error of a change, each with what it shares with its neighbours."""
+    """Return one item per message, status and error of a change, each with the data that they share."""
     value = as_object(change.get("value"))
     field = as_text(change.get("field"))
     shared = {"waba_id": entry.get("id"), "field": field, "metadata": value.get("metadata")}

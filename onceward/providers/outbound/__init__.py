@@ -1,7 +1,7 @@
-"""How each outside service is called: one file a service, one set of outcomes for all of them.
+"""Call external services: one file per service, one set of outcomes for all of them.
 
-Every service is called through a client that is passed in, at a base URL that can be set, its secrets kept
-out of reprs and reasons. A call sends once; whether and when to send again is decided by whoever called.
+The caller passes in the HTTP client and may set the base URL. Secrets never appear in reprs or reasons. A call sends
+once; the caller decides whether and when to send again.
 """
 
 from .outcome import Absent, Accepted, Lookup, Outcome, Refused, Throttled, Unknown, Unreachable

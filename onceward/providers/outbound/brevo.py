@@ -1,4 +1,4 @@
-"""Brevo: transactional e-mail. Its `idempotencyKey` drops repeats within a time that it does not document."""
+"""Brevo: transactional e-mail. Its `idempotencyKey` drops repeats for a period that Brevo does not document."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from onceward.http import Response
 
-from .call import Client, accepted, call, judge_failure, read_json, said, write_json
+from .call import Client, accepted, call, judge_failure, read_json, short_reason, write_json
 from .outcome import Outcome, Refused, Throttled
 
 MAX_RECIPIENTS = 99
@@ -21,7 +21,7 @@ class Mailbox:
 
 @dataclass(frozen=True, slots=True)
 class Brevo:
-    """Calls Brevo with one API key. The key is weak: it protects a repeat soon after, not one days later."""
+    """Calls Brevo with one API key. The idempotency key prevents a duplicate within a short time, not after days."""
 
     repeatable: ClassVar[bool] = True
 
@@ -46,7 +46,7 @@ class Brevo:
         headers: Mapping[str, str] | None = None,
         attachments: Sequence[Mapping[str, str]] = (),
     ) -> Outcome:
-        """Send one mail; the reference is Brevo's message id. Attachments are {name, content (base64)}."""
+        """Send one mail. The reference is Brevo's message id. Attachments are {name, content (base64)}."""
         if (reason := _over_limit(to, params)) is not None:
             return Refused(reason, permanent=True)
         if template_id is None and (subject is None or (html is None and text is None)):
@@ -83,8 +83,8 @@ def judge(response: Response) -> Outcome:
     answer = read_json(response)
     if response.ok:
         return accepted(answer.get("messageId"), answer)
-    # Brevo names the offending address in `message`; only its code is kept.
-    reason = said(f"HTTP {response.status}", answer.get("code"))
+    # `message` contains the refused address, so only the code is kept.
+    reason = short_reason(f"HTTP {response.status}", answer.get("code"))
     failure = judge_failure(response, repeatable=True, reason=reason)
     if isinstance(failure, Throttled) and failure.retry_after_s is None:
         return Throttled(_reset(response))
@@ -92,7 +92,7 @@ def judge(response: Response) -> Outcome:
 
 
 def _reset(response: Response) -> float | None:
-    """Seconds until the limit starts anew, in Brevo's own header."""
+    """Return the seconds until the rate limit resets, from Brevo's own header."""
     try:
         return max(0.0, float(response.headers["x-sib-ratelimit-reset"]))
     except (KeyError, ValueError):

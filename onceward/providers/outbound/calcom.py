@@ -1,4 +1,4 @@
-"""Cal.com v2: bookings. No idempotency keys: ours is left in the booking's metadata, for a read-back."""
+"""Cal.com v2: bookings. It has no idempotency keys; ours is stored in the booking's metadata, for a lookup."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from urllib.parse import quote, urlencode
 
 from onceward.http import Response
 
-from .call import Client, accepted, call, inner, judge_failure, objects, read_json, said, write_json
+from .call import Client, accepted, call, inner, judge_failure, objects, read_json, short_reason, write_json
 from .outcome import Absent, Accepted, Lookup, Outcome, Refused, Throttled
 
 KEY_METADATA = "externalId"
 _MAX_METADATA_CHARACTERS = 500
-# The service blocks a key for a minute once it is over its limit.
+# Cal.com blocks an API key for a minute after it exceeds its limit.
 _BLOCK_S = 60.0
 
 
@@ -47,7 +47,7 @@ class CalCom:
         metadata: Mapping[str, str] | None = None,
         responses: Mapping[str, Any] | None = None,
     ) -> Outcome:
-        """Book; the reference is the booking's uid. After Unknown ask `find_booking` before trying again."""
+        """Create a booking. The reference is its uid. After Unknown, call `find_booking` before a retry."""
         if len(key) > _MAX_METADATA_CHARACTERS:
             raise ValueError(f"key must have at most {_MAX_METADATA_CHARACTERS} characters, not {len(key)}")
         body: dict[str, Any] = {
@@ -66,7 +66,7 @@ class CalCom:
         return await self._post("/v2/bookings", body)
 
     async def find_booking(self, *, key: str, attendee_email: str, event_type_id: int) -> Lookup:
-        """The booking that was made under a key."""
+        """Return the booking that was created with a key."""
         query = urlencode({"attendeeEmail": attendee_email, "eventTypeId": event_type_id, "take": 100})
         outcome = await self._get(f"/v2/bookings?{query}")
         if not isinstance(outcome, Accepted):
@@ -80,14 +80,14 @@ class CalCom:
         return await self._get(f"/v2/bookings/{quote(uid, safe='')}")
 
     async def cancel_booking(self, uid: str, *, reason: str) -> Outcome:
-        """Cancel; a booking that is cancelled already counts as done, so this may be repeated."""
+        """Cancel a booking. An already cancelled booking counts as success, so this call may be repeated."""
         outcome = await self._post(f"/v2/bookings/{quote(uid, safe='')}/cancel", {"cancellationReason": reason})
         if isinstance(outcome, Refused) and "already" in outcome.reason and "cancel" in outcome.reason:
             return Accepted(uid, {"status": "cancelled", "already": True})
         return outcome
 
     async def reschedule_booking(self, uid: str, *, start: datetime, reason: str) -> Outcome:
-        """Move; the reference is the new booking's uid, the old one stays as cancelled."""
+        """Move a booking. The reference is the new booking's uid; the old booking stays as cancelled."""
         body = {"start": _utc(start), "reschedulingReason": reason}
         return await self._post(f"/v2/bookings/{quote(uid, safe='')}/reschedule", body)
 
@@ -136,7 +136,7 @@ def judge(response: Response) -> Outcome:
         return accepted(booking.get("uid"), booking)
     error = inner(answer, "error")
     message = error.get("message") or answer.get("message") or "no success in the answer"
-    reason = said(f"HTTP {response.status}", error.get("code"), message)
+    reason = short_reason(f"HTTP {response.status}", error.get("code"), message)
     if response.ok:
         return Refused(reason, permanent=True)
     failure = judge_failure(response, repeatable=False, reason=reason)
@@ -147,5 +147,5 @@ def judge(response: Response) -> Outcome:
 
 def _utc(moment: datetime) -> str:
     if moment.tzinfo is None:
-        raise ValueError(f"start {moment.isoformat()} has no time zone")
+        raise ValueError(f"start {moment.isoformat()} has no time zone: pass an aware datetime")
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

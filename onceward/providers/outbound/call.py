@@ -1,4 +1,4 @@
-"""One HTTP call to a service, with every way it can end put into an Outcome by one rule."""
+"""Make one HTTP call to a service and convert every possible result to an Outcome."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ _REASON_CHARACTERS = 300
 
 
 class Client(Protocol):
-    """What a service is called through: a ServiceClient, or a GuardedClient where the URL came from data."""
+    """The HTTP client of a service: a ServiceClient, or a GuardedClient if the URL comes from data."""
 
     async def request(
         self,
@@ -44,7 +44,7 @@ async def call(
     body: bytes | None = None,
     timeout_s: float | None = None,
 ) -> Outcome:
-    """Send once and let `judge` read the answer. Never raises for anything the outside does."""
+    """Send a request once and let `judge` convert the response. A failure of the service never raises."""
     try:
         response = await client.request(method, url, headers=headers, body=body, timeout_s=timeout_s)
     except UrlRefused as error:
@@ -57,10 +57,10 @@ async def call(
 
 
 def judge_failure(response: Response, *, repeatable: bool, reason: str | None = None) -> Outcome:
-    """The rule for an answer that is not a success, where the service has no rule of its own.
+    """Convert a response that is not a success, by the rule for services without their own.
 
-    A 500, 502 or 504 may come after the deed (a gateway gave up on a server that went on): without a key to
-    repeat under it is Unknown. 503 says that the service took nothing on.
+    A 500, 502 or 504 may be sent after the service has acted (a gateway timed out while the server continued). Without
+    an idempotency key the outcome is Unknown. A 503 means that the service did not act.
     """
     why = reason or f"HTTP {response.status}"
     retry_after_s = retry_after(response.headers)
@@ -82,14 +82,14 @@ def judge_failure(response: Response, *, repeatable: bool, reason: str | None = 
 
 
 def judge_payment_failure(response: Response, reason: str) -> Outcome:
-    """The rule for payment services: they are repeatable, and a 401 or 403 is about the account, not the payment."""
+    """Convert a failure of a payment service. It is repeatable, and a 401 or 403 concerns the account, not the payment."""
     if response.status in (401, 403):
         return Refused(reason, permanent=False, account=True)
     return judge_failure(response, repeatable=True, reason=reason)
 
 
 def retry_after(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
-    """Seconds to wait by a Retry-After header (a number or a date), bounded to a day."""
+    """Return the seconds to wait from a Retry-After header (a number or a date), at most one day."""
     text = headers.get("retry-after", "").strip()
     if not text:
         return None
@@ -109,7 +109,7 @@ def retry_after(headers: Mapping[str, str], *, now: datetime | None = None) -> f
 
 
 def read_json(response: Response) -> dict[str, Any]:
-    """The body as a JSON object; an empty one when it is anything else."""
+    """Return the body as a JSON object, or an empty object if it is anything else."""
     try:
         value = orjson.loads(response.body)
     except orjson.JSONDecodeError:
@@ -118,23 +118,23 @@ def read_json(response: Response) -> dict[str, Any]:
 
 
 def inner(value: Mapping[str, Any], *path: str) -> dict[str, Any]:
-    """The object at a path of an answer; an empty one where the service left it out."""
-    found: Any = value
+    """Return the object at a path of a response, or an empty object if it is missing."""
+    current: Any = value
     for name in path:
-        found = cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        current = cast("dict[str, Any]", current).get(name) if isinstance(current, dict) else None
+    return cast("dict[str, Any]", current) if isinstance(current, dict) else {}
 
 
 def objects(value: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """The list of objects under a name; empty where the service left it out."""
-    found = value.get(name)
-    if not isinstance(found, list):
+    """Return the list of objects under a name, or an empty list if it is missing."""
+    items = value.get(name)
+    if not isinstance(items, list):
         return []
-    return [cast("dict[str, Any]", item) for item in cast("list[Any]", found) if isinstance(item, dict)]
+    return [cast("dict[str, Any]", item) for item in cast("list[Any]", items) if isinstance(item, dict)]
 
 
-def said(*parts: object) -> str:
-    """A reason made of what the service said, kept to one short line."""
+def short_reason(*parts: object) -> str:
+    """Join parts of a response to one short line that states the reason."""
     text = ": ".join(str(part) for part in parts if part not in (None, ""))
     return " ".join(text.split())[:_REASON_CHARACTERS]
 
@@ -144,7 +144,7 @@ def write_json(value: object) -> bytes:
 
 
 def flatten_form(value: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Nested values as form fields in brackets (`line_items[0][quantity]`); None is left out."""
+    """Return nested values as form fields with brackets (`line_items[0][quantity]`). None is left out."""
     fields: list[tuple[str, str]] = []
 
     def add(name: str, item: Any) -> None:

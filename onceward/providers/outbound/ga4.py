@@ -1,5 +1,5 @@
-"""Google Analytics 4, Measurement Protocol. It says 2xx to everything and drops what breaks a limit in
-silence, so the limits are kept here."""
+"""Google Analytics 4, Measurement Protocol. It answers 2xx to every request and silently drops what exceeds a limit,
+so this client checks the limits."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -84,7 +84,7 @@ def judge(response: Response) -> Outcome:
 def over_limit(
     events: Sequence[Ga4Event], user_properties: Mapping[str, Any], *, at: datetime | None = None
 ) -> str | None:
-    """The first limit that a request breaks, in words; None if Google will keep all of it."""
+    """Describe the first limit that a request exceeds. Return None if Google accepts all of it."""
     if not 1 <= len(events) <= MAX_EVENTS:
         return f"request has {len(events)} events, GA4 takes 1 to {MAX_EVENTS}"
     if len(user_properties) > MAX_USER_PROPERTIES:

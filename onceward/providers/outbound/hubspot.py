@@ -7,17 +7,17 @@ from urllib.parse import quote
 
 from onceward.http import Response
 
-from .call import Client, call, inner, judge_failure, objects, read_json, said, write_json
+from .call import Client, call, inner, judge_failure, objects, read_json, short_reason, write_json
 from .outcome import Accepted, Outcome, Refused, Throttled
 
 MAX_INPUTS = 100
-# The limit counts over ten seconds; an answer without Retry-After waits for the next ten.
+# The rate limit applies to ten seconds. After a response without Retry-After we wait for the next ten.
 _WINDOW_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class CrmRecord:
-    """One object: `id` is the value of the unique property it is known by."""
+    """One object. `id` is the value of its unique property."""
 
     id: str = field(repr=False)
     properties: Mapping[str, Any] = field(repr=False)
@@ -37,9 +37,9 @@ class HubSpot:
     async def upsert(self, object_type: str, records: Sequence[CrmRecord], *, id_property: str = "email") -> Outcome:
         """Create or update up to 100 records.
 
-        Accepted only if all were. Where some failed it is Refused, with their positions in
-        `detail["failed"]` and HubSpot's ids of the others in `detail["upserted"]`; permanent if the data of
-        every failed one is at fault.
+        The outcome is Accepted only if all records succeed. If some fail it is Refused, with their positions in
+        `detail["failed"]` and HubSpot's ids of the others in `detail["upserted"]`. It is permanent if
+        every failed record has invalid data.
         """
         if not records:
             return Accepted(None, {"upserted": []})
@@ -50,7 +50,7 @@ class HubSpot:
                 "id": record.id,
                 "idProperty": id_property,
                 "properties": dict(record.properties),
-                # Comes back with an error, and so tells which record it is about.
+                # An error contains this value, so it identifies the record.
                 "objectWriteTraceId": str(position),
             }
             for position, record in enumerate(records)
@@ -74,7 +74,7 @@ def judge(response: Response) -> Outcome:
         return Accepted(None, {"upserted": upserted})
     if response.ok:
         return _partly(errors, upserted)
-    reason = said(f"HTTP {response.status}", answer.get("category"))
+    reason = short_reason(f"HTTP {response.status}", answer.get("category"))
     failure = judge_failure(response, repeatable=True, reason=reason)
     if isinstance(failure, Throttled) and failure.retry_after_s is None:
         return Throttled(_WINDOW_S)
@@ -90,7 +90,7 @@ def _partly(errors: Sequence[Mapping[str, Any]], upserted: list[str]) -> Refused
                 failed.add(int(trace))
     categories = sorted({str(error.get("category") or "UNKNOWN") for error in errors})
     return Refused(
-        said(f"{len(errors)} of a batch failed", ", ".join(categories)),
+        short_reason(f"{len(errors)} of a batch failed", ", ".join(categories)),
         permanent=bool(errors) and all(category in _DATA_AT_FAULT for category in categories),
         detail={"failed": sorted(failed), "upserted": upserted},
     )

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from onceward.http import Response
 
-from .call import Client, call, judge_failure, objects, read_json, said, write_json
+from .call import Client, call, judge_failure, objects, read_json, short_reason, write_json
 from .outcome import Accepted, Outcome, Refused
 
 MAX_EVENTS = 2000
@@ -22,7 +22,7 @@ MAX_INSERT_ID = 36
 
 @dataclass(frozen=True, slots=True)
 class MixpanelEvent:
-    """One event; `key` makes its `$insert_id`, so the same key, name, time and person count once."""
+    """One event. `key` determines its `$insert_id`, so events with the same key, name, time and person count once."""
 
     key: str
     name: str
@@ -33,7 +33,7 @@ class MixpanelEvent:
 
 @dataclass(frozen=True, slots=True)
 class Mixpanel:
-    """Imports with a project's token, or with a service account (`username`, `secret`) and project id."""
+    """Imports events with a project's token, or with a service account (`username`, `secret`) and project id."""
 
     repeatable: ClassVar[bool] = True
 
@@ -45,7 +45,7 @@ class Mixpanel:
     timeout_s: float = 30.0
 
     async def import_events(self, events: Sequence[MixpanelEvent]) -> Outcome:
-        """Import up to 2000 events. Strict: with some refused, `detail["failed"]` has their positions."""
+        """Import up to 2000 events. If Mixpanel refuses some of them, `detail["failed"]` has their positions."""
         packed: list[bytes] = []
         for event in events:
             line = write_json(_written(event))
@@ -82,7 +82,7 @@ class Mixpanel:
 
 
 def insert_id(key: str) -> str:
-    """A key in the letters and length that Mixpanel takes."""
+    """Convert a key to the characters and length that Mixpanel accepts."""
     return sha256(key.encode()).hexdigest()[:MAX_INSERT_ID]
 
 
@@ -90,7 +90,7 @@ def judge(response: Response) -> Outcome:
     answer = read_json(response)
     if response.ok:
         return Accepted(None, {"imported": answer.get("num_records_imported")})
-    reason = said(f"HTTP {response.status}", answer.get("error"))
+    reason = short_reason(f"HTTP {response.status}", answer.get("error"))
     failed = [record["index"] for record in objects(answer, "failed_records") if "index" in record]
     if response.status == 400:
         return Refused(reason, permanent=True, detail={"failed": failed})

@@ -1,7 +1,7 @@
-"""Currencies: the decimals of our amounts, what each payment service takes, and amounts as the service writes them.
+"""Convert amounts between our format and those of payment services, for the currencies that each service accepts.
 
 Our amounts are integers in the minor unit of ISO 4217. The tables follow the services' own documentation,
-docs.stripe.com/currencies and developer.paypal.com/docs/api/reference/currency-codes. What is not listed is not taken.
+docs.stripe.com/currencies and developer.paypal.com/docs/api/reference/currency-codes. Other currencies are not accepted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ STRIPE = _codes(
     UAH UGX USD UYU UZS VND VUV WST XAF XCD XOF XPF YER ZAR ZMW
     """
 )
-# Stripe takes these without decimals. MGA has a minor unit in ISO 4217, a fifth written with two decimals.
+# Stripe accepts these without decimals. MGA has a minor unit in ISO 4217 (a fifth), written with two decimals.
 _STRIPE_WHOLE = _codes("BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF VND VUV XAF XOF XPF")
 # Whole units only, but written with two decimals that are 00: 5 ISK is 500.
 _STRIPE_WHOLE_IN_HUNDREDTHS = frozenset({"ISK", "UGX"})
@@ -57,7 +57,7 @@ def exponent(currency: str) -> int:
 
 
 def is_taken_by(service: Service, currency: str) -> bool:
-    """Whether the service takes payments in this currency."""
+    """Return whether the service accepts payments in this currency."""
     return currency.upper() in (STRIPE if service == "stripe" else PAYPAL)
 
 
@@ -76,7 +76,7 @@ def _step_at(service: Service, code: str) -> int:
 
 
 def _stripe_form(code: str) -> tuple[int, int]:
-    """The decimals of Stripe's amounts, and the number of which they must be a multiple."""
+    """Return the decimals of Stripe's amounts, and the number of which they must be a multiple."""
     if code in _STRIPE_WHOLE:
         return 0, 1
     if code in _STRIPE_WHOLE_IN_HUNDREDTHS:
@@ -144,9 +144,9 @@ def to_minor(amount: str, currency: str) -> int:
 def format_amount(amount_minor: int, currency: str, locale: Locale | str = "en") -> str:
     """Write an amount with its currency for readers: 1250 EUR is €12.50. All decimals of the currency are shown."""
     digits = exponent(currency)
-    found, pattern = _pattern(str(locale), digits)
+    parsed_locale, pattern = _pattern(str(locale), digits)
     amount = Decimal(amount_minor).scaleb(-digits)
-    return pattern.apply(amount, found, currency=currency.upper(), currency_digits=False)
+    return pattern.apply(amount, parsed_locale, currency=currency.upper(), currency_digits=False)
 
 
 def format_number(amount_minor: int, currency: str) -> str:
@@ -157,10 +157,10 @@ def format_number(amount_minor: int, currency: str) -> str:
 
 @cache
 def _pattern(name: str, digits: int) -> tuple[Locale, NumberPattern]:
-    """A locale and its way to write money, with our number of decimals: CLDR leaves those out that people rarely use."""
+    """Return a locale and its currency pattern with our number of decimals: CLDR omits decimals that are rarely used."""
     from babel import Locale
 
-    found = Locale.parse(name.replace("-", "_"))
-    pattern = copy(found.currency_formats["standard"])
+    parsed_locale = Locale.parse(name.replace("-", "_"))
+    pattern = copy(parsed_locale.currency_formats["standard"])
     pattern.frac_prec = (digits, digits)
-    return found, pattern
+    return parsed_locale, pattern

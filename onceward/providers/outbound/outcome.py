@@ -1,14 +1,14 @@
-"""What a call to an outside service came to: one closed set for all services.
+"""The outcome of a call to an external service: one closed set for all services.
 
 Handle it with `match` and end in `assert_never`:
 
-    Accepted     the service has it
-    Refused      the service answered no; `permanent` says whether asking again can help
+    Accepted     the service accepted the request
+    Refused      the service refused the request; if `permanent`, a retry cannot help
     Throttled    the service asks for a pause; it did not act
     Unreachable  nothing was sent
-    Unknown      it was sent and may have been done: repeat only where the service is `repeatable`
-                 (same key, no second effect), else read back or ask a person
-    Absent       only from a read-back: the service does not have it, so sending again is safe
+    Unknown      the request was sent and may have taken effect: repeat it only if the service is `repeatable`
+                 (same key, no second effect), otherwise look it up or ask a person
+    Absent       only from a lookup: the service does not have the object, so sending again is safe
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ def _no_detail() -> Detail:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The service has it, under `reference` where it gives one. `detail` is what it said about it."""
+    """The service accepted the request. `reference` is the service's id, if it gives one; `detail` is its response."""
 
     reference: str | None = None
     detail: Detail = field(default_factory=_no_detail, repr=False)
@@ -32,7 +32,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The service, or a limit of it that we know, said no. `detail` has codes and what failed of a batch.
+    """The service refused the request, or it exceeds a known limit. `detail` has error codes and failed batch items.
 
     `account`: the service refused our credentials (401, 403), not this call. The call can succeed once an operator
     has set valid credentials, so it is not `permanent`.
@@ -47,28 +47,28 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Throttled:
-    """Too much at once; None when the service does not say how long to wait."""
+    """The service received too many requests. `retry_after_s` is None if the service does not say how long to wait."""
 
     retry_after_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """Nothing was sent: it counts against the channel, not against the message."""
+    """Nothing was sent. The failure counts against the channel, not against the message."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Sent, outcome not known."""
+    """The request was sent, but its outcome is unknown."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A read-back found nothing."""
+    """A lookup found nothing."""
 
 
 Outcome = Accepted | Refused | Throttled | Unreachable | Unknown

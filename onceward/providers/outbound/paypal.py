@@ -1,4 +1,4 @@
-"""PayPal: orders, captures and refunds (Orders v2, Payments v2), each made once per `PayPal-Request-Id`."""
+"""PayPal: orders, captures and refunds (Orders v2, Payments v2), each created once per `PayPal-Request-Id`."""
 
 import asyncio
 import time
@@ -11,17 +11,17 @@ from urllib.parse import quote
 
 from onceward.http import Response
 
-from .call import Client, accepted, call, inner, judge_payment_failure, objects, read_json, said, write_json
+from .call import Client, accepted, call, inner, judge_payment_failure, objects, read_json, short_reason, write_json
 from .money import to_decimal
 from .outcome import Accepted, Outcome, Refused
 
 MAX_REQUEST_ID_CHARACTERS = 108
-# A token is renewed this long before it ends, so that none ends on its way.
+# A token is renewed this long before it expires, so that it does not expire during a request.
 _RENEW_BEFORE_S = 60.0
 
 
 class PayPal:
-    """Calls PayPal with one app's client id and secret; the access token is shared and renewed here."""
+    """Calls PayPal with one app's client id and secret. It shares and renews the access token."""
 
     repeatable: ClassVar[bool] = True
 
@@ -53,7 +53,7 @@ class PayPal:
         cancel_url: str,
         description: str | None = None,
     ) -> Outcome:
-        """Start a payment; `detail["approve_url"]` is where the buyer goes, the reference is the order id."""
+        """Start a payment. `detail["approve_url"]` is the page for the buyer; the reference is the order id."""
         unit: dict[str, Any] = {
             "custom_id": custom_id,
             "amount": {"currency_code": currency.upper(), "value": to_decimal(amount_minor, currency)},
@@ -81,7 +81,7 @@ class PayPal:
         return await self._call("GET", f"/v2/checkout/orders/{quote(order_id, safe='')}")
 
     async def capture_order(self, order_id: str, *, key: str) -> Outcome:
-        """Take the money of an approved order; the reference is the capture id, also if taken before."""
+        """Capture an approved order. The reference is the capture id, even if the order was captured before."""
         outcome = await self._call("POST", f"/v2/checkout/orders/{quote(order_id, safe='')}/capture", {}, key=key)
         if isinstance(outcome, Refused) and outcome.detail.get("issue") == "ORDER_ALREADY_CAPTURED":
             outcome = await self.get_order(order_id)
@@ -101,9 +101,9 @@ class PayPal:
         currency: str | None = None,
         note: str | None = None,
     ) -> Outcome:
-        """Refund a capture; without an amount, what is left of it. The reference is the refund id."""
+        """Refund a capture. Without an amount, refund what remains of it. The reference is the refund id."""
         if (amount_minor is None) != (currency is None):
-            raise ValueError("amount_minor and currency are given together or not at all")
+            raise ValueError("give amount_minor and currency together, or neither")
         body: dict[str, Any] = {"custom_id": key[:127]}
         if amount_minor is not None and currency is not None:
             value = to_decimal(amount_minor, currency)
@@ -116,7 +116,7 @@ class PayPal:
         return await self._call("GET", f"/v2/payments/refunds/{quote(refund_id, safe='')}")
 
     async def list_refunds(self, capture_id: str) -> Outcome:
-        """All refunds of a capture, in `detail["refunds"]`. PayPal shows them with the order of the capture only."""
+        """Return all refunds of a capture in `detail["refunds"]`. PayPal lists them only in the capture's order."""
         capture = await self._call("GET", f"/v2/payments/captures/{quote(capture_id, safe='')}")
         if not isinstance(capture, Accepted):
             return capture
@@ -133,7 +133,7 @@ class PayPal:
     ) -> Outcome:
         outcome = await self._call_once(method, path, body, key=key)
         if isinstance(outcome, Refused) and outcome.detail.get("status") == 401:
-            # Revoked early; 401 means that nothing was done, so one more try is safe.
+            # The token was revoked early. A 401 means that PayPal did not act, so a retry is safe.
             self._token = None
             outcome = await self._call_once(method, path, body, key=key)
         return outcome
@@ -182,7 +182,7 @@ class PayPal:
 
 
 def request_id(key: str) -> str:
-    """The key itself, or its hash where PayPal would not take its length."""
+    """Return the key, or its hash if the key is too long for PayPal."""
     return key if len(key) <= MAX_REQUEST_ID_CHARACTERS else sha256(key.encode()).hexdigest()
 
 
@@ -191,7 +191,7 @@ def judge(response: Response) -> Outcome:
     if response.ok:
         return accepted(answer.get("id"), answer)
     issue = next((item.get("issue") for item in objects(answer, "details")), None)
-    reason = said(f"HTTP {response.status}", answer.get("name"), issue or answer.get("message"))
+    reason = short_reason(f"HTTP {response.status}", answer.get("name"), issue or answer.get("message"))
     failure = judge_payment_failure(response, reason)
     if isinstance(failure, Refused):
         detail = {"status": response.status, "issue": issue, "debug_id": answer.get("debug_id")}
@@ -203,11 +203,11 @@ def _judge_token(response: Response) -> Outcome:
     answer = read_json(response)
     if response.ok and answer.get("access_token"):
         return Accepted(None, answer)
-    return judge_payment_failure(response, said("PayPal gave no access token", answer.get("error")))
+    return judge_payment_failure(response, short_reason("PayPal gave no access token", answer.get("error")))
 
 
 def refunds_of(order: Mapping[str, Any], capture_id: str) -> list[dict[str, Any]]:
-    """The refunds of one capture, as its order lists them; each links `up` to the capture."""
+    """Return the refunds of one capture from its order. Each refund links `up` to its capture."""
     listed = [
         refund for unit in objects(order, "purchase_units") for refund in objects(inner(unit, "payments"), "refunds")
     ]
@@ -215,7 +215,7 @@ def refunds_of(order: Mapping[str, Any], capture_id: str) -> list[dict[str, Any]
 
 
 def capture_of(refund: Mapping[str, Any]) -> str | None:
-    """The id of the capture that a refund is of: the end of its link `up`."""
+    """Return the id of a refund's capture: the last part of its link `up`."""
     for link in objects(refund, "links"):
         if link.get("rel") == "up":
             return str(link.get("href", "")).rstrip("/").rsplit("/", 1)[-1] or None

@@ -1,6 +1,6 @@
-"""PostHog: events captured in batches. Repeats with the same uuid, name, time and person merge in the end.
+"""PostHog: capture events in batches. Events with the same uuid, name, time and person are eventually merged.
 
-It answers 200 to events without a name or person, so those are refused here.
+PostHog answers 200 to events without a name or person, so this client refuses them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from onceward.http import Response
 
-from .call import Client, call, judge_failure, read_json, said, write_json
+from .call import Client, call, judge_failure, read_json, short_reason, write_json
 from .outcome import Accepted, Outcome, Refused
 
 MAX_BODY_BYTES = 20_000_000
@@ -29,7 +29,7 @@ class PostHogEvent:
 
 @dataclass(frozen=True, slots=True)
 class PostHog:
-    """Captures with one project's token; `historical` marks what is older than two days."""
+    """Captures events with one project's token. `historical` marks events older than two days."""
 
     repeatable: ClassVar[bool] = True
 
@@ -68,18 +68,18 @@ class PostHog:
 
 
 def event_uuid(key: str) -> UUID:
-    """The same uuid for the same key, for ever."""
+    """Return a uuid that depends only on the key."""
     return uuid5(NAMESPACE_URL, f"onceward:{key}")
 
 
 def judge(response: Response) -> Outcome:
     answer = read_json(response)
     if response.ok and (limited := answer.get("quota_limited")):
-        # The project's quota is used up: events are dropped behind a 200.
-        return Refused(said("PostHog quota is used up", limited), permanent=False, retry_after_s=3600.0)
+        # The project's quota is used up: PostHog drops events although it answers 200.
+        return Refused(short_reason("PostHog quota is used up", limited), permanent=False, retry_after_s=3600.0)
     if response.ok:
         return Accepted()
-    return judge_failure(response, repeatable=True, reason=said(f"HTTP {response.status}", answer.get("code")))
+    return judge_failure(response, repeatable=True, reason=short_reason(f"HTTP {response.status}", answer.get("code")))
 
 
 def _written(event: PostHogEvent) -> dict[str, Any]:

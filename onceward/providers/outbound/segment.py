@@ -1,4 +1,4 @@
-"""Segment: a batch of calls; `messageId` drops repeats. A batch with too many is answered 200 and dropped."""
+"""Segment: send calls in batches. `messageId` drops repeats. Segment answers 200 to a batch that is too large and drops it."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from onceward.http import Response
 
-from .call import Client, call, judge_failure, read_json, said, write_json
+from .call import Client, call, judge_failure, read_json, short_reason, write_json
 from .outcome import Accepted, Outcome, Refused, Unknown
 
 MAX_EVENTS = 2500
@@ -33,7 +33,7 @@ class SegmentCall:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Sends with one source's write key; for Europe set `base_url` to events.eu1.segmentapis.com."""
+    """Sends calls with one source's write key. For Europe, set `base_url` to events.eu1.segmentapis.com."""
 
     repeatable: ClassVar[bool] = True
 
@@ -43,7 +43,7 @@ class Segment:
     timeout_s: float = 15.0
 
     async def send(self, calls: Sequence[SegmentCall]) -> Outcome:
-        """Send a batch within Segment's limits, or refuse it here."""
+        """Send a batch. Refuse it without sending if it exceeds Segment's limits."""
         if not calls:
             return Accepted(None, {"sent": 0})
         if len(calls) > MAX_EVENTS:
@@ -77,7 +77,7 @@ class Segment:
 
 
 def message_id(key: str) -> str:
-    """The key itself, or its hash where Segment would not take its length."""
+    """Return the key, or its hash if the key is too long for Segment."""
     return key if len(key) <= MAX_MESSAGE_ID else sha256(key.encode()).hexdigest()
 
 
@@ -87,7 +87,7 @@ def judge(response: Response) -> Outcome:
         return Accepted()
     if response.ok:
         return Unknown("Segment answered 200 without success")
-    return judge_failure(response, repeatable=True, reason=said(f"HTTP {response.status}", answer.get("code")))
+    return judge_failure(response, repeatable=True, reason=short_reason(f"HTTP {response.status}", answer.get("code")))
 
 
 def _fault(item: SegmentCall) -> str | None:

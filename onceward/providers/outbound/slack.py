@@ -1,4 +1,4 @@
-"""Slack: messages by the Web API (judged by `ok` in the body, not by the status) and by incoming webhook."""
+"""Slack: messages by the Web API (`ok` in the body decides, not the HTTP status) and by incoming webhook."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,16 +7,16 @@ from urllib.parse import urlencode
 
 from onceward.http import Response
 
-from .call import Client, accepted, call, inner, judge_failure, objects, read_json, said, write_json
+from .call import Client, accepted, call, inner, judge_failure, objects, read_json, short_reason, write_json
 from .outcome import Absent, Accepted, Lookup, Outcome, Refused, Throttled, Unknown
 
 MAX_TEXT_CHARACTERS = 40_000
 MAX_BLOCKS = 50
 _EVENT_TYPE = "onceward_message"
 
-# Errors that pass by themselves; every other `ok: false` stays until somebody changes something.
+# Temporary errors. Every other `ok: false` stays until somebody changes something.
 _PASSING = frozenset({"service_unavailable", "team_added_to_org", "accesslimited"})
-# Slack says that part of the work may have been done.
+# With these errors, Slack may have done part of the work.
 _UNSURE = frozenset({"internal_error", "fatal_error", "request_timeout"})
 
 
@@ -40,7 +40,7 @@ class Slack:
         blocks: Sequence[Mapping[str, Any]] = (),
         thread_ts: str | None = None,
     ) -> Outcome:
-        """Post; the reference is the message's ts. The key goes along as metadata, for `find_message`."""
+        """Post a message. The reference is its ts. The key is sent as metadata, for `find_message`."""
         if (reason := _over_limit(text, blocks)) is not None:
             return Refused(reason, permanent=True)
         body: dict[str, Any] = {
@@ -63,8 +63,8 @@ class Slack:
         )
 
     async def find_message(self, *, key: str, channel: str, oldest_epoch_s: float) -> Lookup:
-        """The message that was posted under a key since a time. Needs the channel's history scope."""
-        asked: dict[str, Any] = {
+        """Return the message that was posted with a key since a time. Needs the channel's history scope."""
+        query: dict[str, Any] = {
             "channel": channel,
             "oldest": f"{oldest_epoch_s:.6f}",
             "include_all_metadata": "true",
@@ -74,7 +74,7 @@ class Slack:
             outcome = await call(
                 self.client,
                 "GET",
-                f"{self.base_url}/api/conversations.history?{urlencode(asked)}",
+                f"{self.base_url}/api/conversations.history?{urlencode(query)}",
                 headers=self._headers(),
                 judge=judge,
                 timeout_s=self.timeout_s,
@@ -87,7 +87,7 @@ class Slack:
             cursor = inner(outcome.detail, "response_metadata").get("next_cursor")
             if not cursor:
                 return Absent()
-            asked["cursor"] = cursor
+            query["cursor"] = cursor
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"}
@@ -95,7 +95,7 @@ class Slack:
 
 @dataclass(frozen=True, slots=True)
 class SlackWebhook:
-    """Posts to one incoming webhook. Its URL is a secret and came from data: give it a GuardedClient."""
+    """Posts to one incoming webhook. Its URL is a secret and comes from data: use a GuardedClient."""
 
     repeatable: ClassVar[bool] = False
 
@@ -123,28 +123,28 @@ class SlackWebhook:
 def judge(response: Response) -> Outcome:
     answer = read_json(response)
     if not response.ok:
-        reason = said(f"HTTP {response.status}", answer.get("error"))
+        reason = short_reason(f"HTTP {response.status}", answer.get("error"))
         return judge_failure(response, repeatable=False, reason=reason)
     if answer.get("ok") is True:
         return accepted(answer.get("ts"), answer)
     error = answer.get("error")
     if not isinstance(error, str):
-        return Unknown("Slack answered without saying ok or not")
+        return Unknown("Slack's answer has no field ok")
     if error in ("ratelimited", "rate_limited"):
         return Throttled(None)
     if error in _UNSURE:
-        return Unknown(said("Slack", error))
-    return Refused(said("Slack", error), permanent=error not in _PASSING)
+        return Unknown(short_reason("Slack", error))
+    return Refused(short_reason("Slack", error), permanent=error not in _PASSING)
 
 
 def judge_webhook(response: Response) -> Outcome:
-    """200 with the text `ok`; anything else that it says (`no_service`) is the reason in one word."""
+    """Convert a response. Success is 200 with the text `ok`; any other text (`no_service`) is the reason."""
     word = response.body_first_kb[:100].decode("utf-8", "replace").strip()
     if response.ok and word == "ok":
         return Accepted()
     if response.ok:
         return Unknown("the incoming webhook answered 200 without ok")
-    return judge_failure(response, repeatable=False, reason=said(f"HTTP {response.status}", word))
+    return judge_failure(response, repeatable=False, reason=short_reason(f"HTTP {response.status}", word))
 
 
 def _over_limit(text: str, blocks: Sequence[Mapping[str, Any]]) -> str | None:

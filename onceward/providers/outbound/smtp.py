@@ -1,8 +1,8 @@
-"""SMTP: mail through a relay, over connections that are kept and used again.
+"""SMTP: send mail through a relay, over connections that are reused.
 
-SMTP has no idempotency keys. Until the message itself is on its way (DATA) a failure means that nothing was
-sent; from then on, until the relay's answer, it is Unknown. The Message-ID is made from the key, so that a
-mail that does go out twice is one mail to programs that look.
+SMTP has no idempotency keys. A failure before the message itself (DATA) means that nothing was sent. A failure
+between DATA and the relay's answer is Unknown. The Message-ID is derived from the key, so that mail programs can
+recognise a mail that was sent twice.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class _Connection:
 
 @dataclass(frozen=True, slots=True)
 class Relay:
-    """Where mail goes out. `encryption="none"` is for a relay on this machine and for tests."""
+    """The relay that sends mail. `encryption="none"` is for a relay on this machine and for tests."""
 
     host: str
     port: int = 587
@@ -49,7 +49,7 @@ class Relay:
 
 
 class Smtp:
-    """Sends through one relay, at most `max_connections` mails at a time."""
+    """Sends mail through one relay, at most `max_connections` mails at a time."""
 
     repeatable: ClassVar[bool] = False
 
@@ -59,7 +59,7 @@ class Smtp:
         self._slots = asyncio.Semaphore(relay.max_connections)
 
     async def send(self, message: EmailMessage, *, key: str, sender: str, to: str) -> Outcome:
-        """Send one mail to one address; the reference is its Message-ID."""
+        """Send one mail to one address. The reference is its Message-ID."""
         stamp(message, key=key, sender=sender)
         async with self._slots:
             opened = await self._opened(sender)
@@ -74,9 +74,9 @@ class Smtp:
             await _quit(self._idle.popleft())
 
     async def _opened(self, sender: str) -> _Connection | Outcome:
-        """A connection that has taken MAIL FROM: one that was kept, or a new one if the relay closed it."""
+        """Return a connection that has accepted MAIL FROM: an idle one, or a new one if the relay closed it."""
         while self._idle:
-            # The one used last, so that the others may age and go.
+            # The most recently used one, so that the others can expire.
             kept = self._idle.pop()
             if time.monotonic() - kept.idle_since > self._relay.idle_s:
                 await _quit(kept)
@@ -108,7 +108,7 @@ class Smtp:
             await smtp.mail(sender)
         except SMTPAuthenticationError as error:
             smtp.close()
-            # A wrong password passes once somebody mends it; the mail itself is not at fault.
+            # Not permanent: the mail can be sent once an operator corrects the password.
             return Refused(f"relay refused the login ({error.code})", permanent=False)
         except SMTPResponseException as error:
             smtp.close()
@@ -125,13 +125,13 @@ class Smtp:
         except SMTPResponseException as error:
             return _refusal(error, "the recipient")
         except (SMTPException, OSError) as error:
-            return Unreachable(f"{relay.host}: connection lost before the mail ({error.__class__.__name__})")
+            return Unreachable(f"{relay.host}: connection lost before the mail was sent ({error.__class__.__name__})")
         try:
             answer = await connection.smtp.data(message.as_bytes())
         except SMTPResponseException as error:
             return _refusal(error, "the mail")
         except (SMTPException, OSError) as error:
-            return Unknown(f"{relay.host}: connection lost within the mail ({error.__class__.__name__})")
+            return Unknown(f"{relay.host}: connection lost while the mail was sent ({error.__class__.__name__})")
         connection.sent += 1
         return Accepted(str(message["Message-ID"]), {"code": answer.code})
 
@@ -144,7 +144,7 @@ class Smtp:
             return
         if not isinstance(outcome, Accepted):
             try:
-                # The envelope of the refused mail must not be part of the next one.
+                # The envelope of the refused mail must not become part of the next mail.
                 await connection.smtp.rset()
             except (SMTPException, OSError):
                 connection.smtp.close()
@@ -154,12 +154,12 @@ class Smtp:
 
 
 def message_id(key: str, *, domain: str) -> str:
-    """The same Message-ID for the same key, for ever."""
+    """Return a Message-ID that depends only on the key and the domain."""
     return f"<{sha256(key.encode()).hexdigest()[:40]}@{domain}>"
 
 
 def stamp(message: EmailMessage, *, key: str, sender: str) -> None:
-    """Give a mail the Message-ID of its key, and a Date if it has none."""
+    """Set the Message-ID of a mail from its key, and the Date if it has none."""
     del message["Message-ID"]
     message["Message-ID"] = message_id(key, domain=sender.rpartition("@")[2] or "localhost")
     if "Date" not in message:
@@ -167,7 +167,7 @@ def stamp(message: EmailMessage, *, key: str, sender: str) -> None:
 
 
 def _refusal(error: SMTPResponseException, what: str) -> Refused | Throttled:
-    """4xx may be tried again, 5xx not. The relay's text may repeat the address: only the code is kept."""
+    """Convert an SMTP error: 4xx may be retried, 5xx not. Only the code is kept, because the text may contain the address."""
     if error.code == 421:
         return Throttled(None)
     passing = 400 <= error.code < 500

@@ -1,7 +1,7 @@
 """Stripe: refunds, checkout sessions and payment intents, each created once per key.
 
-Stripe keeps a key's result for 24 hours. What is older is looked up first by the key, which we leave in the
-object's metadata.
+Stripe stores the result of a key for 24 hours. For an older key, the object is first looked up by the key, which we
+store in the object's metadata.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,20 +20,20 @@ from .call import (
     judge_payment_failure,
     objects,
     read_json,
-    said,
+    short_reason,
     write_form,
 )
 from .outcome import Absent, Accepted, Lookup, Outcome, Refused
 
 KEY_METADATA = "onceward_key"
 MAX_KEY_CHARACTERS = 255
-# An hour below Stripe's 24, for a call may wait and clocks differ.
+# One hour less than Stripe's 24, because a call may wait and clocks differ.
 KEY_LIFETIME_S = 23 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """Calls Stripe's API with one secret key; `account` acts for a connected account."""
+    """Calls Stripe's API with one secret key. With `account` it acts for a connected account."""
 
     repeatable: ClassVar[bool] = True
 
@@ -55,13 +55,13 @@ class Stripe:
         metadata: Mapping[str, str] | None = None,
         key_age_s: float = 0.0,
     ) -> Outcome:
-        """Refund a payment; without an amount, what is left of it. The reference is the refund's id."""
+        """Refund a payment. Without an amount, refund what remains of it. The reference is the refund's id."""
         if (payment_intent is None) == (charge is None):
-            raise ValueError("a refund names either payment_intent or charge, not both and not neither")
+            raise ValueError("a refund needs either payment_intent or charge, and not both")
         if key_age_s >= KEY_LIFETIME_S:
-            found = await self.find_refund(key=key, payment_intent=payment_intent, charge=charge)
-            if not isinstance(found, Absent):
-                return found
+            existing = await self.find_refund(key=key, payment_intent=payment_intent, charge=charge)
+            if not isinstance(existing, Absent):
+                return existing
         return await self._create(
             "refunds",
             {
@@ -75,22 +75,22 @@ class Stripe:
         )
 
     async def find_refund(self, *, key: str, payment_intent: str | None = None, charge: str | None = None) -> Lookup:
-        """The refund that was made under a key, however long ago."""
+        """Return the refund that was created with a key, however old it is."""
         return await self._find("refunds", {"payment_intent": payment_intent, "charge": charge, "limit": 100}, key=key)
 
     async def list_refunds(self, *, payment_intent: str | None = None, charge: str | None = None) -> Outcome:
-        """All refunds of a payment, in `detail["refunds"]`, newest first."""
-        asked: dict[str, Any] = {"payment_intent": payment_intent, "charge": charge, "limit": 100}
+        """Return all refunds of a payment in `detail["refunds"]`, newest first."""
+        query: dict[str, Any] = {"payment_intent": payment_intent, "charge": charge, "limit": 100}
         refunds: list[dict[str, Any]] = []
         while True:
-            answer = await self._get("refunds", asked)
+            answer = await self._get("refunds", query)
             if not isinstance(answer, Accepted):
                 return answer
             page = objects(answer.detail, "data")
             refunds += page
             if not answer.detail.get("has_more") or not page:
                 return Accepted(payment_intent or charge, {"refunds": refunds})
-            asked["starting_after"] = page[-1].get("id")
+            query["starting_after"] = page[-1].get("id")
 
     async def create_checkout_session(
         self,
@@ -106,9 +106,9 @@ class Stripe:
         expires_at: int | None = None,
         locale: str | None = None,
     ) -> Outcome:
-        """Start a hosted payment; `detail["url"]` is where the buyer goes. Metadata is copied to the payment.
+        """Start a hosted payment. `detail["url"]` is the page for the buyer. Metadata is copied to the payment.
 
-        A session lives at most 24 hours, no longer than its key: there is nothing older to look up.
+        A session lives at most 24 hours, no longer than its key, so an older session is never looked up.
         """
         kept = {**(metadata or {}), KEY_METADATA: key}
         return await self._create(
@@ -139,13 +139,13 @@ class Stripe:
         receipt_email: str | None = None,
         key_age_s: float = 0.0,
     ) -> Outcome:
-        """Prepare a payment to be confirmed in the browser; `detail["client_secret"]` is for it."""
+        """Prepare a payment that the browser confirms with `detail["client_secret"]`."""
         if key_age_s >= KEY_LIFETIME_S:
-            found = await self._find(
+            existing = await self._find(
                 "payment_intents/search", {"query": f"metadata['{KEY_METADATA}']:'{_quoted(key)}'"}, key=key
             )
-            if not isinstance(found, Absent):
-                return found
+            if not isinstance(existing, Absent):
+                return existing
         return await self._create(
             "payment_intents",
             {
@@ -163,7 +163,7 @@ class Stripe:
         return await self._create(f"payment_intents/{quote(payment_intent, safe='')}/cancel", {}, key=key)
 
     async def expire_checkout_session(self, session: str, *, key: str) -> Outcome:
-        """Close a session that has not been paid, so that it cannot be paid late."""
+        """Expire an unpaid session, so that it cannot be paid later."""
         return await self._create(f"checkout/sessions/{quote(session, safe='')}/expire", {}, key=key)
 
     async def retrieve_payment_intent(self, payment_intent: str) -> Outcome:
@@ -205,10 +205,10 @@ class Stripe:
         )
 
     async def _find(self, path: str, fields: Mapping[str, Any], *, key: str) -> Lookup:
-        """Search a list for the object that carries the key, page by page."""
-        asked = dict(fields)
+        """Search a list, page by page, for the object with the key in its metadata."""
+        query = dict(fields)
         while True:
-            answer = await self._get(path, asked)
+            answer = await self._get(path, query)
             if not isinstance(answer, Accepted):
                 return answer
             listed = objects(answer.detail, "data")
@@ -218,9 +218,9 @@ class Stripe:
             if not answer.detail.get("has_more") or not listed:
                 return Absent()
             if next_page := answer.detail.get("next_page"):
-                asked["page"] = next_page
+                query["page"] = next_page
             else:
-                asked["starting_after"] = listed[-1].get("id")
+                query["starting_after"] = listed[-1].get("id")
 
     def _headers(self) -> dict[str, str]:
         headers = {"Authorization": f"Bearer {self.secret_key}"}
@@ -232,12 +232,12 @@ class Stripe:
 
 
 def judge(response: Response) -> Outcome:
-    """`Stripe-Should-Retry` decides where it is sent; 409 is a call under the same key still running."""
+    """Convert a response. `Stripe-Should-Retry` decides if it is present. A 409 means that a call with the same key still runs."""
     answer = read_json(response)
     if response.ok:
         return accepted(answer.get("id"), answer)
     error = inner(answer, "error")
-    reason = said(f"HTTP {response.status}", error.get("code") or error.get("type"), error.get("message"))
+    reason = short_reason(f"HTTP {response.status}", error.get("code") or error.get("type"), error.get("message"))
     failure = judge_payment_failure(response, reason)
     if not isinstance(failure, Refused):
         return failure

@@ -1,4 +1,4 @@
-"""Twilio: text messages. No idempotency keys; an unclear send is read back by recipient, text and time."""
+"""Twilio: text messages. It has no idempotency keys; an unknown outcome is looked up by recipient, text and time."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,12 @@ from urllib.parse import quote, urlencode
 
 from onceward.http import Response
 
-from .call import Client, accepted, call, judge_failure, objects, read_json, said, write_form, write_json
+from .call import Client, accepted, call, judge_failure, objects, read_json, short_reason, write_form, write_json
 from .outcome import Absent, Accepted, Lookup, Outcome, Refused, Throttled
 
 MAX_BODY_CHARACTERS = 1600
 MAX_MEDIA = 10
-# Too many requests, queue full, account limit: nothing was taken on.
+# Too many requests, queue full, account limit: the message was not accepted.
 _THROTTLED = frozenset({20429, 21611, 30001, 63017, 63018})
 # Twilio's clock and ours may differ by this much.
 _CLOCK_SLACK = timedelta(minutes=2)
@@ -23,7 +23,7 @@ _CLOCK_SLACK = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True)
 class Twilio:
-    """Calls one Twilio account, by its auth token or by an API key (`api_key_sid` and its secret)."""
+    """Calls one Twilio account, with its auth token or an API key (`api_key_sid` and its secret)."""
 
     repeatable: ClassVar[bool] = False
 
@@ -47,9 +47,9 @@ class Twilio:
         status_callback: str | None = None,
         validity_s: int | None = None,
     ) -> Outcome:
-        """Send; the reference is the message sid. After Unknown ask `find_message` before trying again."""
+        """Send a message. The reference is its sid. After Unknown, call `find_message` before a retry."""
         if (from_ is None) == (messaging_service_sid is None):
-            raise ValueError("a message names either from_ or messaging_service_sid")
+            raise ValueError("a message needs either from_ or messaging_service_sid")
         if body is None and content_sid is None and not media_urls:
             raise ValueError("a message needs body, media_urls or content_sid")
         if body is not None and len(body) > MAX_BODY_CHARACTERS:
@@ -79,9 +79,9 @@ class Twilio:
         )
 
     async def find_message(self, *, to: str, body: str, sent_after: datetime, from_: str | None = None) -> Lookup:
-        """The message with this text to this number since a time, whatever became of it.
+        """Return the message with this text to this number since a time, whatever its status.
 
-        Two equal texts to one number within the time cannot be told apart: the newer counts as found.
+        Two equal texts to one number cannot be distinguished: the newer one is returned.
         """
         since = sent_after.astimezone(UTC) - _CLOCK_SLACK
         query = {"To": to, "DateSent>": since.strftime("%Y-%m-%d"), "PageSize": "100"}
@@ -102,7 +102,7 @@ class Twilio:
         return Absent()
 
     async def fetch_message(self, sid: str) -> Outcome:
-        """What became of a message, for a status callback that was lost."""
+        """Return the status of a message, for a status callback that was lost."""
         return await call(
             self.client,
             "GET",
@@ -128,18 +128,18 @@ def judge(response: Response) -> Outcome:
     if code in _THROTTLED:
         throttled = judge_failure(response, repeatable=False)
         return throttled if isinstance(throttled, Throttled) else Throttled(None)
-    # Twilio repeats the number in `message`; the code says as much.
-    reason = said(f"HTTP {response.status}", f"Twilio error {code}" if code else None)
+    # `message` contains the phone number; the code alone is sufficient.
+    reason = short_reason(f"HTTP {response.status}", f"Twilio error {code}" if code else None)
     return judge_failure(response, repeatable=False, reason=reason)
 
 
 def _is_same(message: Mapping[str, Any], to: str, body: str) -> bool:
-    # A trial account puts a sentence of its own before the text.
+    # A trial account adds a sentence before the text.
     return message.get("to") == to and str(message.get("body")).endswith(body)
 
 
 def _created(message: Mapping[str, Any]) -> datetime:
-    """When Twilio took a message on; an unreadable time counts as long ago."""
+    """Return when Twilio accepted a message. An unreadable time counts as very old."""
     try:
         return parsedate_to_datetime(str(message.get("date_created"))).astimezone(UTC)
     except ValueError:

@@ -1,6 +1,6 @@
-"""Web Push (RFC 8030, 8291, 8292): the body encrypted for one browser, the sender named by VAPID.
+"""Web Push (RFC 8030, 8291, 8292): the body is encrypted for one browser, and VAPID identifies the sender.
 
-The endpoint comes from a browser, so from data: give this a GuardedClient.
+The endpoint comes from a browser, so the client must be a GuardedClient.
 """
 
 import time
@@ -23,13 +23,13 @@ from yarl import URL
 
 from onceward.http import Response
 
-from .call import Client, accepted, call, judge_failure, retry_after, said
+from .call import Client, accepted, call, judge_failure, retry_after, short_reason
 from .outcome import Outcome, Refused, Throttled
 
-# The encrypted record may have 4096 bytes; 86 of header, 16 of tag and 1 of padding go from it.
+# The encrypted record may have 4096 bytes, of which 86 are the header, 16 the tag and 1 padding.
 MAX_PLAIN_BYTES = 4096 - 86 - 16 - 1
 _TOKEN_LIFETIME_S = 12 * 3600
-# A service may be told to hold a message for four weeks.
+# The longest time that we ask a push service to store a message: four weeks.
 MAX_TTL_S = 28 * 24 * 3600
 
 Urgency = Literal["very-low", "low", "normal", "high"]
@@ -37,7 +37,7 @@ Urgency = Literal["very-low", "low", "normal", "high"]
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What `PushSubscription.toJSON()` gives in the browser; all of it is private to the person."""
+    """The values of `PushSubscription.toJSON()` in the browser. All of them are private to the person."""
 
     endpoint: str = field(repr=False)
     p256dh: str = field(repr=False)
@@ -45,19 +45,19 @@ class Subscription:
 
 
 class VapidKey:
-    """The sender's P-256 key: PEM, or the 32 bytes of it in base64url as `web-push generate-keys` prints."""
+    """The sender's P-256 key: PEM, or its 32 bytes in base64url as `web-push generate-keys` prints them."""
 
     def __init__(self, private_key: str) -> None:
         self._key = _load(private_key)
 
     @cached_property
     def public(self) -> str:
-        """What the browser is given as `applicationServerKey`."""
+        """Return the public key that the browser needs as `applicationServerKey`."""
         point = self._key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
         return urlsafe_b64encode(point).rstrip(b"=").decode("ascii")
 
     def header(self, endpoint: str, *, subject: str, now_epoch_s: float) -> str:
-        """The Authorization header for the push service behind an endpoint."""
+        """Return the Authorization header for the push service of an endpoint."""
         claims = {
             "aud": str(URL(endpoint).origin()),
             "exp": int(now_epoch_s) + _TOKEN_LIFETIME_S,
@@ -67,9 +67,9 @@ class VapidKey:
 
 
 class WebPush:
-    """Pushes in the name of one sender; `subject` (mailto: or https:) is whom push services may write to."""
+    """Pushes for one sender. `subject` (mailto: or https:) is the contact address for push services."""
 
-    # Under one topic a repeat replaces what has not been shown yet; what has been shown, shows again.
+    # A repeat with the same topic replaces a message that was not shown yet. A message that was shown appears again.
     repeatable: ClassVar[bool] = False
 
     def __init__(self, client: Client, *, vapid: VapidKey, subject: str, timeout_s: float = 15.0) -> None:
@@ -89,14 +89,14 @@ class WebPush:
         ttl_s: int = 24 * 3600,
         urgency: Urgency = "normal",
     ) -> Outcome:
-        """Push once; the key becomes the topic. Refused with `detail["gone"]`: delete the subscription."""
+        """Push once. The key becomes the topic. If the outcome is Refused with `detail["gone"]`, delete the subscription."""
         if not 0 < len(payload) <= MAX_PLAIN_BYTES:
             return Refused(f"payload has {len(payload)} bytes, Web Push takes 1 to {MAX_PLAIN_BYTES}", permanent=True)
         try:
             body = encrypt(subscription, payload)
             authorization = self._vapid.header(subscription.endpoint, subject=self._subject, now_epoch_s=time.time())
         except Exception as error:
-            # Keys that are no points on the curve, an endpoint that is no URL: the browser's data is broken.
+            # The browser's data is invalid: a key is not a point on the curve, or the endpoint is not a URL.
             return Refused(f"subscription is not usable ({error.__class__.__name__})", permanent=True)
         headers = {
             "Authorization": authorization,
@@ -119,7 +119,7 @@ class WebPush:
 
 
 def encrypt(subscription: Subscription, payload: bytes) -> bytes:
-    from pywebpush import WebPusher  # pyright: ignore[reportMissingTypeStubs]  # brings an HTTP client of its own along
+    from pywebpush import WebPusher  # pyright: ignore[reportMissingTypeStubs]  # imported late, because it loads its own HTTP client
 
     pusher = WebPusher(
         {
@@ -132,19 +132,19 @@ def encrypt(subscription: Subscription, payload: bytes) -> bytes:
 
 
 def topic(key: str) -> str:
-    """A key as a topic: 32 characters of the base64url alphabet, whatever it held."""
+    """Convert any key to a topic: 32 characters of the base64url alphabet."""
     return urlsafe_b64encode(sha256(key.encode()).digest()).decode("ascii")[:32]
 
 
 def judge(response: Response) -> Outcome:
     if response.ok:
         return accepted(response.headers.get("location"), {"status": response.status})
-    reason = said(f"HTTP {response.status}")
+    reason = short_reason(f"HTTP {response.status}")
     match response.status:
         case 404 | 410:
             return Refused(reason, permanent=True, detail={"gone": True})
         case 406:
-            # Some services say 406 where they mean 429.
+            # Some services send 406 instead of 429.
             return Throttled(retry_after(response.headers))
         case _:
             return judge_failure(response, repeatable=False, reason=reason)

@@ -1,7 +1,7 @@
 """WhatsApp Cloud API: free text within 24 hours of the person's last message, approved templates at any time.
 
-It has no idempotency keys. Ours goes along as `biz_opaque_callback_data` and comes back in the status
-webhooks, which settle an unclear send.
+It has no idempotency keys. Ours is sent as `biz_opaque_callback_data` and returned in the status webhooks, which
+resolve an unknown outcome.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,13 +11,13 @@ from urllib.parse import quote
 
 from onceward.http import Response
 
-from .call import Client, accepted, call, inner, judge_failure, objects, read_json, said, write_json
+from .call import Client, accepted, call, inner, judge_failure, objects, read_json, short_reason, write_json
 from .outcome import Outcome, Refused, Throttled, Unknown
 
 MAX_TEXT_CHARACTERS = 4096
 MAX_CALLBACK_CHARACTERS = 512
 
-# Meta's error codes; the status code of an answer says less.
+# Meta's error codes, which are more precise than the HTTP status.
 _THROTTLED: Mapping[int, float | None] = {
     4: None,
     80007: None,
@@ -45,7 +45,7 @@ class WhatsApp:
     timeout_s: float = 20.0
 
     async def send_text(self, *, key: str, to: str, text: str, preview_url: bool = False) -> Outcome:
-        """Send free text; the reference is the wamid. Outside the window Meta refuses it for good."""
+        """Send free text. The reference is the wamid. Outside the 24 hours Meta refuses it permanently."""
         if not 0 < len(text) <= MAX_TEXT_CHARACTERS:
             return Refused(
                 f"text has {len(text)} characters, WhatsApp takes 1 to {MAX_TEXT_CHARACTERS}", permanent=True
@@ -62,10 +62,10 @@ class WhatsApp:
         parameters: Sequence[str] = (),
         components: Sequence[Mapping[str, Any]] = (),
     ) -> Outcome:
-        """Send an approved template; `parameters` fill its body in order, `components` add to that."""
+        """Send an approved template. `parameters` fill its body in order; `components` are added."""
         parts: list[dict[str, Any]] = [dict(component) for component in components]
         if parameters:
-            # Meta refuses line breaks, tabs and runs of blanks in parameters.
+            # Meta refuses line breaks, tabs and repeated spaces in parameters.
             texts = [{"type": "text", "text": " ".join(parameter.split())} for parameter in parameters]
             parts.append({"type": "body", "parameters": texts})
         template: dict[str, Any] = {"name": name, "language": {"code": language}}
@@ -103,8 +103,8 @@ def judge(response: Response) -> Outcome:
         return accepted(sent[0]["id"], answer)
     error = inner(answer, "error")
     code = error.get("code")
-    # Only codes: Meta's texts may repeat the number.
-    reason = said(f"HTTP {response.status}", f"WhatsApp error {code}" if code is not None else None)
+    # Only codes: Meta's texts may contain the phone number.
+    reason = short_reason(f"HTTP {response.status}", f"WhatsApp error {code}" if code is not None else None)
     failure = judge_failure(response, repeatable=False, reason=reason)
     if not isinstance(code, int):
         return failure
