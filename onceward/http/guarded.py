@@ -236,7 +236,7 @@ class GuardedClient:
             try:
                 ip = vet(address, allow_loopback=self._allow_loopback_http, allow_networks=self._allow_networks)
                 if to.key[0] == "http" and not is_loopback(ip):
-                    raise AddressRefused(f"address {ip} is not loopback: use https instead of http")
+                    raise AddressRefused(f"address {ip}: plain http is for loopback only; use https")
             except AddressRefused as error:
                 refused = error.reason
             else:

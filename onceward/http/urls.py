@@ -74,7 +74,7 @@ def parse_url(url: str, *, allow_loopback_http: bool = False) -> CheckedUrl:
     if parsed.scheme not in allowed:
         raise UrlRefused(f"scheme {parsed.scheme!r} is not allowed; use {' or '.join(allowed)}")
     if not host or port is None:
-        raise UrlRefused("the URL has no host; write it as https://host/path")
+        raise UrlRefused("the URL names no host; write it as https://host/path")
     if parsed.raw_user is not None or parsed.raw_password is not None:
         raise UrlRefused("the URL contains a user name or password; send credentials in a header instead")
     if port not in _WEB_PORTS and (port < 1024 or port in _SERVICE_PORTS):
@@ -109,5 +109,5 @@ async def check_url(
         except AddressRefused as error:
             raise AddressRefused(f"{checked.host}: {error.reason}") from None
         if checked.url.scheme == "http" and not is_loopback(address):
-            raise UrlRefused(f"{checked.host}: plain http is allowed for loopback only; use https")
+            raise UrlRefused(f"{checked.host}: plain http is for loopback only; use https")
     return CheckedUrl(url=checked.url, host=checked.host, port=checked.port, addresses=tuple(addresses))

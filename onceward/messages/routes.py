@@ -91,7 +91,7 @@ def messages_router() -> APIRouter:
             async with engine.transaction(organization=identity.organization) as tx:
                 notified = await notify(tx, engine.templates, what, slack=slack_channels(settings), waker=engine.waker)
         except (InvalidNotification, UnknownTemplate, ValueError) as error:
-            raise Problem(422, str(error), title="Invalid request") from None
+            raise Problem(422, str(error), title="Request does not fit") from None
         return Accepted(id=notified.id, duplicate=notified.duplicate)
 
     @router.get("/api/v1/notifications/{id}")

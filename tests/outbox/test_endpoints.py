@@ -21,11 +21,11 @@ URL = "http://127.0.0.1:9999/hook"
     ("fields", "field", "said"),
     [
         ({"url": "http://example.org/"}, "url", "plain http is for loopback only|does not resolve"),
-        ({"url": "ftp://example.org/"}, "url", "scheme 'ftp' is not called"),
+        ({"url": "ftp://example.org/"}, "url", "scheme 'ftp' is not allowed"),
         ({"url": "https:///path"}, "url", "names no host"),
         ({"url": "not a url"}, "url", "space or control character"),
         ({"url": "https://user:pass@example.org/"}, "url", "user name or password"),
-        ({"url": "https://example.org:5432/"}, "url", "port 5432 is not called"),
+        ({"url": "https://example.org:5432/"}, "url", "port 5432 is not allowed"),
         ({"url": "https://10.0.0.1/"}, "url", "private"),
         ({"url": "https://169.254.169.254/latest"}, "url", "metadata"),
         ({"url": "https://[::ffff:10.0.0.1]/"}, "url", "not called"),
