@@ -29,13 +29,13 @@ on conflict do nothing
 
 
 CANCEL = """
-with gone as (
+with deleted as (
     delete from onceward.work w where w.id = any($1) returning w.id, w.bundle, w.dead_reason
 )
 select onceward.finish_notification(m.id, m.notification, false)
-  from gone join onceward.messages m using (id) where m.notification is not null and gone.dead_reason is null
+  from deleted join onceward.messages m using (id) where m.notification is not null and deleted.dead_reason is null
 union all
-select onceward.leave_bundle(gone.bundle) from gone where gone.bundle is not null
+select onceward.leave_bundle(deleted.bundle) from deleted where deleted.bundle is not null
 """
 
 

@@ -62,7 +62,7 @@ class Window:
             )
             days = frozenset(DAYS.index(day) for day in options.get("days", DAYS))
         except (KeyError, ValueError) as error:
-            raise ValueError(f"needs `from` and `to` as HH:MM, and `days` out of {', '.join(DAYS)}: {error}") from None
+            raise ValueError(f"needs `from` and `to` as HH:MM, and `days` from {', '.join(DAYS)}: {error}") from None
         return cls(start, end, days)
 
 

@@ -75,7 +75,7 @@ def messages_router() -> APIRouter:
         identity: Operator,
         key: IdempotencyKey = None,
     ) -> Accepted:
-        """Send a notification over several channels. Messages that fail are retried once after 5 minutes."""
+        """Send a notification over several channels. Failed messages are retried once, after 5 minutes."""
         try:
             what = Notification(
                 type=body.type,
