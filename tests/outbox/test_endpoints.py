@@ -28,7 +28,7 @@ URL = "http://127.0.0.1:9999/hook"
         ({"url": "https://example.org:5432/"}, "url", "port 5432 is not allowed"),
         ({"url": "https://10.0.0.1/"}, "url", "private"),
         ({"url": "https://169.254.169.254/latest"}, "url", "metadata"),
-        ({"url": "https://[::ffff:10.0.0.1]/"}, "url", "not called"),
+        ({"url": "https://[::ffff:10.0.0.1]/"}, "url", "not allowed"),
         ({"url": "https://nothing.invalid/"}, "url", "does not resolve"),
         ({"url": "https://example.org/" + "a" * 3000}, "url", "at most 2048"),
         ({"events": []}, "events", "at least one"),
