@@ -1,6 +1,6 @@
-"""Calls to the outside: a guarded client for URLs from data, a plain one for configured services.
+"""HTTP clients: a guarded one for URLs that come from data, a plain one for configured services.
 
-Imports nothing else of Onceward.
+This package imports no other package of Onceward.
 """
 
 from .addresses import vet

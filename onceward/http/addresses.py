@@ -1,7 +1,7 @@
-"""Which IP addresses may be dialled for a URL that came from data.
+"""The IP addresses that the guarded client may connect to.
 
-The list is our own: `ipaddress.is_global` calls NAT64, multicast, site-local and IPv4-compatible
-addresses global, and each of them leads back inside some network.
+The list is our own: `ipaddress.is_global` returns true for NAT64, multicast, site-local and IPv4-compatible
+addresses, and each of them can lead into an internal network.
 """
 
 from collections.abc import Sequence
@@ -72,14 +72,14 @@ _BLOCKED_V6: tuple[tuple[IPv6Network, str], ...] = tuple(
     )
 )
 
-# Everything routed on the public internet lies in here; what IANA opens later stays shut until listed.
+# All public addresses are in this network. Ranges that IANA adds later stay blocked until they are listed here.
 _GLOBAL_UNICAST_V6 = IPv6Network("2000::/3")
 
 _LOOPBACK: tuple[IPNetwork, ...] = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 
 
 def parse(address: str | IPAddress) -> IPAddress:
-    """Read an address as sockets give it, with or without an IPv6 zone (`fe80::1%eth0`)."""
+    """Parse an address as sockets return it, with or without an IPv6 zone (`fe80::1%eth0`)."""
     if not isinstance(address, str):
         return address
     try:
@@ -94,7 +94,7 @@ def is_loopback(address: str | IPAddress) -> bool:
 
 
 def blocked_because(address: str | IPAddress) -> str | None:
-    """The kind of address that it is, if that kind is not dialled; None for a public one."""
+    """Return why the address is blocked, or None if it is public."""
     ip = parse(address)
     if isinstance(ip, IPv4Address):
         return next((why for network, why in _BLOCKED_V4 if ip in network), None)
@@ -107,9 +107,9 @@ def blocked_because(address: str | IPAddress) -> str | None:
 def vet(
     address: str | IPAddress, *, allow_loopback: bool = False, allow_networks: Sequence[IPNetwork] = ()
 ) -> IPAddress:
-    """Return the address if it may be dialled, raise AddressRefused otherwise.
+    """Return the address if the client may connect to it; raise AddressRefused otherwise.
 
-    `allow_networks` is for operators whose receivers live in a private network: it opens exactly those.
+    `allow_networks` is for operators whose receivers are in a private network: it allows exactly these networks.
     """
     ip = parse(address)
     why = blocked_because(ip)
@@ -119,4 +119,4 @@ def vet(
         return ip
     if any(ip in network for network in allow_networks):
         return ip
-    raise AddressRefused(f"address {ip} is not called: {why}")
+    raise AddressRefused(f"address {ip} is not allowed: {why}")

@@ -1,17 +1,17 @@
-"""What can go wrong with a call to the outside, told apart by one question: may bytes have left us?
+"""Errors of HTTP calls. They differ in one question: may the server have received the request?
 
     HttpError
-    ├── UrlRefused          the URL is not one we call; nothing was sent
-    │   └── AddressRefused  its name leads to an address we do not dial; nothing was sent
-    ├── Unreachable         no connection came about; nothing was sent
-    └── Ambiguous           a connection was open; the other side may have acted
+    ├── UrlRefused          the URL breaks a rule; nothing was sent
+    │   └── AddressRefused  the host has a blocked address; nothing was sent
+    ├── Unreachable         no connection was established; nothing was sent
+    └── Ambiguous           a connection was open; the server may have processed the request
 
-Messages name the host and the cause, never the path, the query or the body: those may hold secrets.
+Error texts name the host and the cause, never the path, the query or the body, which may contain secrets.
 """
 
 
 class HttpError(Exception):
-    """A call that did not end in a complete answer."""
+    """A call that got no complete answer."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -19,19 +19,19 @@ class HttpError(Exception):
 
 
 class UrlRefused(HttpError):
-    """The URL breaks a rule; calling it again will not help."""
+    """The URL breaks a rule; a retry will not help."""
 
 
 class AddressRefused(UrlRefused):
-    """The address is on our block list; a name that led to it may lead elsewhere later."""
+    """The address is blocked; the host name may resolve to another address later."""
 
 
 class Unreachable(HttpError):
-    """Definitely not sent: no name, no route, refused, no TLS, or no free connection in time."""
+    """The request was not sent: no DNS entry, no route, connection refused, no TLS, or no free connection in time."""
 
 
 class Ambiguous(HttpError):
-    """Possibly sent, outcome not known: the time ran out or the connection broke after it was open."""
+    """The request may have been sent: the open connection timed out or broke before an answer."""
 
     def __init__(self, reason: str, *, status: int | None = None) -> None:
         super().__init__(reason)

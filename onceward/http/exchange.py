@@ -1,7 +1,7 @@
-"""One request and its answer over an aiohttp session, with every failure put into one of our classes.
+"""Send one request over an aiohttp session and convert every failure to one of our error classes.
 
-What decides between Unreachable and Ambiguous is whether a connection was handed to the request: before
-that no byte can have left, after it any may have.
+A failure before the request got a connection is Unreachable, because nothing can have been sent. After that it is
+Ambiguous, because the request may have been sent.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _BODY_LOG_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer. `headers` have lower-case names; `body` is as sent (never decompressed) and may be cut."""
+    """An answer. `headers` have lower-case names; `body` is never decompressed and may be truncated."""
 
     status: int
     headers: Mapping[str, str]
@@ -43,7 +43,7 @@ class Response:
 
 @dataclass(slots=True)
 class Attempt:
-    """How far one request has come; the session's hooks find it in `current_attempt`."""
+    """The progress of one request. The session's hooks find it in `current_attempt`."""
 
     connected: bool = False
 
@@ -58,7 +58,7 @@ async def _mark_connected(_session: aiohttp.ClientSession, _context: SimpleNames
 
 
 def tracing() -> aiohttp.TraceConfig:
-    """Hooks that note the moment from which bytes may be on their way."""
+    """Return hooks that record when the request gets a connection, from when on it may have been sent."""
     trace = aiohttp.TraceConfig()
     trace.on_connection_create_end.append(_mark_connected)
     trace.on_connection_reuseconn.append(_mark_connected)
@@ -66,13 +66,13 @@ def tracing() -> aiohttp.TraceConfig:
 
 
 def open_session(connector: aiohttp.TCPConnector, *, user_agent: str) -> aiohttp.ClientSession:
-    """A session that follows, keeps, unpacks and inherits nothing."""
+    """Open a session without cookies, decompression and proxy settings of the environment."""
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
         auto_decompress=False,
-        # Time is kept by `exchange` alone: aiohttp would round long timeouts up to whole seconds.
+        # `exchange` enforces the timeout: aiohttp would round long timeouts up to whole seconds.
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
         headers={"User-Agent": user_agent, "Accept-Encoding": "identity"},
         max_line_size=MAX_HEADER_BYTES,
@@ -94,8 +94,8 @@ async def exchange(
 ) -> Response:
     """Send one request and read at most `max_response_bytes` of the answer within `timeout_s`.
 
-    Once the status is known the call has an outcome: a body that is too long, too slow or broken off is
-    returned as far as it came, with `truncated` set.
+    Once the status has arrived, the call succeeds: if the body is too long, too slow or interrupted, the part that
+    arrived is returned with `truncated` set.
     """
     attempt = Attempt()
     token = current_attempt.set(attempt)
@@ -105,11 +105,11 @@ async def exchange(
     except TimeoutError:
         raise _timed_out(attempt, url, timeout_s) from None
     except aiohttp.InvalidURL:
-        raise UrlRefused("the URL cannot be read; write it as https://host/path") from None
+        raise UrlRefused("the URL is not valid; write it as https://host/path") from None
     except (aiohttp.ClientError, OSError) as error:
         raise _failed(attempt, url, error) from None
     except RuntimeError as error:
-        # uvloop words some failures to connect this way; a closed session is the caller's mistake.
+        # uvloop raises RuntimeError for some failed connections; a closed session is an error of the caller.
         if session.closed or attempt.connected:
             raise
         raise _failed(attempt, url, error) from None
@@ -145,7 +145,7 @@ async def _exchange(
         if answer.content.at_eof() and not truncated:
             answer.release()
         else:
-            # What is left unread must not be the start of somebody else's answer.
+            # Otherwise the next request would read the rest of this answer.
             answer.close()
     return Response(
         status=answer.status,
@@ -159,8 +159,8 @@ async def _exchange(
 def _joined(answer: aiohttp.ClientResponse) -> dict[str, str]:
     joined: dict[str, str] = {}
     for name, value in answer.headers.items():
-        known = joined.get(name.lower())
-        joined[name.lower()] = value if known is None else f"{known}, {value}"
+        earlier = joined.get(name.lower())
+        joined[name.lower()] = value if earlier is None else f"{earlier}, {value}"
     return joined
 
 
@@ -174,7 +174,7 @@ def _timed_out(attempt: Attempt, url: URL, timeout_s: float) -> Unreachable | Am
 def _failed(attempt: Attempt, url: URL, error: Exception) -> Unreachable | Ambiguous:
     where = f"{url.raw_host}:{url.port}"
     if attempt.connected:
-        # A line or header over our bounds ends here too: something answered, but nothing we can judge.
+        # Includes answers with a line or header over our limits: the server answered, but the outcome is unknown.
         return Ambiguous(f"{where}: the connection broke before an answer ({error.__class__.__name__})")
     return Unreachable(f"{where}: {_cause(error)}")
 
@@ -182,11 +182,11 @@ def _failed(attempt: Attempt, url: URL, error: Exception) -> Unreachable | Ambig
 def _cause(error: Exception) -> str:
     match error:
         case aiohttp.ClientConnectorDNSError():
-            return "the name does not resolve"
+            return "the host name does not resolve"
         case aiohttp.ClientConnectorCertificateError():
-            return "its certificate is not valid for this host"
+            return "the certificate is not valid for this host"
         case aiohttp.ClientConnectorSSLError():
-            return "no TLS connection came about"
+            return "the TLS handshake failed"
         case OSError(strerror=str(text)) if text:
             return text
         case _:

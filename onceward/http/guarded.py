@@ -1,7 +1,7 @@
-"""The one client for every URL that came from data: a customer's endpoint, a browser's push address.
+"""The client for every URL that comes from data: a customer's endpoint, a browser's push address.
 
-Names are resolved here, each address is vetted, and exactly the address that was vetted is dialled. A name server that
-gives another answer a moment later changes nothing, and an IP literal is vetted like any other.
+The client resolves the host name, checks each address and connects to exactly the address that it checked. A later change
+of the DNS entry therefore cannot redirect the request. An IP address in the URL is checked in the same way.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ METHODS = frozenset({"DELETE", "GET", "PATCH", "POST", "PUT"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Prepared:
-    """A URL that has been checked, and what every request to it begins with."""
+    """A checked URL with the parts that every request to it needs."""
 
     key: Key
     where: str
@@ -40,11 +40,11 @@ class _Prepared:
 
 
 class GuardedClient:
-    """Calls URLs nobody vouches for: public addresses only, https only, bounded in bytes and time.
+    """Calls untrusted URLs: public addresses and https only, with limits on bytes and time.
 
-    Follows no redirects, keeps no cookies, unpacks nothing and ignores proxy settings of the environment.
-    `allow_loopback_http` is for development: it opens loopback addresses, and plain http to them. `per_host=0` leaves the
-    number of connections to one host unbounded.
+    It follows no redirects, keeps no cookies, decompresses nothing and ignores proxy settings of the environment.
+    `allow_loopback_http` is for development: it allows loopback addresses, and plain http to them. `per_host=0` means no
+    limit on the connections to one host.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class GuardedClient:
         if timeout_s <= 0:
             raise ValueError(f"timeout_s must be above 0, not {timeout_s}")
         if max_response_bytes < 0:
-            raise ValueError(f"max_response_bytes must not be negative, not {max_response_bytes}")
+            raise ValueError(f"max_response_bytes must be at least 0, not {max_response_bytes}")
         self._allow_loopback_http = allow_loopback_http
         self._allow_networks = tuple(allow_networks)
         self._timeout_s = timeout_s
@@ -76,9 +76,9 @@ class GuardedClient:
         self._names: dict[Key, tuple[float, list[str]]] = {}
         self._ssl_context = ssl_context
         self._closed = False
-        # Checking a URL takes as long as sending to it; the same few are sent to again and again.
+        # Cached: checking a URL takes as long as sending to it, and the same few URLs are used again and again.
         self._prepared = lru_cache(maxsize=4096)(self._prepare)
-        self._opening = lru_cache(maxsize=4096)(self._open_head)
+        self._cached_head_start = lru_cache(maxsize=4096)(self._head_start)
 
     async def request(
         self,
@@ -89,18 +89,18 @@ class GuardedClient:
         body: bytes | None = None,
         timeout_s: float | None = None,
     ) -> Response:
-        """Send once, never twice. Raises UrlRefused, AddressRefused, Unreachable or Ambiguous."""
+        """Send the request once, without retries. Raise UrlRefused, AddressRefused, Unreachable or Ambiguous."""
         if self._closed:
-            raise RuntimeError("the client has been closed")
+            raise RuntimeError("the client is closed")
         to = self._prepared(url)
         request = self._head(method, to, headers or {}, body) + (body or b"")
         timeout = self._timeout_s if timeout_s is None else timeout_s
         loop = asyncio.get_running_loop()
-        began = loop.time()
-        deadline = began + timeout
+        started = loop.time()
+        deadline = started + timeout
         await (self._pool.enter(to.key) if self._pool.has_room(to.key) else self._enter(to, timeout, deadline))
         try:
-            wire = self._pool.take(to.key, began)
+            wire = self._pool.take(to.key, started)
             if wire is None:
                 wire = await self._connect(to, timeout, deadline)
             self._deadlines.add(wire, deadline)
@@ -123,12 +123,12 @@ class GuardedClient:
             status=answer.status,
             headers=answer.headers,
             body=bytes(answer.body),
-            elapsed_ms=round((ended - began) * 1000),
+            elapsed_ms=round((ended - started) * 1000),
             truncated=answer.truncated,
         )
 
     async def check_url(self, url: str, *, timeout_s: float = 5.0) -> CheckedUrl:
-        """Check a URL for registration by the rules this client will call it under."""
+        """Check a URL at registration by the same rules that apply when this client calls it."""
         return await check_url(
             url,
             allow_loopback_http=self._allow_loopback_http,
@@ -163,25 +163,27 @@ class GuardedClient:
         )
 
     def _head(self, method: str, to: _Prepared, headers: Mapping[str, str], body: bytes | None) -> bytes:
-        lines = [self._opening(method, to, tuple(headers))]
+        lines = [self._cached_head_start(method, to, tuple(headers))]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if body is not None or method != "GET":
             lines.append(f"Content-Length: {len(body or b'')}")
         head = "\r\n".join(lines) + "\r\n\r\n"
         breaks = lines[0].count("\n") + len(lines) + 1
         if head.count("\n") != breaks or head.count("\r") != breaks or "\0" in head:
-            raise ValueError("a header holds a line break or NUL")
+            raise ValueError("a header contains a line break or NUL")
         return head.encode("latin-1")
 
-    def _open_head(self, method: str, to: _Prepared, names: tuple[str, ...]) -> str:
-        """The lines before the headers that were given, checked for what is the client's own."""
+    def _head_start(self, method: str, to: _Prepared, names: tuple[str, ...]) -> str:
+        """Return the lines before the caller's headers; raise ValueError for headers that only the client may set."""
         if method not in METHODS:
-            raise ValueError(f"method {method!r} is not sent; use one of {', '.join(sorted(METHODS))}")
-        given = {name.lower() for name in names}
-        if given & {"host", "content-length", "transfer-encoding", "connection"}:
-            raise ValueError("Host, Content-Length, Transfer-Encoding and Connection are set by the client")
+            raise ValueError(f"method {method!r} is not allowed; use one of {', '.join(sorted(METHODS))}")
+        lower_names = {name.lower() for name in names}
+        if lower_names & {"host", "content-length", "transfer-encoding", "connection"}:
+            raise ValueError(
+                "remove Host, Content-Length, Transfer-Encoding and Connection: the client sets these headers"
+            )
         lines = [f"{method} {to.path} HTTP/1.1", f"Host: {to.host}"]
-        lines += [f"{name}: {value}" for name, value in self._defaults.items() if name.lower() not in given]
+        lines += [f"{name}: {value}" for name, value in self._defaults.items() if name.lower() not in lower_names]
         return "\r\n".join(lines)
 
     # -- connections ---------------------------------------------------------------------------------------------------
@@ -194,7 +196,7 @@ class GuardedClient:
             raise Unreachable(f"{to.where}: no connection within {timeout:g} s") from None
 
     async def _connect(self, to: _Prepared, timeout: float, deadline: float) -> Wire:
-        """Dial the addresses of the host in turn, those that may be dialled."""
+        """Connect to one of the host's allowed addresses, trying them in order."""
         try:
             async with asyncio.timeout_at(deadline):
                 addresses = await self._addresses(to)
@@ -212,29 +214,29 @@ class GuardedClient:
         except ValueError:
             pass
         now = asyncio.get_running_loop().time()
-        kept = self._names.get(to.key)
-        if kept is not None and kept[0] > now:
-            return kept[1]
+        cached = self._names.get(to.key)
+        if cached is not None and cached[0] > now:
+            return cached[1]
         try:
-            found = await self._resolver.addresses(host, port)
+            addresses = await self._resolver.addresses(host, port)
         except (OSError, UnicodeError):
-            found = []
-        if not found:
-            raise Unreachable(f"{to.where}: the name does not resolve")
+            addresses = []
+        if not addresses:
+            raise Unreachable(f"{to.where}: the host name does not resolve")
         if len(self._names) >= MOST_NAMES_KEPT:
             self._names.clear()
-        self._names[to.key] = (now + NAMES_KEPT_S, found)
-        return found
+        self._names[to.key] = (now + NAMES_KEPT_S, addresses)
+        return addresses
 
     def _vetted(self, to: _Prepared, addresses: Sequence[str]) -> tuple[list[str], str]:
-        """The addresses that may be dialled, in their canonical form, and why the last of the others may not."""
+        """Return the allowed addresses in canonical form, and the reason why the last refused one is not allowed."""
         allowed: list[str] = []
         refused = ""
         for address in addresses:
             try:
                 ip = vet(address, allow_loopback=self._allow_loopback_http, allow_networks=self._allow_networks)
                 if to.key[0] == "http" and not is_loopback(ip):
-                    raise AddressRefused(f"address {ip} is not called over plain http: it is not loopback")
+                    raise AddressRefused(f"address {ip}: plain http is for loopback only; use https")
             except AddressRefused as error:
                 refused = error.reason
             else:
@@ -246,7 +248,7 @@ class GuardedClient:
         secure = to.key[0] == "https"
         reason = ""
         for number, address in enumerate(allowed):
-            # An address that swallows packets must not use up the time of the others.
+            # An address that never answers must not use up the time for the others.
             share = (deadline - loop.time()) / (len(allowed) - number)
             try:
                 async with asyncio.timeout(share):
@@ -263,7 +265,7 @@ class GuardedClient:
                     raise
                 reason = "no connection in time"
             except (OSError, RuntimeError) as error:
-                reason = _cause(error)  # uvloop words some failures to connect as RuntimeError
+                reason = _cause(error)  # uvloop raises RuntimeError for some failed connections
         raise Unreachable(f"{to.where}: {reason}") from None
 
     def _tls(self) -> SSLContext:
@@ -275,9 +277,9 @@ class GuardedClient:
 def _cause(error: Exception) -> str:
     match error:
         case ssl.CertificateError():
-            return "its certificate is not valid for this host"
+            return "the certificate is not valid for this host"
         case ssl.SSLError():
-            return "no TLS connection came about"
+            return "the TLS handshake failed"
         case OSError(errno=int(number)):
             return os.strerror(number)
         case _:

@@ -1,6 +1,6 @@
-"""The client for hosts that the operator configured: the APIs of the services we call.
+"""The client for hosts that the operator configures: the APIs of the services that we use.
 
-Same classes of failure and the same bounds as the guarded client, without its distrust of addresses.
+It raises the same errors as the guarded client, but allows all addresses.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ from .resolving import ConnectorResolver, ThreadResolver
 
 
 class ServiceClient:
-    """Calls trusted hosts and needs their whole answer: one cut short is Ambiguous.
+    """Calls trusted hosts and needs the whole answer: a truncated one raises Ambiguous.
 
-    `keepalive_s` is below what services close idle connections after (5 s is common): a request written to a
-    connection that is just being closed ends Ambiguous, and that costs a read-back.
+    `keepalive_s` is shorter than the idle timeout of most services (5 s is common): a request on a connection that
+    the service is closing raises Ambiguous, and the caller then has to look up the outcome.
     """
 
     def __init__(
@@ -52,13 +52,13 @@ class ServiceClient:
         body: bytes | None = None,
         timeout_s: float | None = None,
     ) -> Response:
-        """Send once, never twice. Raises UrlRefused, Unreachable or Ambiguous."""
+        """Send the request once, without retries. Raise UrlRefused, Unreachable or Ambiguous."""
         try:
             parsed = URL(url)
         except ValueError:
-            raise UrlRefused("the service's base URL cannot be read; write it as https://host") from None
+            raise UrlRefused("the service's base URL is not valid; write it as https://host") from None
         if parsed.scheme not in ("https", "http") or not parsed.raw_host:
-            raise UrlRefused("the service's base URL must start with https:// or http:// and name a host")
+            raise UrlRefused("the service's base URL must start with https:// or http:// and contain a host")
         response = await exchange(
             self._opened(),
             method,
@@ -69,7 +69,7 @@ class ServiceClient:
             max_response_bytes=self._max_response_bytes,
         )
         if response.truncated:
-            raise Ambiguous(f"{parsed.raw_host}: the answer was cut short", status=response.status)
+            raise Ambiguous(f"{parsed.raw_host}: the answer was truncated", status=response.status)
         return response
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""The connections of a client: how many there may be, which are idle, and when a request has had its time."""
+"""The connections of a client: their limits, the idle ones, and the deadlines of requests."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections import deque
 from .wire import Wire
 
 Key = tuple[str, str, int]
-"""Scheme, host and port: connections to the same are alike."""
+"""Scheme, host and port. Connections with the same key are interchangeable."""
 
 
 class Deadlines:
-    """One timer for all requests under way, set for the first that may run out of time.
+    """One timer for all active requests, set for the earliest deadline.
 
-    Most are answered long before, so a timer each would be made and cancelled for nothing.
+    Most requests are answered long before their deadline, so a timer for each would be wasted.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Deadlines:
         self._wires.discard(wire)
 
     def close(self) -> None:
-        """What is under way keeps its deadline."""
+        """Stop the timer unless requests are active; those keep their deadlines."""
         if self._timer is not None and not self._wires:
             self._timer.cancel()
             self._timer = None
@@ -45,7 +45,7 @@ class Deadlines:
 
     def _expire(self) -> None:
         self._timer = None
-        # The loop's clock may be a little behind the timer's; what is due within a moment is due.
+        # The loop's clock may be slightly behind the time that the timer was set for.
         now = max(asyncio.get_running_loop().time(), self._at)
         for wire in [each for each in self._wires if each.deadline <= now]:
             self._wires.discard(wire)
@@ -55,7 +55,7 @@ class Deadlines:
 
 
 class Pool:
-    """Open connections by host. Bounded in total and per host; beyond that callers wait their turn."""
+    """Open connections by host. Their number is limited in total and per host; further callers wait."""
 
     def __init__(self, *, most: int, per_host: int, keepalive_s: float) -> None:
         self._total = asyncio.Semaphore(most)
@@ -75,7 +75,7 @@ class Pool:
         return known is None or not known[0].locked()
 
     async def enter(self, key: Key) -> None:
-        """Wait for a place; `leave` gives it back."""
+        """Wait until a connection is allowed; `leave` releases it."""
         if self._per_host:
             gate, users = self._hosts.setdefault(key, (asyncio.Semaphore(self._per_host), [0]))
             users[0] += 1
@@ -105,7 +105,7 @@ class Pool:
             del self._hosts[key]
 
     def take(self, key: Key, now: float) -> Wire | None:
-        """An idle connection, the one used last; None: open one."""
+        """Return the idle connection that was used last, or None if the caller must open one."""
         idle = self._idle.get(key)
         while idle:
             wire = idle.pop()
@@ -119,7 +119,7 @@ class Pool:
         return None
 
     def give_back(self, key: Key, wire: Wire, now: float) -> None:
-        """Keep it for the next request, unless it has ended."""
+        """Keep the connection for the next request, unless it is closed."""
         if wire.closed:
             return
         if self._idle_count >= self._most:
@@ -132,7 +132,7 @@ class Pool:
             self._reaper = asyncio.get_running_loop().call_later(self._keepalive_s, self._reap)
 
     def _reap(self) -> None:
-        """Close what nobody has used for a while."""
+        """Close connections that were idle for longer than `keepalive_s`."""
         loop = asyncio.get_running_loop()
         self._reaper = None
         oldest_kept = loop.time() - self._keepalive_s

@@ -1,4 +1,4 @@
-"""Name resolution in threads of its own, so that one slow name server does not starve the process's pool."""
+"""Name resolution in separate threads, so that a slow name server does not block the default thread pool."""
 
 import asyncio
 import socket
@@ -11,34 +11,34 @@ from .errors import Unreachable
 
 
 class Resolver(Protocol):
-    """What a client asks for the addresses of a name; tests give their own."""
+    """Resolves host names for a client. Tests pass their own."""
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """The addresses of a host; raises OSError (gaierror) when there are none."""
+        """Return the addresses of a host; raise OSError (gaierror) if it has none."""
         ...
 
     def close(self) -> None: ...
 
 
 class ThreadResolver:
-    """The system's resolver, `threads` look-ups at a time."""
+    """Uses the resolver of the operating system, for at most `threads` lookups at a time."""
 
     def __init__(self, *, threads: int = 16) -> None:
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="onceward-dns")
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        found = await asyncio.get_running_loop().run_in_executor(
+        results = await asyncio.get_running_loop().run_in_executor(
             self._pool, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         )
-        # In the system's order (RFC 6724), each once.
-        return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found))
+        # Without duplicates, in the order of the operating system (RFC 6724).
+        return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in results))
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class ConnectorResolver(AbstractResolver):
-    """Our resolver in the shape that aiohttp's connector asks for."""
+    """Adapts a `Resolver` to the interface of aiohttp's connector."""
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
@@ -63,14 +63,14 @@ class ConnectorResolver(AbstractResolver):
 
 
 async def resolve(resolver: Resolver, host: str, port: int, *, timeout_s: float) -> list[str]:
-    """All addresses of a host, or Unreachable with the reason."""
+    """Return all addresses of a host; raise Unreachable with the reason if there are none."""
     try:
         async with asyncio.timeout(timeout_s):
-            found = await resolver.addresses(host, port)
+            addresses = await resolver.addresses(host, port)
     except TimeoutError:
-        raise Unreachable(f"{host}: the name was not resolved within {timeout_s:g} s") from None
+        raise Unreachable(f"{host}: the host name was not resolved within {timeout_s:g} s") from None
     except (OSError, UnicodeError) as error:
-        raise Unreachable(f"{host}: the name does not resolve ({error.__class__.__name__})") from None
-    if not found:
-        raise Unreachable(f"{host}: the name has no addresses")
-    return found
+        raise Unreachable(f"{host}: the host name does not resolve ({error.__class__.__name__})") from None
+    if not addresses:
+        raise Unreachable(f"{host}: the host name has no addresses")
+    return addresses

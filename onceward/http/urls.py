@@ -1,4 +1,4 @@
-"""Which URLs may be called at all, checked when one is registered and again before every call."""
+"""The URLs that the guarded client may call. They are checked at registration and again before every call."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from .resolving import Resolver, ThreadResolver, resolve
 
 MAX_URL_LENGTH = 2048
 
-# Below 1024 only the web's own; above it not the ports on which well-known services that are no web
-# servers listen, so that a URL cannot be used to knock on a neighbour's database.
+# Below 1024 only the ports of the web are allowed. Above it the ports of well-known services that are not web
+# servers are refused, so that nobody can use a URL to reach a database in our network.
 _WEB_PORTS = frozenset({80, 443})
 _SERVICE_PORTS = frozenset(
     {
@@ -48,7 +48,7 @@ _SERVICE_PORTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CheckedUrl:
-    """A URL that may be called, in the form in which it will be."""
+    """A URL that may be called, in normalized form."""
 
     url: URL
     host: str
@@ -60,26 +60,26 @@ class CheckedUrl:
 
 
 def parse_url(url: str, *, allow_loopback_http: bool = False) -> CheckedUrl:
-    """Check everything about a URL that needs no look-up; raises UrlRefused."""
+    """Check everything about a URL that needs no DNS lookup; raise UrlRefused if it breaks a rule."""
     if len(url) > MAX_URL_LENGTH:
-        raise UrlRefused(f"the URL has {len(url)} characters, at most {MAX_URL_LENGTH} are allowed")
+        raise UrlRefused(f"the URL has {len(url)} characters; at most {MAX_URL_LENGTH} are allowed")
     if any(ord(character) <= 0x20 or ord(character) == 0x7F for character in url):
-        raise UrlRefused("the URL holds a space or control character; percent-encode it")
+        raise UrlRefused("the URL contains a space or control character; percent-encode it")
     try:
         parsed = URL(url)
         host, port = parsed.raw_host, parsed.port
     except ValueError:
-        raise UrlRefused("the URL cannot be read; write it as https://host/path") from None
+        raise UrlRefused("the URL is not valid; write it as https://host/path") from None
     allowed = ("https", "http") if allow_loopback_http else ("https",)
     if parsed.scheme not in allowed:
-        raise UrlRefused(f"scheme {parsed.scheme!r} is not called; use {' or '.join(allowed)}")
+        raise UrlRefused(f"scheme {parsed.scheme!r} is not allowed; use {' or '.join(allowed)}")
     if not host or port is None:
         raise UrlRefused("the URL names no host; write it as https://host/path")
     if parsed.raw_user is not None or parsed.raw_password is not None:
-        raise UrlRefused("the URL holds a user name or password; send credentials in a header instead")
+        raise UrlRefused("the URL contains a user name or password; send credentials in a header instead")
     if port not in _WEB_PORTS and (port < 1024 or port in _SERVICE_PORTS):
-        raise UrlRefused(f"port {port} is not called; use 443 or a port of your own above 1023")
-    # A fragment is never sent, so two URLs that differ only there are one.
+        raise UrlRefused(f"port {port} is not allowed; use 443 or a port above 1023 that no well-known service uses")
+    # A fragment is never sent, so URLs that differ only in it are the same.
     return CheckedUrl(url=parsed.with_fragment(None), host=host, port=port)
 
 
@@ -91,23 +91,23 @@ async def check_url(
     resolver: Resolver | None = None,
     timeout_s: float = 5.0,
 ) -> CheckedUrl:
-    """Check a URL at registration: its form, and that every address of its name may be dialled.
+    """Check a URL at registration: its form, and that every address of its host is allowed.
 
-    The guarded client vets the address again as it dials, for a name may be moved after this.
-    Raises UrlRefused, AddressRefused, or Unreachable when the name does not resolve.
+    The guarded client checks the address again when it connects, because the DNS entry may have changed.
+    Raise UrlRefused, AddressRefused, or Unreachable if the host name does not resolve.
     """
     checked = parse_url(url, allow_loopback_http=allow_loopback_http)
-    asked = resolver or ThreadResolver(threads=1)
+    used_resolver = resolver or ThreadResolver(threads=1)
     try:
-        found = await resolve(asked, checked.host, checked.port, timeout_s=timeout_s)
+        addresses = await resolve(used_resolver, checked.host, checked.port, timeout_s=timeout_s)
     finally:
         if resolver is None:
-            asked.close()
-    for address in found:
+            used_resolver.close()
+    for address in addresses:
         try:
             vet(address, allow_loopback=allow_loopback_http, allow_networks=allow_networks)
         except AddressRefused as error:
             raise AddressRefused(f"{checked.host}: {error.reason}") from None
         if checked.url.scheme == "http" and not is_loopback(address):
             raise UrlRefused(f"{checked.host}: plain http is for loopback only; use https")
-    return CheckedUrl(url=checked.url, host=checked.host, port=checked.port, addresses=tuple(found))
+    return CheckedUrl(url=checked.url, host=checked.host, port=checked.port, addresses=tuple(addresses))

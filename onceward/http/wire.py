@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection: just what sending a request and reading a bounded answer takes.
+"""One HTTP/1.1 connection that sends a request and reads an answer of limited size.
 
-Written for fan-out, where a general client costs more than everything else together. It unpacks nothing, follows nothing,
-keeps no cookies and never sends a request twice.
+It is written for fan-out, where a general HTTP client costs more than all other steps together. It decompresses nothing,
+follows no redirects, keeps no cookies and never sends a request twice.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ MAX_HEADERS = 64
 
 
 class Broken(Exception):
-    """The connection ended, or spoke something else, before there was an answer."""
+    """The connection ended or sent something other than HTTP before an answer."""
 
 
 @dataclass(slots=True)
 class Answer:
-    """An answer as far as it has come. `status` is 0 until its head is complete."""
+    """The part of an answer that has arrived. `status` is 0 until the head is complete."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict[str, str])
@@ -31,7 +31,7 @@ class Answer:
 
 
 class Wire(asyncio.Protocol):
-    """One connection: at most one request at a time."""
+    """One connection with at most one request at a time."""
 
     __slots__ = (
         "_answer",
@@ -64,7 +64,7 @@ class Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._done is None:
-            self.close()  # nobody asked for anything
+            self.close()  # data without a request
             return
         if not self._answer.status:
             self._head_bytes += len(data)
@@ -91,15 +91,16 @@ class Wire(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._done is None:
-            self._answer = Answer()  # a second answer to one request changes nothing about the first,
-            self.close()  # and must not be taken for that to the next
+            # A second answer to one request must neither change the first nor count as that to the next request.
+            self._answer = Answer()
+            self.close()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         headers = self._answer.headers
         lower = name.decode("latin-1").lower()
         text = value.decode("latin-1")
-        known = headers.get(lower)
-        headers[lower] = text if known is None else f"{known}, {text}"
+        earlier = headers.get(lower)
+        headers[lower] = text if earlier is None else f"{earlier}, {text}"
         if len(headers) > MAX_HEADERS or len(name) + len(value) > MAX_HEAD_BYTES:
             raise Broken("the head of the answer is too long")
 
@@ -119,7 +120,7 @@ class Wire(asyncio.Protocol):
         if self._done is None:
             return
         if 100 <= self._answer.status < 200 and self._answer.status != 101:
-            self._answer = Answer()  # a word in between; the answer follows
+            self._answer = Answer()  # an interim response; the answer follows
             self._head_bytes = 0
             return
         if not self._parser.should_keep_alive():
@@ -131,7 +132,7 @@ class Wire(asyncio.Protocol):
     # -- what the client calls ---------------------------------------------------------------------------------------
 
     def send(self, request: bytes, *, limit: int) -> asyncio.Future[Answer]:
-        """Send a request; the future has its answer, or raises Broken."""
+        """Send a request. The future returns its answer, or raises Broken or TimeoutError."""
         assert self._transport is not None
         self._answer = Answer()
         self._head_bytes = 0
@@ -141,7 +142,7 @@ class Wire(asyncio.Protocol):
         return self._done
 
     def expire(self) -> None:
-        """The time is over: an answer whose status is known ends here, without one there is none."""
+        """End the request at its deadline: truncate an answer whose status is known, otherwise raise TimeoutError."""
         if self._done is not None and not self._done.done():
             if self._answer.status:
                 self._finish(truncated=True)
@@ -159,15 +160,15 @@ class Wire(asyncio.Protocol):
     def _finish(self, *, truncated: bool = False) -> None:
         done, self._done = self._done, None
         if done is None:
-            return  # it was cut short, and the parser is still going through what had arrived
+            return  # the answer was truncated, and the parser still reads data that had arrived
         self._answer.truncated = truncated
         if not done.done():
             done.set_result(self._answer)
         if truncated:
-            self.close()  # what is left unread must not be the start of somebody else's answer
+            self.close()  # otherwise the next request would read the rest of this answer
 
     def _end_of_data(self, error: Exception | None) -> None:
-        """The other side has ended the connection: that ends a body without a length, and breaks any other."""
+        """Handle a connection closed by the server: it completes a body without a length and truncates any other."""
         answer = self._answer
         if answer.status:
             sized = "content-length" in answer.headers or "transfer-encoding" in answer.headers

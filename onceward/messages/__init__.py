@@ -1,4 +1,4 @@
-"""Messages: queued in the transaction that causes them, sent once, in the right words, at a decent hour."""
+"""Messages: queued in the caller's transaction, sent once, in the recipient's language, outside quiet hours."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The seam to the outside: what every channel takes, gives back, and promises about a send that was not answered."""
+"""The interface of a channel: what it takes, what it returns, and what it promises about a send that got no answer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from onceward.providers.outbound import Lookup, Outcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """One message, ready to go out on one channel."""
+    """One rendered message with the address it goes to on one channel."""
 
     id: int
     key: str
-    """The idempotency key at the service: the same on every try, for ever."""
+    """The idempotency key at the service. It is the same on every attempt."""
     to: str = field(repr=False)
     rendered: Rendered = field(repr=False)
     template: Template = field(repr=False)
@@ -32,36 +32,36 @@ class Letter:
     """When the recipient last wrote to us over this channel."""
     destination: str = "individual"
     sending_since: datetime | None = None
-    """When an earlier send of it began, where its outcome is not known."""
+    """When an earlier send of this message began, if the outcome of that send is unknown."""
 
 
 class Channel(Protocol):
-    """One way to reach somebody. It sends once per call; whether to try again is decided above it."""
+    """One way to reach a person. A channel sends once per call; the sender decides about retries."""
 
     @property
     def name(self) -> ChannelName: ...
 
     @property
     def sender(self) -> str:
-        """Who sends, as limits count it. No secret: it stands in the database."""
+        """The sender that limits are counted for. The database stores this value, so it must not be a secret."""
         ...
 
     @property
     def repeatable_for_s(self) -> float:
-        """How long the service recognises a repeated key; 0: it knows no keys."""
+        """How long the service recognises a repeated key; 0 if the service has no idempotency keys."""
         ...
 
     @property
     def readable(self) -> bool:
-        """Whether `look_up` can tell what became of a send."""
+        """Whether `look_up` can find out the outcome of a send."""
         ...
 
     async def send(self, letter: Letter) -> Outcome:
-        """Send once."""
+        """Send the letter once."""
         ...
 
     async def look_up(self, letter: Letter) -> Lookup:
-        """Find an earlier send of this letter. Only asked where `readable`."""
+        """Find an earlier send of this letter. The sender calls this only if the channel is `readable`."""
         ...
 
     async def aclose(self) -> None: ...

@@ -1,4 +1,4 @@
-"""What must hold of messages at any time."""
+"""Invariants of messages that `verify` checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What services tell afterwards: delivered, read, bounced. A report also settles a message whose outcome was unknown."""
+"""Delivery reports of services: delivered, read, bounced. A report also settles a message whose outcome was unknown."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ returning id
 """
 
 ARRIVED = frozenset({"accepted", "queued", "sent", "delivered", "read", "opened"})
-"""The service has had it: then it was sent, whatever we knew."""
+"""Reports which prove that the service received the message, so that an unknown message becomes a sent one."""
 KEY = re.compile(r"^message:(\d+):send$")
 
 
 async def report_delivery(
     tx: Transaction, *, status: str, reference: str | None = None, key: str | None = None
 ) -> int | None:
-    """Note a report, found by the service's own reference or by our key that came back. Returns the message's id."""
-    found = KEY.match(key or "")
-    id = int(found[1]) if found else None
+    """Record a report on the message with this reference of the service or this key of ours; return the message's id."""
+    match = KEY.match(key or "")
+    id = int(match[1]) if match else None
     if reference is None and id is None:
-        raise ValueError("a report names the message by reference or by key")
+        raise ValueError("the report names no message: give reference, or a key of the form message:ID:send")
     return await tx.fetchval(REPORT, reference, id, status, status in ARRIVED)

@@ -1,4 +1,4 @@
-"""What messages hold about a person: addresses, texts, preferences. Keys and outcomes stay, so that nothing is sent again."""
+"""Erase what messages store about a person: addresses, texts, preferences. Keys stay, so that nothing is sent twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onceward.db import Transaction
 from onceward.trust.erase import Eraser, Found, Person
 
 KEEP_OPT_OUTS_OF_RECIPIENTS = """
--- An opt-out under the recipient's ref also holds for their addresses, which are forgotten with the recipient.
+-- An opt-out under the recipient's ref also applies to the addresses, which are deleted with the recipient.
 insert into onceward.opt_outs (organization_id, recipient, channel, category, source, created_at)
 select o.organization_id, 'erased:' || onceward.person_hash(known.name), o.channel, o.category, o.source, o.created_at
   from onceward.recipients t
@@ -29,32 +29,32 @@ on conflict do nothing
 
 
 CANCEL = """
-with gone as (
+with deleted as (
     delete from onceward.work w where w.id = any($1) returning w.id, w.bundle, w.dead_reason
 )
 select onceward.finish_notification(m.id, m.notification, false)
-  from gone join onceward.messages m using (id) where m.notification is not null and gone.dead_reason is null
+  from deleted join onceward.messages m using (id) where m.notification is not null and deleted.dead_reason is null
 union all
-select onceward.leave_bundle(gone.bundle) from gone where gone.bundle is not null
+select onceward.leave_bundle(deleted.bundle) from deleted where deleted.bundle is not null
 """
 
 
 async def cancel_waiting(tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None) -> None:
-    """A message that has not been sent is not sent any more, and nothing waits for it."""
+    """Cancel the messages that have not been sent, and release the notifications and bundles that wait for them."""
     await tx.execute(CANCEL, [each.key for each in found])
 
 
 async def forget_recipients(
     tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None
 ) -> None:
-    """Forget where to reach them; what they opted out of stays, under hashes that `begin_send` compares."""
+    """Delete the recipients. Their opt-outs stay, under hashes that `begin_send` compares."""
     rows = [each.row for each in found]
     await tx.execute(KEEP_OPT_OUTS_OF_RECIPIENTS, rows)
     await tx.execute("delete from onceward.recipients t where t.ctid = any($1::text[]::tid[])", rows)
 
 
 async def hash_opt_outs(tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None) -> None:
-    """Replace the name by its hash. The hash may be there already, from an erasure before."""
+    """Replace each name by its hash. An earlier erasure may have written the same hash already."""
     rows = [each.row for each in found]
     await tx.execute(KEEP_OPT_OUTS, rows)
     await tx.execute("delete from onceward.opt_outs t where t.ctid = any($1::text[]::tid[])", rows)
@@ -78,7 +78,7 @@ ERASERS: tuple[Eraser, ...] = (
         then=cancel_waiting,
         key="t.id",
     ),
-    # Messages to somebody else: they keep their recipient, and are sent before they are blanked.
+    # Messages to other people that mention the person: they keep their recipient and are blanked only after they were sent.
     Eraser(
         name="mentions in messages",
         table="onceward.messages",
@@ -98,7 +98,7 @@ ERASERS: tuple[Eraser, ...] = (
         columns={"key": "text"},
         kept="Without its key the same notification could be sent a second time.",
     ),
-    # Before the opt-outs: it reads those under the recipient's ref.
+    # This eraser runs before that of the opt-outs, because it reads the opt-outs under the recipient's ref.
     Eraser(
         name="recipients",
         table="onceward.recipients",

@@ -1,20 +1,20 @@
-"""How a message can fail, by name.
+"""The ways in which a message can fail.
 
 Permanent
-├── Rejected           the service refused it for good
+├── Rejected           the service refused the message for good
 ├── NotConfigured      this installation has no such channel
 └── PayloadInvalid
-    ├── UnknownTemplate    no template of this name, version or language
-    └── MissingVariable    the template needs a value that the message does not carry
+    ├── UnknownTemplate    no template has this name, version or language
+    └── MissingVariable    the template needs a value that is missing in the message's data
 Retry
-└── Declined           the service answered no for now: counted as a try
+└── Declined           the service refused for now: counts as an attempt
 Snooze
-├── Parked             the service could not be reached or asked for a pause: this send did not happen, nothing is counted
-├── Resting            the channel is parked: nothing was tried, nothing is counted
-├── NotYet             quiet hours, a window, a limit: nothing failed, it is too early
-└── LookLater          it may have been sent: look at the service before anything else
+├── Parked             the service was unreachable or asked for a pause: not sent, no attempt is counted
+├── Resting            the channel is parked: not sent, no attempt is counted
+├── NotYet             quiet hours, a window or a limit: nothing failed, it is too early
+└── LookLater          the message may have been sent: look it up at the service first
 
-`onceward.settled_message` knows Declined, Rejected and Parked by name: after these nothing of this send is under way.
+The SQL function `onceward.settled_message` knows Declined, Rejected and Parked by name: they prove that this send is over.
 An earlier send that was never answered stays unresolved.
 """
 
@@ -24,36 +24,36 @@ from onceward.work import PayloadInvalid, Permanent, Retry, Snooze
 
 
 class Rejected(Permanent):
-    """The service refused it for good; trying again cannot help."""
+    """The service refused the message for good; a retry cannot help."""
 
 
 class NotConfigured(Permanent):
-    """The message names the setting that is missing."""
+    """The channel of the message has no account in the settings."""
 
 
 class UnknownTemplate(PayloadInvalid):
-    """The message names the template and those that there are."""
+    """The error text names the template and the known ones."""
 
 
 class MissingVariable(PayloadInvalid):
-    """The message names the template, its language and the variable."""
+    """The error text names the template, its language and the variable."""
 
 
 class Declined(Retry):
-    """An answer of the service that may change."""
+    """The service refused the message; a later attempt may succeed."""
 
 
 class Parked(Snooze):
-    """A send met a service that is away or asks for a pause; the channel rests for a while."""
+    """The service was unreachable or asked for a pause; the channel is paused for a while."""
 
 
 class Resting(Snooze):
-    """The channel is parked, and this message did not try."""
+    """The channel is parked, and this message was not sent."""
 
 
 class NotYet(Snooze):
-    """Too early."""
+    """It is too early to send the message."""
 
 
 class LookLater(Snooze):
-    """A send whose outcome is not known is looked up after a while."""
+    """The outcome of a send is unknown; the sender looks it up after a while."""

@@ -1,4 +1,4 @@
-"""What messages contribute: email, Slack, SMS, WhatsApp, push, dashboard, and notices to administrators."""
+"""What the package contributes: email, Slack, SMS, WhatsApp, push, dashboard, and notices to administrators."""
 
 from __future__ import annotations
 

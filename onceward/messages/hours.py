@@ -1,4 +1,4 @@
-"""Quiet hours and send windows, in the recipient's own time zone. Pure; both only ever move a message to later."""
+"""Quiet hours and send windows in the recipient's time zone. Both can only delay a message."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 DAYS_AHEAD = 16
-"""Two weeks: a window of one day a week may fall into the hour that the clock jumps over."""
+"""More than two weeks: a weekly window may fall into the hour that is skipped when the clock moves forward."""
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 @dataclass(frozen=True, slots=True)
 class Quiet:
-    """From one local time to another, over midnight if the end is the earlier of the two."""
+    """Quiet hours from one local time to another. They include midnight if the end is before the start."""
 
     start: time
     end: time
@@ -29,7 +29,7 @@ class Quiet:
 
     @classmethod
     def parse(cls, text: str) -> Quiet:
-        """`21:00-08:00`"""
+        """Parse `21:00-08:00`."""
         try:
             start, end = (time.fromisoformat(part.strip()) for part in text.split("-"))
         except ValueError:
@@ -39,7 +39,7 @@ class Quiet:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Only between two local times of a day, and only on some days of the week."""
+    """The local times of day and the days of the week at which a message may be sent."""
 
     start: time
     end: time
@@ -47,26 +47,27 @@ class Window:
 
     def __post_init__(self) -> None:
         if not self.start < self.end or not self.days:
-            raise ValueError(f"a window goes from an earlier to a later time on at least one day, not {self}")
+            raise ValueError(f"a window needs a start before its end and at least one day, not {self}")
 
     def allows(self, local: datetime) -> bool:
         return local.weekday() in self.days and self.start <= local.time() < self.end
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any]) -> Window:
-        """`{from = "09:00", to = "20:00", days = ["mon", "tue"]}`"""
+    def parse(cls, options: Mapping[str, Any]) -> Window:
+        """Parse `{from = "09:00", to = "20:00", days = ["mon", "tue"]}`."""
         try:
             start, end = (
-                each if isinstance(each, time) else time.fromisoformat(each) for each in (given["from"], given["to"])
+                each if isinstance(each, time) else time.fromisoformat(each)
+                for each in (options["from"], options["to"])
             )
-            days = frozenset(DAYS.index(day) for day in given.get("days", DAYS))
+            days = frozenset(DAYS.index(day) for day in options.get("days", DAYS))
         except (KeyError, ValueError) as error:
-            raise ValueError(f"needs `from` and `to` as HH:MM, and `days` out of {', '.join(DAYS)}: {error}") from None
+            raise ValueError(f"needs `from` and `to` as HH:MM, and `days` from {', '.join(DAYS)}: {error}") from None
         return cls(start, end, days)
 
 
 def zone_or_default(name: str | None, default: str) -> ZoneInfo:
-    """A missing or unknown zone is the default zone: never a reason to ignore the hours."""
+    """Return the named zone, or the default zone if the name is missing or unknown."""
     if name:
         try:
             return ZoneInfo(name)
@@ -76,9 +77,9 @@ def zone_or_default(name: str | None, default: str) -> ZoneInfo:
 
 
 def next_allowed(now: datetime, zone: ZoneInfo, *, quiet: Quiet | None, window: Window | None) -> datetime | None:
-    """When it may be sent; None: now. The window counts as the wish, quiet hours as the veto.
+    """Return when the message may be sent; None means now. Quiet hours are stronger than the window.
 
-    Where quiet hours leave no time at all within the window, the window is disregarded.
+    If quiet hours cover the whole window, the window is ignored.
     """
 
     def allowed(moment: datetime) -> bool:
@@ -89,26 +90,26 @@ def next_allowed(now: datetime, zone: ZoneInfo, *, quiet: Quiet | None, window: 
 
     if allowed(now):
         return None
-    turns = {each for each in (quiet.end if quiet else None, window.start if window else None) if each is not None}
+    boundaries = {each for each in (quiet.end if quiet else None, window.start if window else None) if each is not None}
     today = now.astimezone(zone).date()
     for day in range(DAYS_AHEAD):
-        for moment in _moments(today + timedelta(days=day), turns, zone):
+        for moment in _moments(today + timedelta(days=day), boundaries, zone):
             if moment > now and allowed(moment):
                 return moment
     if quiet is not None and window is not None:
         return next_allowed(now, zone, quiet=quiet, window=None)
-    raise ValueError(f"quiet hours {quiet} and window {window} leave no time at all in zone {zone}")
+    raise ValueError(f"quiet hours {quiet} and window {window} allow no time at all in zone {zone}")
 
 
-def _moments(day: date, turns: Iterable[time], zone: ZoneInfo) -> list[datetime]:
-    """When the clock shows these times on a day, earliest first.
+def _moments(day: date, local_times: Iterable[time], zone: ZoneInfo) -> list[datetime]:
+    """Return the moments at which the local clock shows these times on a day, earliest first.
 
-    In autumn it shows some of them twice. A time that is jumped over in spring falls after the jump, as conversion puts it.
+    When the clock moves back, a time may occur twice. When it moves forward, a skipped time becomes one after the gap.
     """
     return sorted(
         {
-            datetime.combine(day, turn.replace(fold=fold), tzinfo=zone).astimezone(UTC)
-            for turn in turns
+            datetime.combine(day, each.replace(fold=fold), tzinfo=zone).astimezone(UTC)
+            for each in local_times
             for fold in (0, 1)
         }
     )

@@ -1,4 +1,4 @@
-"""Messages as a kind of work: where a claimed message and its recipient are read from."""
+"""Messages as a kind of work: how a worker loads a claimed message and its recipient."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ select m.id, m.organization_id, m.key, m.channel, m.template, m.version, m.categ
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message as it was queued, with what is known of its recipient now."""
+    """A message as it was queued, with the current data of its recipient."""
 
     id: int
     organization_id: UUID | None
@@ -58,7 +58,7 @@ class Message:
 
 
 class MessageKind:
-    """For the registry."""
+    """Loads claimed messages for the worker."""
 
     name: Literal["message"] = "message"
 

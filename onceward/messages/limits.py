@@ -1,8 +1,8 @@
-"""Exact limits across all workers: a send reserves its moment in the database and waits for it.
+"""Exact limits across all workers: a send reserves a time slot in the database and waits for it.
 
-One statement returns the moment and moves the next one on, so N per period is N and never N + 1. A moment is good for
-100 ms; who comes later (a slow machine, a long pause) reserves anew. The interval between moments is the period
-divided by N plus that slack, so that the limit holds where it is measured: at the service.
+One statement returns the slot and advances the next one, so a limit of N per period never lets N + 1 sends through. A slot
+is valid for 100 ms; a send that comes later (a slow machine, a long pause) reserves a new one. The period includes that
+tolerance before it is divided by N, so that the limit also holds when the service measures it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from onceward.messages.errors import NotYet
 VALID_S = 0.1
 LONGEST_VALID_S = 2.0
 JITTER_S = 0.05
-"""How much later than another a send may arrive at the service over a network that is not our own."""
+"""By how much the network may delay one send more than another."""
 MOST_MISSED = 20
 PATIENCE_S = 5.0
-"""How long a send waits for a limit of its own recipient before it makes room for others."""
+"""How long a send waits for a limit of its recipient before it releases its worker slot."""
 
 Scope = Literal["channel", "sender", "recipient"]
 
@@ -43,7 +43,7 @@ class Limit:
 
     @property
     def valid_s(self) -> float:
-        """How late a send may be: 100 ms, and more where the interval is long and missing a slot would cost much."""
+        """How late a send may start: 100 ms, and more for long intervals, where a missed slot costs a long wait."""
         return min(LONGEST_VALID_S, max(VALID_S, self.per_s / self.count * 0.05))
 
     @property
@@ -58,13 +58,13 @@ class Limit:
             case "sender":
                 return f"{channel} from {sender} {period}"
             case "recipient":
-                # Addresses do not belong into a table of counters.
+                # Hashed: a table of counters must not contain addresses.
                 return f"{channel} to {hashlib.sha256(recipient.encode()).hexdigest()[:32]} {period}"
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The moment at which a send may begin, on this process' own clock."""
+    """When a send may begin, on the monotonic clock of this process."""
 
     at: float
     valid_s: float = VALID_S
@@ -75,18 +75,18 @@ class Slot:
 
 
 class Limits:
-    """The limits of each channel; without any a send costs nothing here."""
+    """The limits of each channel. A channel without limits needs no statement in the database."""
 
     def __init__(self, db: Database, limits: Mapping[str, Sequence[Limit]]) -> None:
         self._db = db
         self._limits = limits
 
     async def wait(self, channel: str, sender: str, recipient: str) -> Slot | None:
-        """Return when the send may begin. Raises NotYet if the recipient's own limit says: much later."""
+        """Wait until the send may begin and return its slot. Raise NotYet if the recipient's limit requires a long wait."""
         limits = self._limits.get(channel)
         if not limits:
             return None
-        asked = time.monotonic()
+        requested_at = time.monotonic()
         row = await self._db.fetchrow(
             "select * from onceward.reserve_send($1, $2, $3)",
             [each.key(channel, sender, recipient) for each in limits],
@@ -97,11 +97,11 @@ class Limits:
         wait_s: float = row["wait_s"]
         if not row["reserved"]:
             raise NotYet(wait_s + random.uniform(0, 1), "the recipient's limit is used up for now")
-        # The database read its clock somewhere between question and answer: begin not before the later, count from the earlier.
+        # The database read its clock between request and answer: start after the answer, measure lateness from the request.
         await asyncio.sleep(wait_s)
-        return Slot(asked + wait_s, min(each.valid_s for each in limits))
+        return Slot(requested_at + wait_s, min(each.valid_s for each in limits))
 
 
 async def forget_old_slots(db: Database) -> None:
-    """Counters of recipients that nobody writes to any more."""
+    """Delete the counters that no send has used for a day."""
     await db.execute("delete from onceward.send_slots where next_at < clock_timestamp() - interval '1 day'")

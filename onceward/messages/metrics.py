@@ -1,4 +1,4 @@
-"""What messages count."""
+"""Metrics of messages."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from onceward.telemetry.metrics import counter
 
 SENT = counter(
     "message_sends_total",
-    "Calls to a channel's service, by what they came to: accepted, refused, throttled, unreachable, unknown.",
+    "Calls to a channel's service, by outcome: accepted, refused, throttled, unreachable, unknown.",
     ("channel", "outcome"),
 )
 PARKED = counter(
-    "message_channel_parked_total", "Times a channel was parked because it could not be reached.", ("channel",)
+    "message_channel_parked_total",
+    "Times a channel was paused because its service was unreachable or asked for a pause.",
+    ("channel",),
 )

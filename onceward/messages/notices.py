@@ -1,4 +1,4 @@
-"""Tell the administrators: a row in the caller's transaction, which the notifier turns into messages."""
+"""Notices to administrators: rows written in the caller's transaction, which the notifier turns into messages."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ async def notify_admins(
     audience: Audience = "admin",
     group: str | None = None,
 ) -> int:
-    """Without channels: mail, Slack and dashboard. Notices of one `group` (the type, unless told) share a message."""
+    """Write a notice and return its id. The default channels are email, slack and dashboard.
+
+    Notices of one `group` share a message; the default group is the type.
+    """
     unknown = [each for each in channels or () if each not in CHANNELS]
     if unknown:
-        raise ValueError(f"channels {unknown} are none of {', '.join(CHANNELS)}")
+        raise ValueError(f"unknown channels {unknown}: use {', '.join(CHANNELS)}")
     return await tx.fetchval(
         "select onceward.notify($1, $2, $3, $4, $5, $6, $7)",
         type,

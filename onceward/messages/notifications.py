@@ -1,7 +1,7 @@
-"""One thing said over several channels: validated, fanned out, its results counted together.
+"""Notifications: one text sent over several channels, whose results are counted together.
 
-Each channel and recipient is a message of its own, so all go out side by side and survive crashes. When the last one
-is over, those that failed are tried once more after five minutes (onceward.finish_notification).
+Each channel and recipient gets a message of its own, so that all are sent in parallel and survive crashes. When the last
+message has finished, the SQL function `onceward.finish_notification` retries the failed ones after five minutes, only once.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ select n.id, n.organization_id, n.type, n.severity, n.channels, n.recipients, n.
 
 
 class InvalidNotification(ValueError):
-    """The message names the field and what it must be."""
+    """The error text names the field and the expected value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
-    """What is said, to whom and how. `recipients` are addresses or refs; Slack goes to the channel of the type."""
+    """A text, its recipients and its channels. `recipients` are addresses or refs; Slack uses the channel of the type."""
 
     type: str
     recipients: Sequence[str | Recipient] = field(repr=False)
@@ -62,20 +62,20 @@ class Notification:
         if not self.type or not self.channels:
             raise InvalidNotification("type and channels are required and must not be empty")
         if not self.recipients and set(self.channels) != {"slack"}:
-            raise InvalidNotification("recipients is required: addresses or ids of users")
+            raise InvalidNotification("recipients is empty: give addresses or refs")
         unknown = [each for each in self.channels if each not in CHANNELS]
         if unknown:
-            raise InvalidNotification(f"channels: {', '.join(unknown)} is none of {', '.join(CHANNELS)}")
+            raise InvalidNotification(f"channels: unknown {', '.join(unknown)}; use {', '.join(CHANNELS)}")
         if len(set(self.channels)) != len(self.channels):
-            raise InvalidNotification(f"channels: {', '.join(self.channels)} names one twice")
+            raise InvalidNotification(f"channels: {', '.join(self.channels)} contains a channel twice")
         if not self.template and not self.title:
-            raise InvalidNotification("message.title is required where no template is named")
+            raise InvalidNotification("message.title is required if template is not given")
         severity_named(self.severity)
 
 
 @dataclass(frozen=True, slots=True)
 class Notified:
-    """The notification that now exists. `duplicate`: it existed already, under the same key."""
+    """The id of the notification. `duplicate` is true if a notification with the same key existed already."""
 
     id: int
     duplicate: bool = False
@@ -83,7 +83,7 @@ class Notified:
 
 @dataclass(frozen=True, slots=True)
 class SlackChannels:
-    """Which Slack channel a type of notification goes to."""
+    """The Slack channel for each type of notification."""
 
     by_type: Mapping[str, str] = field(default_factory=dict[str, str])
     default: str | None = None
@@ -100,11 +100,13 @@ async def notify(
     slack: SlackChannels,
     waker: Waker | None = None,
 ) -> Notified:
-    """Write the notification and all its messages in this transaction."""
-    people: dict[ChannelName, list[str | Recipient]] = {each: _recipients(what, each, slack) for each in what.channels}
-    count = sum(len(each) for each in people.values())
+    """Write the notification and all its messages in the caller's transaction."""
+    recipients_of: dict[ChannelName, list[str | Recipient]] = {
+        each: _recipients(what, each, slack) for each in what.channels
+    }
+    count = sum(len(each) for each in recipients_of.values())
     if count == 0:
-        raise InvalidNotification("no Slack channel is set for this type: ONCEWARD_SLACK_CHANNEL")
+        raise InvalidNotification(f"no Slack channel is configured for type {what.type!r}: set ONCEWARD_SLACK_CHANNEL")
     id: int | None = await tx.fetchval(
         CREATE,
         tx.organization,
@@ -127,7 +129,7 @@ async def notify(
         "severity": severity_named(what.severity),
         **(what.metadata if what.template else {}),
     }
-    for channel, recipients in people.items():
+    for channel, recipients in recipients_of.items():
         sendings = [
             Sending(to=to, key=f"notification:{id}:{channel}:{n}", data=data) for n, to in enumerate(recipients)
         ]
@@ -138,15 +140,18 @@ async def notify(
 def _recipients(what: Notification, channel: ChannelName, slack: SlackChannels) -> list[str | Recipient]:
     if channel != "slack":
         return list(what.recipients)
-    place = slack.of(what.type)
-    return [] if place is None else [Recipient(slack=place)]
+    slack_channel = slack.of(what.type)
+    return [] if slack_channel is None else [Recipient(slack=slack_channel)]
 
 
 async def show(db: Database | Connection | Transaction, id: int) -> dict[str, Any] | None:
-    """What came of it: `success` once all was sent, counts, and the state of every message."""
+    """Return the counts of a notification and the state of each message; None if it does not exist.
+
+    `success` is null until all messages have finished.
+    """
     row = await db.fetchrow(SHOW, id)
     if row is None:
         return None
-    found = dict(row)
-    found["success"] = None if found["finished_at"] is None else found["failed"] == 0
-    return found
+    notification = dict(row)
+    notification["success"] = None if notification["finished_at"] is None else notification["failed"] == 0
+    return notification

@@ -1,6 +1,7 @@
-"""Turn notices into notifications. The first of a group goes out within seconds; a storm after it becomes one message.
+"""Turn notices into notifications. The first of a group goes out within seconds; those that follow share one message.
 
-Any node may run it: a group is taken under an advisory lock, and what was told is marked in the same transaction.
+Any node may run the notifier: it locks a group with an advisory lock, and marks its notices as reported in the same
+transaction that writes the notifications.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ having min(created_at) <= onceward.now() - make_interval(secs => $1)
                       and t.told_at > onceward.now() - make_interval(secs => $2))
 """
 
-TELL = """
+MARK_REPORTED = """
 update onceward.notices set told_at = onceward.now(), told_in = $2 where group_key = $1 and told_at is null
 """
 
@@ -51,7 +52,7 @@ MOST_LINES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audiences:
-    """Who is told. An audience without addresses of its own falls back to the administrators."""
+    """The mail addresses of each audience. An audience without addresses falls back to the administrators."""
 
     admin: Sequence[str] = field(default=(), repr=False)
     fraud: Sequence[str] = field(default=(), repr=False)
@@ -63,7 +64,7 @@ class Audiences:
 
 
 class Notifier:
-    """`step` tells what is due once; the loop calls it every few seconds."""
+    """Reports notices. The loop calls `step` every few seconds."""
 
     def __init__(
         self,
@@ -93,69 +94,74 @@ class Notifier:
         await self._loop.stop()
 
     async def step(self) -> int:
-        """Tell every group that is due; returns how many notifications were made."""
+        """Report every group of notices that is due; return the number of groups reported."""
         rows = await self._db.fetch(DUE, self._gather_s, self._quiet_s)
-        told = 0
+        reported = 0
         for row in rows:
             async with self._db.transaction(role="engine") as tx:
-                told += await self._tell(tx, row["group_key"])
-        return told
+                reported += await self._report(tx, row["group_key"])
+        return reported
 
-    async def _tell(self, tx: Transaction, group: str) -> int:
+    async def _report(self, tx: Transaction, group: str) -> int:
         if not await tx.fetchval(
             "select pg_try_advisory_xact_lock(hashtextextended('onceward notices ' || $1, 0))", group
         ):
             return 0
         id: int = await tx.fetchval("select nextval('onceward.ids')")
-        await tx.execute(TELL, group, id)
+        await tx.execute(MARK_REPORTED, group, id)
         worst = await tx.fetchrow(WORST, group, id)
         if worst is None:
             return 0
-        said = summary(worst, await tx.fetch(LINES, group, id, MOST_LINES))
-        for channel, recipients in self._ways(worst):
+        content = summary(worst, await tx.fetch(LINES, group, id, MOST_LINES))
+        for channel, recipients in self._recipients_by_channel(worst):
             each = Notification(
                 type=worst["type"],
                 severity=worst["severity"],
                 title=worst["title"],
                 template="admin-notice",
-                metadata=said,
+                metadata=content,
                 recipients=recipients,
                 channels=[channel],
                 key=f"notice:{id}:{channel}",
             )
             await notify(tx, self._templates, each, slack=self._slack, waker=self._waker)
-        log.info("notices_told", group=group, notices=worst["total"])
+        log.info("notices.reported", group=group, notices=worst["total"])
         return 1
 
-    def _ways(self, notice: asyncpg.Record) -> list[tuple[ChannelName, list[str | Recipient]]]:
-        """Mail, Slack and dashboard unless told otherwise; what has no address is left out."""
-        wanted: list[ChannelName] = notice["channels"] or ["email", "slack", "dashboard"]
+    def _recipients_by_channel(self, notice: asyncpg.Record) -> list[tuple[ChannelName, list[str | Recipient]]]:
+        """Return the channels of a notice that have an address, each with its recipients.
+
+        The default channels are email, slack and dashboard.
+        """
+        requested: list[ChannelName] = notice["channels"] or ["email", "slack", "dashboard"]
         people = list(self._audiences.of(notice["audience"]))
-        ways: list[tuple[ChannelName, list[str | Recipient]]] = []
-        for channel in wanted:
+        result: list[tuple[ChannelName, list[str | Recipient]]] = []
+        for channel in requested:
             match channel:
                 case "email":
                     if people:
-                        ways.append((channel, list(people)))
+                        result.append((channel, list(people)))
                 case "slack":
                     if self._slack.of(notice["type"]) is not None:
-                        ways.append((channel, []))
+                        result.append((channel, []))
                 case _:
-                    ways.append((channel, [Recipient(ref="admins")]))
-        return ways
+                    result.append((channel, [Recipient(ref="admins")]))
+        return result
 
 
 def summary(worst: asyncpg.Record, lines: Sequence[asyncpg.Record]) -> dict[str, Any]:
-    """What the message says: a single notice in full, a storm by title and reason with numbers."""
+    """Return the content of the message: one notice in full, several notices counted by title and reason."""
     total: int = worst["total"]
     if total == 1:
-        told = [f"{name}: {value}" for name, value in worst["details"].items() if value is not None] or [worst["title"]]
+        shown = [f"{name}: {value}" for name, value in worst["details"].items() if value is not None] or [
+            worst["title"]
+        ]
     else:
-        told = [f"{_line(row)}: {row['number']}" for row in lines]
+        shown = [f"{_line(row)}: {row['number']}" for row in lines]
     return {
         "count": total,
         "first_at": worst["first_at"].isoformat(),
-        "lines": told,
+        "lines": shown,
         "left_out": max(0, total - sum(row["number"] for row in lines)),
         "hint": HINTS.get(worst["type"]),
     }

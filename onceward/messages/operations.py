@@ -1,4 +1,4 @@
-"""What an operator does with messages: look, settle what is unknown, see what is parked."""
+"""Operator actions on messages: list, show, resolve unknown outcomes, list parked channels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onceward.messages.parking import queue_of
 from onceward.messages.queueing import task_of
 from onceward.trust import record
 
-# Addresses and content stay out of lists: an id is enough to ask further.
+# Lists show neither addresses nor content; `show_message` returns the content by id.
 LIST = """
 select m.id, m.key, m.channel, m.template, o.shown as status, m.reason, m.attempts, m.scheduled_for, m.sent_at, m.created_at
   from onceward.messages m join onceward.message_outcomes o on o.id = m.id
@@ -61,12 +61,12 @@ async def list_messages(
     before: int | None = None,
     limit: int = 50,
 ) -> list[dict[str, Any]]:
-    """Newest first; `status` by either name (`sent` or `success`)."""
+    """Return messages, newest first. `status` accepts the stored and the displayed name (`success` or `sent`)."""
     return [dict(row) for row in await db.fetch(LIST, status, channel, template, before, limit)]
 
 
 async def show_message(db: Database | Connection | Transaction, id: int) -> dict[str, Any] | None:
-    """One message with every attempt. Its address is not part of it."""
+    """Return one message with all its attempts, without its address; None if the message does not exist."""
     row = await db.fetchrow(SHOW, id)
     if row is None:
         return None
@@ -74,18 +74,18 @@ async def show_message(db: Database | Connection | Transaction, id: int) -> dict
 
 
 async def resolve(tx: Transaction, id: int, verdict: Literal["sent", "resend"], *, by: str, reason: str) -> bool:
-    """An operator has looked what became of an unknown message. False: it is not unknown."""
+    """Record what an operator found out about an unknown message. Return False if the message is not unknown."""
     if verdict == "sent":
-        done = await tx.fetchval(SENT, id)
+        resolved = await tx.fetchval(SENT, id)
     else:
         channel = await tx.fetchval("select channel from onceward.messages where id = $1", id)
-        done = await tx.fetchval(RESEND, id, task_of(channel), queue_of(channel)) if channel else None
-    if done is None:
+        resolved = await tx.fetchval(RESEND, id, task_of(channel), queue_of(channel)) if channel else None
+    if resolved is None:
         return False
     await record(tx, f"message.{verdict}", entity_type="message", entity_id=id, actor=by, reason=reason)
     return True
 
 
 async def parked(db: Database | Connection) -> list[dict[str, Any]]:
-    """Channels that rest, and why."""
+    """Return the queues of parked channels with the reason."""
     return [dict(row) for row in await db.fetch(PARKED)]

@@ -1,6 +1,6 @@
-"""A channel that cannot be reached is parked for everybody: its queue rests, and no message pays for it with a try.
+"""Pause ("park") a channel whose service is unreachable: all workers stop claiming from its queue, no attempt is counted.
 
-After a rest one send at a time finds out whether it works again.
+After the pause one send at a time tests whether the service works again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 FIRST_S = 1.0
 LONGEST_S = 300.0
 
-# Sends that run side by side fail together: only the first one's failure counts, the others find the queue parked.
+# Parallel sends fail together: only the first failure counts, because the others find the queue already parked.
 PARK = """
 insert into onceward.queues as q (name, parked_until, parked_for, failures)
 values ($1, clock_timestamp() + make_interval(secs => coalesce($2::float8, $4::float8)), $3, 1)
@@ -46,7 +46,7 @@ def queue_of(channel: str) -> str:
 
 
 class Parking:
-    """The state of one channel as this process knows it; the database has the last word on claiming."""
+    """The state of one channel in this process. The database decides whether a worker may claim from its queue."""
 
     def __init__(self, db: Database, channel: str) -> None:
         self._db = db
@@ -58,7 +58,7 @@ class Parking:
 
     @asynccontextmanager
     async def turn(self) -> AsyncGenerator[None]:
-        """Pass at once while all is well; after a failure one at a time, and not before the rest is over."""
+        """Let all sends through while the channel works; after a failure one at a time, and none before the pause is over."""
         if not self._failures:
             yield
             return
@@ -72,23 +72,23 @@ class Parking:
             raise Resting(left + random.uniform(0, 0.5), f"channel {self._channel} is parked")
 
     async def park(self, reason: str, *, for_s: float | None = None) -> float:
-        """Rest; longer every time, or as long as the service asked for. Returns for how long."""
-        asked_s = None if for_s is None else max(0.1, for_s)
+        """Pause the channel and return for how many seconds: as the service asked, or longer after each failure."""
+        requested_s = None if for_s is None else max(0.1, for_s)
         async with self._db.acquire() as conn:
-            row = await conn.fetchrow(PARK, self._queue, asked_s, reason[:200], FIRST_S, LONGEST_S)
+            row = await conn.fetchrow(PARK, self._queue, requested_s, reason[:200], FIRST_S, LONGEST_S)
         assert row is not None
         self._failures, wait_s = row
         self._until = max(self._until, time.monotonic() + wait_s)
         metrics.PARKED.labels(self._channel).inc()
         log.warning(
-            "channel_parked", channel=self._channel, for_s=round(wait_s, 1), failures=self._failures, reason=reason
+            "channel.parked", channel=self._channel, duration_s=round(wait_s, 1), failures=self._failures, reason=reason
         )
         return wait_s
 
     async def works(self) -> None:
-        """A send got through."""
+        """Resume the channel after a send reached the service."""
         if self._failures:
             self._failures = 0
             self._until = 0.0
             await self._db.execute(UNPARK, self._queue)
-            log.info("channel_unparked", channel=self._channel)
+            log.info("channel.resumed", channel=self._channel)

@@ -1,4 +1,4 @@
-"""The part of a process that sends messages."""
+"""Factory for the part of a process that sends messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The post office of one process: channels, limits and manners as the settings say."""
+"""The post office of one process: channels, limits and defaults built from the settings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ENCRYPTION: dict[str, Encryption] = {"starttls": "starttls", "implicit": "tls", 
 
 
 class PostOffice:
-    """Start and stop it with a worker: it closes connections to services, tells notices, forgets old counters."""
+    """Sends messages and reports notices in a worker process; also strips old messages and deletes old counters."""
 
     def __init__(
         self, db: Database, settings: Settings, templates: Templates, registry: Registry, *, waker: Waker | None = None
@@ -74,7 +74,7 @@ class PostOffice:
 def configured_channels(
     settings: Settings, db: Database, client: ServiceClient, guarded: GuardedClient
 ) -> list[Channel]:
-    """Those for which there is an account; e-mail and dashboard always."""
+    """Return email, dashboard, and each other channel that has an account in the settings."""
     channels: list[Channel] = [_mail(settings, client), DashboardChannel(db)]
     if settings.slack_bot_token is not None:
         channels.append(SlackChannel(Slack(client, settings.slack_bot_token.get_secret_value())))
@@ -108,8 +108,8 @@ def _mail(settings: Settings, client: ServiceClient) -> Channel:
 
 
 def limits(settings: Settings) -> dict[str, list[Limit]]:
-    """Per sender; 0 means none."""
-    found = {
+    """Return the limits per sender that the settings define; 0 means no limit."""
+    configured = {
         name: [Limit(count=1, per_s=1 / per_s) if per_s < 1 else Limit(count=round(per_s), per_s=1.0)]
         for name, per_s in (
             ("email", settings.email_per_s),
@@ -119,8 +119,8 @@ def limits(settings: Settings) -> dict[str, list[Limit]]:
         if per_s
     }
     if settings.whatsapp_interval_ms:
-        found["whatsapp"] = [Limit(count=1, per_s=settings.whatsapp_interval_ms / 1000)]
-    return found
+        configured["whatsapp"] = [Limit(count=1, per_s=settings.whatsapp_interval_ms / 1000)]
+    return configured
 
 
 def manners(settings: Settings) -> Manners:
@@ -143,9 +143,9 @@ def audiences(settings: Settings) -> Audiences:
 
 
 def slack_channels(settings: Settings) -> SlackChannels:
-    """Without an account there is nowhere to post."""
+    """Return the Slack channels by type; none if the settings have no Slack account."""
     if settings.slack_bot_token is None and settings.slack_webhook_url is None:
         return SlackChannels()
-    # An incoming webhook goes to its own channel, whatever it is called.
+    # The URL of an incoming webhook decides the Slack channel, so any name will do.
     default = settings.slack_channel or ("webhook" if settings.slack_webhook_url is not None else None)
     return SlackChannels(settings.slack_channels, default)

@@ -1,4 +1,4 @@
-"""What recipients want: where to reach them, when not to, and what they have left. Read when a message is sent."""
+"""Recipients' addresses, quiet hours and opt-outs. The sender reads them when it sends a message."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ async def save_recipient(
     destination: str | None = None,
     quiet: tuple[time, time] | None = None,
 ) -> None:
-    """Remember a person under its `ref`; what is not given stays as it is."""
+    """Save a recipient under its `ref`. Fields that are not given keep their saved value."""
     if recipient.ref is None:
-        raise ValueError("a recipient is remembered under its ref, and this one has none")
+        raise ValueError("recipient.ref is missing: a recipient is saved under its ref")
     if preferred_channel is not None and preferred_channel not in CHANNELS:
-        raise ValueError(f"preferred_channel {preferred_channel!r} is none of {', '.join(CHANNELS)}")
+        raise ValueError(f"preferred_channel must be one of {', '.join(CHANNELS)}, not {preferred_channel!r}")
     await tx.execute(
         SAVE,
         tx.organization,
@@ -69,7 +69,7 @@ async def save_recipient(
 
 
 async def preferred_channel(tx: Transaction, ref: str) -> str | None:
-    """The channel a person has chosen, if they have."""
+    """Return the channel that the recipient has chosen, or None."""
     return await tx.fetchval(
         "select preferred_channel from onceward.recipients where organization_id is not distinct from $1 and ref = $2",
         tx.organization,
@@ -80,17 +80,17 @@ async def preferred_channel(tx: Transaction, ref: str) -> str | None:
 async def opt_out(
     tx: Transaction, recipient: str, *, channel: str = "*", category: str = "*", source: str = "api"
 ) -> None:
-    """Nothing of this category goes to this ref or address any more; messages already queued included."""
-    await tx.execute(OPT_OUT, tx.organization, _filed(recipient), channel, category, source)
+    """Stop all messages of this category to this ref or address, including those already queued."""
+    await tx.execute(OPT_OUT, tx.organization, _normalized(recipient), channel, category, source)
 
 
 async def opt_in(tx: Transaction, recipient: str, *, channel: str = "*", category: str = "*") -> None:
-    """Take back an opt-out of exactly this channel and category, also one that an erasure left as a hash."""
-    await tx.execute(OPT_IN, tx.organization, _filed(recipient), channel, category)
+    """Remove the opt-out of exactly this channel and category, even if an erasure has replaced its name by a hash."""
+    await tx.execute(OPT_IN, tx.organization, _normalized(recipient), channel, category)
 
 
 async def heard_from(tx: Transaction, ref: str) -> None:
-    """The person wrote to us: WhatsApp's window of 24 hours is open."""
+    """Record that the person wrote to us, which opens the 24-hour window of WhatsApp."""
     await tx.execute(
         "insert into onceward.recipients as r (organization_id, ref, heard_at) values ($1, $2, onceward.now())"
         " on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), ref)"
@@ -101,14 +101,14 @@ async def heard_from(tx: Transaction, ref: str) -> None:
 
 
 async def unsubscribe_by_token(db: Database, token: UUID, *, source: str) -> dict[str, Any] | None:
-    """What the link in a mail does when it is POSTed. None: no message has this token."""
+    """Opt the recipient of a message out of its category. Return None if no message has this token."""
     async with db.transaction(role="engine") as tx:
         row = await tx.fetchrow(BY_TOKEN, token)
         if row is None:
             return None
-        await tx.execute(OPT_OUT, row["organization_id"], _filed(row["recipient"]), "*", row["category"], source)
+        await tx.execute(OPT_OUT, row["organization_id"], _normalized(row["recipient"]), "*", row["category"], source)
         return dict(row)
 
 
-def _filed(recipient: str) -> str:
+def _normalized(recipient: str) -> str:
     return recipient.lower() if "@" in recipient else recipient

@@ -1,4 +1,4 @@
-"""Strip old messages of what they said and to whom. The key stays for ever: nothing is ever sent a second time."""
+"""Remove content and address from old messages. The key stays for ever, so that no message is sent twice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from onceward.db import Database
 
-# From a remembered mark on, so that pruning never scans what it has looked at.
+# Starts after the last id of the previous run, so that no row is scanned twice.
 STRIP = """
 with mark as (
     select coalesce((select through from onceward.prune_marks where name = 'messages'), 0) as through
@@ -29,5 +29,8 @@ select count(*) from old
 
 
 async def strip_old(db: Database, *, keep: timedelta, at_once: int = 1000) -> int:
-    """Dead letters and unknown ones stay as they are: somebody has yet to look at them."""
+    """Strip finished messages and return how many old rows were examined.
+
+    Dead letters and unknown messages keep their content, because an operator still needs it.
+    """
     return await db.fetchval(STRIP, keep, at_once)

@@ -1,4 +1,4 @@
-"""Queue messages in the caller's transaction. The same key twice is one message, ever."""
+"""Queue messages in the caller's transaction. A key is used once: queueing it again creates no second message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_DATA_BYTES = 256 << 10
 AT_ONCE = 5000
 
 KEEP_TEMPLATE = """
--- Each organization keeps the versions that it used, so that none can put a text of its own in the place of another's.
+-- Stored per organization, so that no organization can replace a text of another one.
 insert into onceward.templates (organization_id, name, version, content) values ($1, $2, $3, $4) on conflict do nothing
 """
 
@@ -28,7 +28,7 @@ with input as materialized (
     select nextval('onceward.ids') as id, i.*
       from unnest($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::text[], $6::text[], $7::timestamptz[])
            as i (key, recipient, address, data, locale, timezone, scheduled_for)
-     order by i.key   -- one order everywhere: two transactions with the same keys must not deadlock
+     order by i.key   -- the same order everywhere: two transactions with the same keys must not deadlock
 ), written as (
     insert into onceward.messages
         (id, organization_id, key, channel, template, version, category, policy, notification, caused_by, token,
@@ -53,25 +53,25 @@ select id, key from onceward.messages
 """
 
 CANCEL = """
-with wanted as (
+with selected as (
     select m.id from onceward.messages m
      where coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000')
            = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') and m.key = $2
 ), waiting as (
-    delete from onceward.work w using wanted where w.id = wanted.id and w.lease is null returning w.id
+    delete from onceward.work w using selected where w.id = selected.id and w.lease is null returning w.id
 ), running as (
-    -- It may be rendering or waiting for its slot: it looks at this before it sends.
-    update onceward.work w set cancel = true from wanted where w.id = wanted.id and w.lease is not null returning w.id
-), told as (
+    -- The sender may be rendering or waiting for a slot; it checks this flag before it sends.
+    update onceward.work w set cancel = true from selected where w.id = selected.id and w.lease is not null returning w.id
+), cancelled as (
     update onceward.messages m set status = 'cancelled', reason = $3 from waiting where m.id = waiting.id returning m.id
 )
-select (select count(*) from told) as cancelled, (select count(*) from running) as running
+select (select count(*) from cancelled) as cancelled, (select count(*) from running) as running
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """The message that now exists. `duplicate`: it existed already, under the same key."""
+    """The id of the message. `duplicate` is true if a message with the same key existed already."""
 
     id: int
     duplicate: bool = False
@@ -79,7 +79,7 @@ class Queued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sending:
-    """One of many messages from the same template."""
+    """One message of a batch that uses the same template."""
 
     to: Any = field(repr=False)
     key: str
@@ -98,13 +98,13 @@ async def queue(
     notification: int | None = None,
     waker: Waker | None = None,
 ) -> list[Queued]:
-    """Write all of them; those whose key exists already come back as duplicates, unchanged."""
+    """Write the messages. One whose key exists already stays unchanged and is returned as a duplicate."""
     used = channel or template.channel
     if used not in CHANNELS:
-        raise ValueError(f"channel {used!r} is none of {', '.join(CHANNELS)}")
-    patience = POLICIES[policy or template.policy]
+        raise ValueError(f"channel must be one of {', '.join(CHANNELS)}, not {used!r}")
+    retry = POLICIES[policy or template.policy]
     await tx.execute(KEEP_TEMPLATE, tx.organization, template.name, template.version, template.content)
-    done: list[Queued] = []
+    queued: list[Queued] = []
     for start in range(0, len(sendings), AT_ONCE):
         part = sendings[start : start + AT_ONCE]
         rows = await tx.fetch(
@@ -120,33 +120,33 @@ async def queue(
             None if tx.cause is None else tx.cause.id,
             task_of(used),
             queue_of(used),
-            patience.attempts,
+            retry.attempts,
         )
-        done += await _placed(tx, part, {row["key"]: row["id"] for row in rows})
+        queued += await _in_input_order(tx, part, {row["key"]: row["id"] for row in rows})
     if waker is not None:
         tx.after_commit(lambda: waker.wake(queue_of(used)))
-    return done
+    return queued
 
 
 def task_of(channel: str) -> str:
     return f"message:{channel}"
 
 
-async def _placed(tx: Transaction, part: Sequence[Sending], written: dict[str, int]) -> list[Queued]:
-    """Results in the order of the input; the second of two equal keys in one batch is a duplicate of the first."""
+async def _in_input_order(tx: Transaction, part: Sequence[Sending], written: dict[str, int]) -> list[Queued]:
+    """Return results in the order of the input. Of two equal keys in one batch, the second is a duplicate."""
     existing: dict[str, int] = {}
     missing = [each.key for each in part if each.key not in written]
     if missing:
         existing = {row["key"]: row["id"] for row in await tx.fetch(EXISTING, tx.organization, missing)}
-    placed: list[Queued] = []
+    results: list[Queued] = []
     seen: set[str] = set()
     for each in part:
         if each.key in written and each.key not in seen:
-            placed.append(Queued(written[each.key]))
+            results.append(Queued(written[each.key]))
         else:
-            placed.append(Queued(written.get(each.key) or existing[each.key], duplicate=True))
+            results.append(Queued(written.get(each.key) or existing[each.key], duplicate=True))
         seen.add(each.key)
-    return placed
+    return results
 
 
 def _columns(part: Sequence[Sending], channel: ChannelName) -> tuple[list[Any], ...]:
@@ -175,10 +175,12 @@ def _clean(text: str | None) -> str | None:
 
 
 def _data(each: Sending) -> RawJson:
-    # Cleaned and not refused: a character that cannot be stored in a guest's name must not cost the mail.
+    # Cleaned instead of refused: an invalid character in a name must not prevent the mail.
     text = clean_json(dict(each.data))
     if len(text) > MAX_DATA_BYTES:
-        raise ValueError(f"data of message {each.key!r} take {len(text)} bytes, more than {MAX_DATA_BYTES}")
+        raise ValueError(
+            f"data of message {each.key!r} has {len(text)} bytes, more than the maximum of {MAX_DATA_BYTES}"
+        )
     return RawJson(text)
 
 
@@ -189,7 +191,10 @@ def _aware(moment: datetime | None) -> datetime | None:
 
 
 async def cancel(tx: Transaction, key: str, *, reason: str = "cancelled") -> bool:
-    """Cancel by key. False: it was sent, is being sent at this moment, or does not exist."""
+    """Cancel the message with this key.
+
+    Return False if the message was sent, a worker is sending it at this moment, or it does not exist.
+    """
     row = await tx.fetchrow(CANCEL, tx.organization, key, reason)
     assert row is not None
     return row["cancelled"] > 0

@@ -1,4 +1,4 @@
-"""Who a message goes to: a name that the application uses, or an address, for one channel or several."""
+"""The recipient of a message: a ref (the application's own name for a person), or addresses for one or more channels."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FIELD: dict[ChannelName, str] = {
     "push": "push",
     "dashboard": "ref",
 }
-"""Where the address of a channel is found."""
+"""The field of `Recipient` that holds the address for each channel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipient:
-    """A person, or a place such as a Slack channel. With a `ref` what is missing is looked up when it is sent."""
+    """A person, or a place such as a Slack channel. The sender looks up missing fields by `ref`."""
 
     ref: str | None = None
     email: str | None = field(default=None, repr=False)
@@ -38,41 +38,41 @@ class Recipient:
     timezone: str | None = None
 
     def address(self, channel: ChannelName) -> str | None:
-        """Where this channel reaches them; None: look it up by `ref`."""
-        found: Any = getattr(self, FIELD[channel])
-        if channel == "push" and found is not None:
+        """Return the address for a channel, or None if the sender must look it up by `ref`."""
+        value: Any = getattr(self, FIELD[channel])
+        if channel == "push" and value is not None:
             import orjson
 
-            return orjson.dumps(dict(found)).decode()
-        if found is None and channel == "whatsapp":
-            found = self.phone
-        return found.lower() if found is not None and channel == "email" else found
+            return orjson.dumps(dict(value)).decode()
+        if value is None and channel == "whatsapp":
+            value = self.phone
+        return value.lower() if value is not None and channel == "email" else value
 
     def name(self, channel: ChannelName) -> str:
-        """What the message is filed under: the ref, or the address."""
-        found = self.ref or self.address(channel)
-        if found is None:
-            raise ValueError(f"the recipient has neither a ref nor an address for channel {channel!r}")
-        return found
+        """Return the name that the message is stored under: the ref or, without one, the address."""
+        value = self.ref or self.address(channel)
+        if value is None:
+            raise ValueError(f"the recipient has no ref and no address for channel {channel!r}: give one of them")
+        return value
 
 
 def as_recipient(to: Any, channel: ChannelName) -> Recipient:
-    """Whatever was given as `to`: a Recipient, an address, a ref, or an object or mapping with such fields."""
+    """Convert the `to` argument: a Recipient, an address, a ref, or an object or mapping with such fields."""
     match to:
         case Recipient():
             return to
         case str():
             return _from_text(to.strip(), channel)
         case Mapping():
-            given: Mapping[str, Any] = to  # pyright: ignore[reportUnknownVariableType]
-            return _from_fields(given.get)
+            fields: Mapping[str, Any] = to  # pyright: ignore[reportUnknownVariableType]
+            return _from_fields(fields.get)
         case _:
             return _from_fields(partial(_attribute, to))
 
 
 def _from_text(text: str, channel: ChannelName) -> Recipient:
     if not text:
-        raise ValueError("to is empty: give an address or the name of a recipient")
+        raise ValueError("to is empty: give an address or the ref of a recipient")
     if channel == "email" and EMAIL.match(text):
         return Recipient(email=text)
     if channel in ("sms", "whatsapp") and PHONE.match(text):

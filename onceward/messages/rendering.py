@@ -1,4 +1,4 @@
-"""Turn a template and a message's data into text. Sandboxed, strict: a missing variable fails before anything is sent."""
+"""Render a template with a message's data. Templates are sandboxed; a missing variable fails before the send."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ WORDS: dict[str, dict[str, str]] = {
     "de": {"unsubscribe": "Abmelden", "why": "Sie erhalten diese Mail, weil Sie bei {brand} registriert sind."},
     "ru": {"unsubscribe": "Отписаться", "why": "Вы получили это письмо, потому что зарегистрированы в {brand}."},
 }
-"""The layout's own words, where the language is known; English elsewhere."""
+"""Texts of the mail layout by language; other languages get English."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What is said, in the language that was found for it. `text` is for the channel it was rendered for."""
+    """The rendered texts and their language. `text` is the one for the requested channel."""
 
     locale: str
     subject: str
@@ -55,43 +55,43 @@ def render(
     brand: str = "Onceward",
     unsubscribe_url: str | None = None,
 ) -> Rendered:
-    """All parts, or an error that names the template, its language and what is missing."""
-    found = template.locale_for(locale, default_locale)
-    parts = template.locales[found]
-    # The words follow the template's language; numbers and dates the region that was asked for, if it is the same language.
-    region = locale if locale and locale.replace("_", "-").split("-")[0] == found.split("-")[0] else found
+    """Render all parts, or raise an error that names the template, its language and what is missing."""
+    chosen = template.locale_for(locale, default_locale)
+    parts = template.locales[chosen]
+    # Numbers and dates follow the requested region if the template has its language.
+    region = locale if locale and locale.replace("_", "-").split("-")[0] == chosen.split("-")[0] else chosen
     values = {**data, "_locale": region, "_zone": zone or ZoneInfo("UTC")}
 
     def fill(source: str, *, html: bool, **more: Any) -> str:
         try:
             return _compiled(source, html).render({**values, **more})
         except UndefinedError as error:
-            raise MissingVariable(f"template {template.name!r} ({found}): {error.message}") from None
+            raise MissingVariable(f"template {template.name!r} ({chosen}): {error.message}") from None
         except (TemplateError, SecurityError, TypeError, ValueError, ArithmeticError) as error:
-            raise PayloadInvalid(f"template {template.name!r} ({found}): {error}") from None
+            raise PayloadInvalid(f"template {template.name!r} ({chosen}): {error}") from None
 
     subject = " ".join(fill(parts["subject"], html=False).split())
     text = fill(parts.get(channel, parts["text"]), html=False)
     if channel != "email":
-        return Rendered(found, subject, text, "")
+        return Rendered(chosen, subject, text, "")
     content = fill(parts["html"], html=True) if "html" in parts else _paragraphs(text)
-    words = WORDS.get(found.split("-")[0], WORDS["en"])
+    words = WORDS.get(chosen.split("-")[0], WORDS["en"])
     html = fill(
         _layout(),
         html=True,
         subject=subject,
         content=Markup(content),
         brand=brand,
-        lang=found,
+        lang=chosen,
         why=words["why"].format(brand=brand),
         unsubscribe=words["unsubscribe"],
         unsubscribe_url=unsubscribe_url,
     )
-    return Rendered(found, subject, text, html)
+    return Rendered(chosen, subject, text, html)
 
 
 def check(template: Template) -> None:
-    """Every part of every language compiles; raises PayloadInvalid naming the one that does not."""
+    """Compile every part in every language; raise PayloadInvalid with the name of the first that does not compile."""
     for locale, parts in template.locales.items():
         for part, source in parts.items():
             try:
@@ -103,7 +103,7 @@ def check(template: Template) -> None:
 
 
 def _paragraphs(text: str) -> str:
-    """Plain text as HTML: an empty line ends a paragraph, addresses become links."""
+    """Convert plain text to HTML: an empty line ends a paragraph, URLs become links."""
     return str(
         _compiled(
             "{% for part in parts %}<p>{{ part|urlize|replace('\n', '<br>'|safe) }}</p>\n{% endfor %}", True
@@ -139,11 +139,11 @@ def _environment(html: bool) -> ImmutableSandboxedEnvironment:
     return environment
 
 
-# -- filters: values as people of the language write them ----------------------------------------------------------
+# -- filters: format values for the language and region ----------------------------------------------------------
 
 
 def cut(text: Any, most: int) -> str:
-    """At most so many characters, with an ellipsis where something was cut."""
+    """Cut the text to at most `most` characters, with an ellipsis at the end."""
     text = str(text)
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
@@ -156,7 +156,7 @@ def _locale(context: Any) -> Locale:
 
 
 def _money(context: Any, minor: int, currency: str) -> str:
-    """Minor units with their currency: 1990|money("EUR")."""
+    """Format minor units: 1990|money("EUR")."""
     return format_amount(minor, currency, _locale(context))
 
 
@@ -167,7 +167,7 @@ def _number(context: Any, value: Any) -> str:
 def _moment(context: Any, value: Any) -> datetime:
     moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     if moment.tzinfo is None:
-        raise ValueError(f"{value!r} has no time zone")
+        raise ValueError(f"{value!r} has no time zone; use an aware datetime")
     return moment.astimezone(context["_zone"])
 
 

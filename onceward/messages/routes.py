@@ -1,4 +1,4 @@
-"""Routes over messages: notifications, unsubscribing, previews of templates."""
+"""HTTP routes of messages: notifications, unsubscribing, previews of templates."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class NotificationMessage(BaseModel):
 
 
 class NewNotification(BaseModel):
-    """What is said over several channels. `severity` by any of its names: info, warning, HIGH, critical, ..."""
+    """A notification over several channels. `severity` accepts any of its names: info, warning, HIGH, critical, ..."""
 
     type: str = Field(min_length=1, max_length=200)
     severity: str = "info"
@@ -64,68 +64,68 @@ class Accepted(BaseModel):
 
 
 def messages_router() -> APIRouter:
-    """`/api/v1/notifications`, `/unsubscribe/{token}`, `/templates/{name}`."""
+    """Return the routes `/api/v1/notifications`, `/unsubscribe/{token}` and `/templates/{name}`."""
     router = APIRouter(tags=["messages"])
 
     @router.post("/api/v1/notifications", status_code=202)
     async def create_notification(  # pyright: ignore[reportUnusedFunction]
-        given: NewNotification,
+        body: NewNotification,
         engine: TheEngine,
         settings: TheSettings,
         identity: Operator,
         key: IdempotencyKey = None,
     ) -> Accepted:
-        """Say one thing over several channels. Each is tried; those that fail are tried once more after 5 minutes."""
+        """Send a notification over several channels. Failed messages are retried once, after 5 minutes."""
         try:
             what = Notification(
-                type=given.type,
-                severity=given.severity,
-                recipients=given.recipients,
-                channels=given.channels,
-                title=given.message.title,
-                body=given.message.body,
-                metadata=given.message.metadata,
-                template=given.template,
+                type=body.type,
+                severity=body.severity,
+                recipients=body.recipients,
+                channels=body.channels,
+                title=body.message.title,
+                body=body.message.body,
+                metadata=body.message.metadata,
+                template=body.template,
                 key=key,
             )
             async with engine.transaction(organization=identity.organization) as tx:
-                done = await notify(tx, engine.templates, what, slack=slack_channels(settings), waker=engine.waker)
+                notified = await notify(tx, engine.templates, what, slack=slack_channels(settings), waker=engine.waker)
         except (InvalidNotification, UnknownTemplate, ValueError) as error:
             raise Problem(422, str(error), title="Request does not fit") from None
-        return Accepted(id=done.id, duplicate=done.duplicate)
+        return Accepted(id=notified.id, duplicate=notified.duplicate)
 
     @router.get("/api/v1/notifications/{id}")
     async def read_notification(id: int, db: Db, identity: Viewer) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        """What came of a notification: counts, and the state of every message."""
+        """Return the counts of a notification and the state of every message."""
         async with transaction_for(db, identity) as tx:
-            found = await show(tx, id)
-        if found is None:
+            notification = await show(tx, id)
+        if notification is None:
             raise Problem(404, f"there is no notification {id}")
-        return found
+        return notification
 
     @router.get("/unsubscribe/{token}", response_class=HTMLResponse, include_in_schema=False)
     async def ask_to_unsubscribe(token: UUID) -> HTMLResponse:  # pyright: ignore[reportUnusedFunction]
-        """Only asks: mail scanners follow links, and must not unsubscribe anybody."""
+        """Show a page with a button. Mail scanners follow links, so a GET must not unsubscribe anybody."""
         return _page(
             "Unsubscribe",
-            "<p>Do you want to receive no more messages of this kind?</p>"
+            "<p>Do you want to stop receiving messages of this kind?</p>"
             '<form method="post"><button type="submit">Unsubscribe</button></form>',
         )
 
     @router.post("/unsubscribe/{token}", response_class=HTMLResponse, include_in_schema=False)
     async def unsubscribe(token: UUID, db: Db, request: Request) -> HTMLResponse:  # pyright: ignore[reportUnusedFunction]
-        """One click, as RFC 8058 wants it; also from the page above."""
+        """Unsubscribe with one click as in RFC 8058, or from the page."""
         body = (await request.body())[:200]
         source = "one-click" if b"List-Unsubscribe=One-Click" in body else "page"
         if await unsubscribe_by_token(db, token, source=source) is None:
-            raise Problem(404, "this link is not known")
-        return _page("Unsubscribed", "<p>You will receive no more messages of this kind.</p>")
+            raise Problem(404, "this unsubscribe link is unknown")
+        return _page("Unsubscribed", "<p>You will no longer receive messages of this kind.</p>")
 
     @router.get("/templates/{name}", response_class=HTMLResponse, include_in_schema=False)
     async def preview(  # pyright: ignore[reportUnusedFunction]
         name: str, engine: TheEngine, settings: TheSettings, _identity: Viewer, locale: str | None = None
     ) -> HTMLResponse:
-        """A template as its mail would look, with its sample data."""
+        """Show the mail of a template, rendered with its sample data."""
         try:
             template = engine.templates.get(name)
             polite = manners(settings)
@@ -135,7 +135,7 @@ def messages_router() -> APIRouter:
         except UnknownTemplate as error:
             raise Problem(404, str(error)) from None
         except PayloadInvalid as error:
-            raise Problem(422, f"{error}; put a value into sample.json of the template") from None
+            raise Problem(422, f"{error}; add the value to sample.json of the template") from None
         return HTMLResponse(
             rendered.html,
             headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src https:"},

@@ -1,8 +1,8 @@
-"""Send one message: look whether it may go, make its text, wait for its slot, begin, send, judge the answer.
+"""Send one message: check the hours, render the text, wait for a slot, record the start, send, evaluate the answer.
 
-Before the call it is written down that a send has begun. Whatever interrupts it then, the next worker knows that it may
-have been sent: it repeats under the same key where the service knows keys, looks it up where the service can be read,
-and otherwise leaves it as `unknown` to the operator. Never blindly twice.
+The sender records the start of a send before it calls the service. If the send is interrupted, the next worker knows that
+the message may have been sent. It repeats the send with the same key if the service recognises keys, looks the message up
+if the service can be queried, and otherwise marks it as `unknown` for the operator. It never sends blindly a second time.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ log = structlog.get_logger(__name__)
 UNBEGIN = "update onceward.messages set sending = null, status = 'pending' where id = $1 and sending = $2"
 
 FORGET_PUSH = "update onceward.recipients set push = null where organization_id is not distinct from $1 and ref = $2"
-"""The browser has gone; asking it again would only be refused."""
+"""The browser has ended the subscription; the service would refuse every later push."""
 
 NO_ORGANIZATION = UUID(int=0)
 LOOK_AFTER_S = 30.0
-"""A service may need a moment until a message that it took can be found."""
+"""A service may need some seconds before a lookup finds a message that it accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manners:
-    """What holds for all messages of an installation."""
+    """Defaults for all messages of an installation."""
 
     default_locale: str = "en"
     default_timezone: str = "UTC"
@@ -57,7 +57,7 @@ class Manners:
 
 
 class Sender:
-    """Sends over the channels that are configured; `install` makes its tasks known to a worker."""
+    """Sends over the configured channels. `install` registers its tasks for the worker."""
 
     def __init__(
         self,
@@ -77,17 +77,17 @@ class Sender:
         self._versions: dict[tuple[UUID | None, str, str], Template] = {}
 
     def install(self, registry: Registry) -> None:
-        """A kind, and a task and queue per channel: one slow channel does not hold up the others."""
+        """Register a task and a queue per channel, so that a slow channel does not delay the others."""
         registry.add_kind(MessageKind())
         for name in CHANNELS:
-            # Put, not added: a second runtime on the same app sends through its own channels.
+            # Assigned, not added: a second runtime on the same app replaces the tasks, to send through its own channels.
             registry.tasks[task_of(name)] = Task(
                 name=task_of(name),
                 run=self.run,
                 kind="message",
                 queue=queue_of(name),
                 retry=QUICK,
-                timeout_s=None,  # it may wait long for its slot; the services' clients have time limits of their own
+                timeout_s=None,  # a slot may be far away; the clients of the services have timeouts of their own
                 outside=True,
             )
 
@@ -96,7 +96,7 @@ class Sender:
             await channel.aclose()
 
     async def run(self, work: Claimed, _tx: Any) -> dict[str, Any]:
-        """One attempt. The result says what the service calls it, or why it was suppressed."""
+        """Make one attempt. Return the service's reference of the message, or why the message was suppressed."""
         message: Message = work.body
         channel = self._channels.get(message.channel)
         if channel is None:
@@ -104,46 +104,46 @@ class Sender:
         if message.address is None:
             return {"suppressed": "no_address"}
         template = await self._template(message)
-        self._mind_the_hours(message, template)
+        self._check_hours(message, template)
         letter = self._letter(message, template, message.address)
         async with self._parking[message.channel].turn():
-            found = await self._begin(work, message, channel, letter)
-            if found is not None:
-                return found
+            result = await self._begin(work, message, channel, letter)
+            if result is not None:
+                return result
             gate("before-send")
             outcome = await channel.send(letter)
             gate("after-send")
             metrics.SENT.labels(message.channel, type(outcome).__name__.lower()).inc()
-            return await self._judge(work, message, channel, outcome)
+            return await self._evaluate(work, message, channel, outcome)
 
     # -- before ---------------------------------------------------------------------------------------------------------
 
     async def _template(self, message: Message) -> Template:
-        """The version it was queued with, from memory or from the database."""
-        # What this process has in its files is the same for all; other versions are the organization's own.
-        key = (None, message.template, message.version)
-        kept = (message.organization_id or NO_ORGANIZATION, message.template, message.version)
-        for known in (key, kept):
-            if known in self._versions:
-                return self._versions[known]
+        """Return the template version that the message was queued with, from memory or from the database."""
+        # A version from the files of this process is the same for all; other versions belong to one organization.
+        from_files = (None, message.template, message.version)
+        from_database = (message.organization_id or NO_ORGANIZATION, message.template, message.version)
+        for key in (from_files, from_database):
+            if key in self._versions:
+                return self._versions[key]
         try:
             current = self._templates.get(message.template)
         except UnknownTemplate:
             current = None
         if current is not None and current.version == message.version:
-            self._versions[key] = current
+            self._versions[from_files] = current
             return current
         content = await self._db.fetchval(
             "select content from onceward.templates where name = $2 and version = $3"
             " and coalesce(organization_id, '00000000-0000-0000-0000-000000000000') = $1",
-            *kept,
+            *from_database,
         )
         if content is None:
             raise UnknownTemplate(f"template {message.template!r} has no version {message.version} in the database")
-        self._versions[kept] = from_content(message.template, content)
-        return self._versions[kept]
+        self._versions[from_database] = from_content(message.template, content)
+        return self._versions[from_database]
 
-    def _mind_the_hours(self, message: Message, template: Template) -> None:
+    def _check_hours(self, message: Message, template: Template) -> None:
         manners = self._manners
         quiet = manners.quiet
         if message.quiet_from is not None and message.quiet_to is not None:
@@ -161,9 +161,9 @@ class Sender:
     def _letter(self, message: Message, template: Template, to: str) -> Letter:
         manners = self._manners
         data = message.data or {}
-        leave = None
+        unsubscribe_url = None
         if message.token is not None and manners.public_url is not None:
-            leave = f"{manners.public_url}/unsubscribe/{message.token}"
+            unsubscribe_url = f"{manners.public_url}/unsubscribe/{message.token}"
         rendered = render(
             template,
             data,
@@ -172,7 +172,7 @@ class Sender:
             zone=zone_or_default(message.timezone, manners.default_timezone),
             channel=message.channel,
             brand=manners.brand,
-            unsubscribe_url=leave,
+            unsubscribe_url=unsubscribe_url,
         )
         return Letter(
             id=message.id,
@@ -183,14 +183,14 @@ class Sender:
             data=data,
             organization=message.organization_id,
             recipient=message.recipient,
-            unsubscribe_url=leave,
+            unsubscribe_url=unsubscribe_url,
             heard_at=message.heard_at,
             destination=message.destination,
             sending_since=message.sending_since,
         )
 
     async def _begin(self, work: Claimed, message: Message, channel: Channel, letter: Letter) -> dict[str, Any] | None:
-        """Wait for the slot and write down that the send begins. A result instead: there is nothing (more) to send."""
+        """Wait for a slot and record that the send begins. Return a result if there is nothing left to send."""
         again = False
         for _ in range(MOST_MISSED):
             slot = await self._limits.wait(message.channel, channel.sender, letter.to)
@@ -201,17 +201,17 @@ class Sender:
             match verdict:
                 case "go" if slot is None or not slot.late:
                     if again and _key_forgotten(message, channel):
-                        # Waiting for the slot took too long.
+                        # The service may have forgotten the key during the wait for the slot.
                         await self._db.execute(UNBEGIN, work.id, work.lease)
-                        raise Indeterminate(f"a send over {message.channel} began and was never answered")
+                        raise Indeterminate(f"a send over {message.channel} began, and the service never answered")
                     return None
                 case "go":
-                    # The moment has passed: reserve another. Nothing of this attempt is under way meanwhile.
+                    # The slot has passed: reserve another. Until then this attempt has not begun.
                     await self._db.execute(UNBEGIN, work.id, work.lease)
                 case "unsure":
-                    found = await self._look_up(message, channel, letter)
-                    if found is not None:
-                        return found
+                    result = await self._look_up(message, channel, letter)
+                    if result is not None:
+                        return result
                     again = True
                 case "superseded":
                     raise Superseded
@@ -220,11 +220,11 @@ class Sender:
         raise NotYet(1.0, f"this machine is too slow for the limit of channel {message.channel}")
 
     async def _look_up(self, message: Message, channel: Channel, letter: Letter) -> dict[str, Any] | None:
-        """An earlier send was not answered. None: it is safe to send again."""
+        """Find out the outcome of an earlier send without an answer. Return None if it is safe to send again."""
         if channel.repeatable_for_s and not _key_forgotten(message, channel):
             return None
         if not channel.readable:
-            raise Indeterminate(f"a send over {message.channel} began and was never answered")
+            raise Indeterminate(f"a send over {message.channel} began, and the service never answered")
         match await channel.look_up(letter):
             case Accepted(reference):
                 return {"reference": reference, "channel": message.channel, "found": True}
@@ -235,11 +235,11 @@ class Sender:
             case Unreachable(reason):
                 raise LookLater(self._manners.look_after_s, reason)
             case Refused(reason) | Unknown(reason):
-                raise Indeterminate(f"it may have been sent, and looking it up failed: {reason}")
+                raise Indeterminate(f"the message may have been sent, and the lookup failed: {reason}")
 
     # -- after -----------------------------------------------------------------------------------------------------------
 
-    async def _judge(self, work: Claimed, message: Message, channel: Channel, outcome: Outcome) -> dict[str, Any]:
+    async def _evaluate(self, work: Claimed, message: Message, channel: Channel, outcome: Outcome) -> dict[str, Any]:
         parking = self._parking[message.channel]
         policy = POLICIES.get(message.policy, QUICK)
         match outcome:
@@ -257,7 +257,7 @@ class Sender:
                     raise Rejected(reason)
                 raise Declined(reason, after=max(policy.wait_s(work.attempts + 1), retry_after_s or 0.0))
             case Throttled(retry_after_s):
-                wait_s = await parking.park("the service asks for a pause", for_s=retry_after_s)
+                wait_s = await parking.park("the service asked for a pause", for_s=retry_after_s)
                 raise Parked(wait_s)
             case Unreachable(reason):
                 raise Parked(await parking.park(reason), reason)
@@ -272,7 +272,7 @@ class Sender:
 
 
 def _key_forgotten(message: Message, channel: Channel) -> bool:
-    """Whether the first send that was not answered is so long ago that the service may not know its key any more."""
+    """Return whether the service may have forgotten the key of the first send without an answer."""
     if not channel.repeatable_for_s or message.sending_since is None:
         return False
     return (datetime.now(UTC) - message.sending_since).total_seconds() >= channel.repeatable_for_s

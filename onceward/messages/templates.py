@@ -1,14 +1,14 @@
-"""Templates: folders of text, one file per language, read once and kept in the database by version.
+"""Templates: folders with one text file per language. The database stores each version that a message uses.
 
     order-confirmation/
         en.txt           Subject: line, empty line, text
-        en.html          optional: the content for the layout; without it the text is used
+        en.html          optional: content for the HTML layout; default: the text
         en.sms.txt       optional: a text for one channel
         pt.txt
         template.toml    optional: category, policy, channel, window, WhatsApp template
         sample.json      data for previews and tests
 
-A message is queued with the version of that moment and rendered with it, however often the files change meanwhile.
+A message is rendered with the version that was current when it was queued, even if the files have changed since.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ POLICIES = ("quick", "patient")
 
 
 class BadTemplate(ValueError):
-    """The message names the file and what is wrong with it."""
+    """The error text names the file and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One version. `locales` maps a language to its parts: subject, text, html, and texts for single channels."""
+    """One version of a template. `locales` maps a language to its parts: subject, text, html, texts for single channels."""
 
     name: str
     locales: Mapping[str, Mapping[str, str]]
@@ -46,7 +46,7 @@ class Template:
 
     @property
     def content(self) -> dict[str, Any]:
-        """What is kept in the database; equal content is an equal version."""
+        """The content that the database stores. Equal content has an equal version."""
         return {"locales": {k: dict(v) for k, v in self.locales.items()}, "options": dict(self.options)}
 
     @property
@@ -55,7 +55,7 @@ class Template:
 
     @property
     def category(self) -> str:
-        """`transactional` is sent whatever was opted out of; every other name is a subject one can leave."""
+        """`transactional` messages ignore opt-outs; recipients can opt out of every other category."""
         return self.options.get("category", "transactional")
 
     @property
@@ -68,31 +68,31 @@ class Template:
 
     @property
     def window(self) -> Window | None:
-        given = self.options.get("window")
-        return None if given is None else Window.parse(given)
+        options = self.options.get("window")
+        return None if options is None else Window.parse(options)
 
     @property
     def respects_quiet(self) -> bool:
-        """Whether quiet hours hold it back: by default all but transactional messages."""
+        """Whether quiet hours delay the message. The default is yes, except for transactional messages."""
         return bool(self.options.get("quiet_hours", self.category != "transactional"))
 
-    def locale_for(self, wanted: str | None, default: str) -> str:
-        """pt-BR, then pt, then the default language, then its own only one."""
-        for candidate in fallbacks(wanted, default):
+    def locale_for(self, requested: str | None, default: str) -> str:
+        """Return the best language: pt-BR, then pt, then the default language, then the only one that exists."""
+        for candidate in fallbacks(requested, default):
             if candidate in self.locales:
                 return candidate
         if len(self.locales) == 1:
             return next(iter(self.locales))
         raise UnknownTemplate(
-            f"template {self.name!r} exists in {', '.join(sorted(self.locales))}, but neither in {wanted!r} nor in "
+            f"template {self.name!r} exists in {', '.join(sorted(self.locales))}, but neither in {requested!r} nor in "
             f"the default language {default!r}"
         )
 
 
-def fallbacks(wanted: str | None, default: str) -> list[str]:
-    """The languages to try, best first."""
+def fallbacks(requested: str | None, default: str) -> list[str]:
+    """Return the languages to try, best first."""
     chain: list[str] = []
-    for each in (wanted, default):
+    for each in (requested, default):
         if each:
             parts = each.replace("_", "-").split("-")
             chain += ["-".join(parts[:n]) for n in range(len(parts), 0, -1)]
@@ -100,7 +100,7 @@ def fallbacks(wanted: str | None, default: str) -> list[str]:
 
 
 class Templates:
-    """All templates of one process, in their current version."""
+    """All templates of one process, each in its current version."""
 
     def __init__(self, directories: Iterable[Path] = ()) -> None:
         self._by_name: dict[str, Template] = {}
@@ -112,7 +112,7 @@ class Templates:
                 self.add(read_folder(folder))
 
     def add(self, template: Template) -> None:
-        """A later template of the same name takes the place of an earlier one: apps may restyle the built-in ones."""
+        """Add a template. It replaces an earlier one with the same name, so that apps can override the built-in templates."""
         self._by_name[template.name] = template
 
     def get(self, name: str) -> Template:
@@ -127,12 +127,12 @@ class Templates:
 
 
 def from_content(name: str, content: Mapping[str, Any]) -> Template:
-    """A version out of the database."""
+    """Build the template from the content that the database stores."""
     return Template(name, content["locales"], content["options"])
 
 
 def read_folder(folder: Path) -> Template:
-    """One template; raises BadTemplate naming the file."""
+    """Read one template; raise BadTemplate with the name of the file."""
     locales: dict[str, dict[str, str]] = {}
     for path in sorted(folder.glob("*.txt")) + sorted(folder.glob("*.html")):
         locale, _, variant = path.stem.partition(".")
@@ -142,15 +142,15 @@ def read_folder(folder: Path) -> Template:
             parts["html"] = text
         elif variant:
             if variant not in CHANNELS:
-                raise BadTemplate(f"{path}: {variant!r} is no channel; there are {', '.join(CHANNELS)}")
+                raise BadTemplate(f"{path}: {variant!r} is not a channel; use one of {', '.join(CHANNELS)}")
             parts[variant] = text.strip()
         else:
             parts["subject"], parts["text"] = _split(path, text)
     if not locales:
-        raise BadTemplate(f"{folder} holds no template: write {folder / 'en.txt'}")
+        raise BadTemplate(f"{folder} contains no template: create {folder / 'en.txt'}")
     for locale, parts in locales.items():
         if "text" not in parts:
-            raise BadTemplate(f"{folder / (locale + '.txt')} is missing: every language needs a plain text")
+            raise BadTemplate(f"{folder / (locale + '.txt')} is missing: every language needs a plain-text file")
     sample = folder / "sample.json"
     return Template(
         folder.name, locales, _options(folder), orjson.loads(sample.read_bytes()) if sample.exists() else {}

@@ -1,4 +1,4 @@
-"""Schedules: on time, once per due time whatever the number of nodes, with a record of every run."""
+"""Schedules: one run per due time, however many nodes there are, with a record of every run."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""`cron ls|show|run|pause|resume|backfill`: schedules from the command line."""
+"""The commands `cron ls|show|run|pause|resume|backfill`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BY = "operator:cli"
 
 
 def register(cli: typer.Typer) -> None:
-    group = typer.Typer(help="Schedules: what is due when, and what became of it.", no_args_is_help=True)
+    group = typer.Typer(help="List, run, pause and resume schedules.", no_args_is_help=True)
     group.command("ls")(ls)
     group.command("show")(show)
     group.command("run")(run_one)
@@ -36,7 +36,7 @@ def register(cli: typer.Typer) -> None:
 
 
 def ls(app: AppOption = None, as_json: JsonOption = False) -> None:
-    """All schedules with their last and next run."""
+    """List all schedules with their last and next run."""
 
     async def main(app: Onceward, database: Database) -> list[dict[str, Any]]:
         from onceward.schedules import overview
@@ -44,11 +44,16 @@ def ls(app: AppOption = None, as_json: JsonOption = False) -> None:
         return await overview(database)
 
     columns = ("name", "when", "tz", "next_at", "last_status", "last_due", "last_duration_ms", "paused_at")
-    listing(_with_database(app, main), columns=columns, as_json=as_json, empty="no schedule has been started yet")
+    listing(
+        _with_database(app, main),
+        columns=columns,
+        as_json=as_json,
+        empty="no schedules yet: a scheduler registers them when it starts",
+    )
 
 
 def show(name: NameArgument, app: AppOption = None, limit: int = 20, as_json: JsonOption = False) -> None:
-    """The latest runs of a schedule, with the items that failed."""
+    """Show the latest runs of a schedule, with the items that failed."""
 
     async def main(app: Onceward, database: Database) -> list[dict[str, Any]]:
         from onceward.schedules import history
@@ -82,11 +87,11 @@ def show(name: NameArgument, app: AppOption = None, limit: int = 20, as_json: Js
 def run_one(
     name: NameArgument,
     app: AppOption = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 also when single items failed.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Also exit with 1 if single items failed.")] = False,
 ) -> None:
-    """Run a schedule now, in the foreground. After a broken run it does what is left of that one.
+    """Run a schedule now, in the foreground. If its last run failed, continue that run.
 
-    A progress bar on a terminal, JSON lines elsewhere. Exit 0: the run finished; 1: it broke.
+    Shows a progress bar on a terminal, otherwise JSON lines. Exits with 0 if the run finished, with 1 if it failed.
     """
 
     async def main(app: Onceward, database: Database) -> Report:
@@ -105,7 +110,7 @@ def run_one(
             finish()
 
     report = _with_database(app, main)
-    _tell(report)
+    _print_report(report)
     if report.status != "success":
         raise typer.Exit(Exit.FAILED)
     if strict and report.failed:
@@ -113,7 +118,7 @@ def run_one(
 
 
 def pause(name: NameArgument, app: AppOption = None) -> None:
-    """Write no more runs of a schedule until it is resumed."""
+    """Pause a schedule: it gets no new runs until it is resumed."""
 
     async def main(app: Onceward, database: Database) -> bool:
         from onceward.schedules import pause as pause_schedule
@@ -127,7 +132,7 @@ def pause(name: NameArgument, app: AppOption = None) -> None:
 
 
 def resume(name: NameArgument, app: AppOption = None) -> None:
-    """Go on from now; due times during the pause are not made up for."""
+    """Resume a schedule from now on. Due times during the pause get no run."""
 
     async def main(app: Onceward, database: Database) -> bool:
         from onceward.schedules import resume as resume_schedule
@@ -137,16 +142,16 @@ def resume(name: NameArgument, app: AppOption = None) -> None:
 
     if not _with_database(app, main):
         raise CommandFailed(f"there is no paused schedule {name!r}; `onceward cron ls` lists them")
-    say(f"{name} goes on")
+    say(f"{name} is resumed")
 
 
 def backfill(
     name: NameArgument,
-    since: Annotated[datetime, typer.Option(help="Due times after this, in UTC.")],
-    until: Annotated[datetime, typer.Option(help="Due times up to this, in UTC.")],
+    since: Annotated[datetime, typer.Option(help="Only due times after this time, in UTC.")],
+    until: Annotated[datetime, typer.Option(help="Only due times up to this time, in UTC.")],
     app: AppOption = None,
 ) -> None:
-    """Write runs for due times of the past that have none; workers do them."""
+    """Create runs for past due times that have none. Workers execute them."""
 
     async def main(app: Onceward, database: Database) -> int:
         from datetime import UTC
@@ -160,7 +165,7 @@ def backfill(
             begin, end = since.replace(tzinfo=UTC), until.replace(tzinfo=UTC)
             return len(await backfill_schedule(tx, schedule, since=begin, until=end, by=BY))
 
-    say(f"{_with_database(app, main)} runs of {name} written")
+    say(f"{_with_database(app, main)} runs of {name} created")
 
 
 def _with_database(app_path: str | None, main: Callable[[Onceward, Database], Any]) -> Any:
@@ -170,8 +175,8 @@ def _with_database(app_path: str | None, main: Callable[[Onceward, Database], An
     app = load_app(app_path)
 
     async def inside() -> Any:
-        async with opened(settings) as opening:
-            return await main(app, opening.database)
+        async with opened(settings) as configured:
+            return await main(app, configured.database)
 
     return run(inside())
 
@@ -186,7 +191,7 @@ def _find(app: Onceward, name: str) -> Schedule:
 
 
 def _watcher(name: str) -> tuple[Callable[[Run], None], Callable[[], None]]:
-    """What is shown while it runs, and how that ends."""
+    """Return a function that shows the progress of a run, and one that ends the display."""
     if not sys.stdout.isatty():
         return _lines()
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -203,7 +208,7 @@ def _watcher(name: str) -> tuple[Callable[[Run], None], Callable[[], None]]:
 
 
 def _lines() -> tuple[Callable[[Run], None], Callable[[], None]]:
-    """A line at most every second: enough to see that it moves."""
+    """Show progress as JSON lines, at most one per second."""
     import time
 
     last = time.monotonic()
@@ -225,7 +230,7 @@ def _lines() -> tuple[Callable[[Run], None], Callable[[], None]]:
     return show_progress, lambda: None
 
 
-def _tell(report: Report) -> None:
+def _print_report(report: Report) -> None:
     counts = {name: getattr(report, name) for name in ("processed", "succeeded", "failed", "skipped", "duration_ms")}
     if not sys.stdout.isatty():
         _line(

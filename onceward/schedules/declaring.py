@@ -1,4 +1,4 @@
-"""From a decorated function to a schedule: the signature is checked when the app is made, not when it is due."""
+"""Turn a decorated function into a schedule. Its signature is checked when the app is loaded, not when it is due."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def declare(
     timeout: float | None,
     retry: RetryPolicy | None,
 ) -> Schedule:
-    """A schedule of this function; raises TypeError when it cannot be run as one."""
-    called = name or function.__name__
+    """Return the schedule of a function; raise TypeError if the function has the wrong signature."""
+    schedule_name = name or function.__name__
     return Schedule(
-        name=called,
+        name=schedule_name,
         timing=timing,
         task=run_task(
             function,
-            name=called,
-            parameter=_run_parameter(function, called),
+            name=schedule_name,
+            parameter=_run_parameter(function, schedule_name),
             queue=queue,
             retry=retry or RETRY,
             timeout_s=timeout,
@@ -57,7 +57,7 @@ def _run_parameter(function: Callable[..., Any], name: str) -> str:
     parameters = list(inspect.signature(function).parameters)
     if len(parameters) != 1 or hints.get(parameters[0], Run) is not Run:
         raise TypeError(
-            f"{name}: a schedule's function takes one parameter, `run: Run`; a transaction is had by "
+            f"{name}: a schedule's function takes one parameter, `run: Run`; open a transaction with "
             f"`async with run.transaction() as tx`"
         )
     return parameters[0]

@@ -1,4 +1,4 @@
-"""What schedules hold about a person: items of a run that are called after them, results, errors, who asked."""
+"""Erase what schedules store about a person: keys of items, results, errors, the operator who requested a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ERASERS: tuple[Eraser, ...] = (
         scope=INSTANCE,
         waits="t.status in ('pending', 'running')",
     ),
-    # An unfinished run skips the items that are done, so it needs their keys until it ends.
+    # An unfinished run needs the keys of its finished items, to skip them.
     Eraser(
         name="items of runs",
         table="onceward.run_items",

@@ -1,4 +1,4 @@
-"""What schedules contribute: cron and intervals."""
+"""What the package contributes: functions that run by cron expression or interval."""
 
 from __future__ import annotations
 

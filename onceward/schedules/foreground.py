@@ -1,6 +1,6 @@
-"""Run a schedule here and now, in this process, as a worker would: held under a lease and a heartbeat.
+"""Run a schedule now, in this process, with a lease and a heartbeat like a worker.
 
-If this process dies, its run is rescued by a worker, which does what is left.
+If this process dies, a worker rescues the run and does the remaining items.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ select id, schedule, due_at, status, reason, started_at, duration_ms, processed,
 
 
 class StillRunning(Exception):
-    """Another run of the schedule has not finished, and it does not allow two at a time."""
+    """Another run of the schedule has not finished, and the schedule does not allow two runs at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How the run ended."""
+    """The outcome of a run."""
 
     id: int
     schedule: str
@@ -76,7 +76,7 @@ async def run_here(
     by: str,
     on_progress: Callable[[Run], None] | None = None,
 ) -> Report:
-    """Do one run; raises `StillRunning`. The outcome is in the report: a broken run does not raise."""
+    """Execute one run and return its report; a failed run does not raise. Raise `StillRunning` if another run is active."""
     worker = secrets.randbits(62) + 1
     leases = Leases()
     identity = Identity(
@@ -90,7 +90,7 @@ async def run_here(
         leases.taken(work.lease, [work])
         acks = Acknowledger(db, worker, leases)
         executor = Executor(db, worker=worker, acks=acks, leases=leases, open_tx=open_tx)
-        await executor.run(_watched(schedule.task, on_progress), work)
+        await executor.run(_with_progress(schedule.task, on_progress), work)
         await acks.close()
     finally:
         await asyncio.to_thread(heartbeat.stop)
@@ -122,7 +122,7 @@ async def _hold(db: Database, schedule: Schedule, worker: int, lease: int, by: s
             )
         except asyncpg.UniqueViolationError:
             raise StillRunning(
-                f"another run of {schedule.name} has not finished; wait for it, or look at `onceward cron show "
+                f"another run of {schedule.name} has not finished; wait for it, or see `onceward cron show "
                 f"{schedule.name}`"
             ) from None
         await record(
@@ -133,8 +133,8 @@ async def _hold(db: Database, schedule: Schedule, worker: int, lease: int, by: s
     return work
 
 
-def _watched(task: Task, on_progress: Callable[[Run], None] | None) -> Task:
-    """The same task, once, with somebody watching."""
+def _with_progress(task: Task, on_progress: Callable[[Run], None] | None) -> Task:
+    """Return a copy of the task that passes `on_progress` to the run."""
 
     async def run(work: Claimed, tx: Any) -> Any:
         work.body = on_progress

@@ -1,4 +1,4 @@
-"""What schedules count."""
+"""Metrics of schedules."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ ITEMS = counter(
     "Items of runs, by schedule and outcome (success, failed, skipped).",
     ("schedule", "outcome"),
 )
-RUN_SECONDS = histogram("schedule_run_seconds", "How long runs took.", ("schedule",))
+RUN_SECONDS = histogram("schedule_run_seconds", "Duration of runs.", ("schedule",))

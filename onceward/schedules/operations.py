@@ -1,4 +1,4 @@
-"""What an operator does with schedules: look, pause, resume, run now, make up for the past."""
+"""Operator actions on schedules: list, pause, resume, run now, backfill."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ update onceward.schedules set paused_at = coalesce(paused_at, onceward.now()), p
  where name = $1 returning name
 """
 
-# What fell into the pause was not missed: it was not wanted.
+# Due times during the pause do not count as missed.
 RESUME = """
 update onceward.schedules set paused_at = null, paused_by = null, decided_until = onceward.now(), next_at = onceward.now()
  where name = $1 and paused_at is not null returning name
@@ -53,7 +53,7 @@ select scope from onceward.runs r
 
 
 class NoSuchSchedule(LookupError):
-    """The message names those that there are."""
+    """The error text names the schedules of the app."""
 
 
 def find(schedules: Mapping[str, Schedule], name: str) -> Schedule:
@@ -65,12 +65,12 @@ def find(schedules: Mapping[str, Schedule], name: str) -> Schedule:
 
 
 async def overview(db: Database | Connection) -> list[dict[str, Any]]:
-    """All schedules with their last and next run."""
+    """Return all schedules with their last and next run."""
     return [dict(row) for row in await db.fetch(LIST)]
 
 
 async def history(db: Database | Connection, name: str, *, limit: int = 20) -> list[dict[str, Any]]:
-    """The latest runs of one schedule, each with the items that failed."""
+    """Return the latest runs of one schedule, each with the items that failed."""
     runs: list[dict[str, Any]] = [{**dict(row), "errors": list[Any]()} for row in await db.fetch(RUNS, name, limit)]
     by_id: dict[int, Any] = {run["id"]: run for run in runs}
     for row in await db.fetch(ERRORS, list(by_id), 1000):
@@ -79,12 +79,12 @@ async def history(db: Database | Connection, name: str, *, limit: int = 20) -> l
 
 
 async def pause(tx: Transaction, name: str, *, by: str) -> bool:
-    """No run is written until it is resumed; one that runs goes on."""
+    """Pause a schedule: it gets no new runs until it is resumed. An active run continues."""
     return await _change(tx, PAUSE, "schedule.paused", name, by, by)
 
 
 async def resume(tx: Transaction, name: str, *, by: str) -> bool:
-    """Go on from now; due times that fell into the pause are not made up for."""
+    """Resume a schedule from now on. Due times during the pause get no run."""
     return await _change(tx, RESUME, "schedule.resumed", name, by)
 
 
@@ -96,7 +96,7 @@ async def _change(tx: Transaction, statement: str, action: str, name: str, by: s
 
 
 async def run_now(tx: Transaction, schedule: Schedule, *, by: str, waker: Waker | None = None) -> int:
-    """A run outside its times. After a broken run it goes on where that one stopped."""
+    """Create a run now and return its id. If the last run failed, the new one continues it."""
     now: datetime = await tx.fetchval("select greatest(onceward.now(), clock_timestamp())")
     scope: int | None = await tx.fetchval(LAST_BROKEN, schedule.name)
     id = await write_run(tx, schedule, now, origin="operator", scope=scope, asked_by=by, waker=waker)
@@ -115,7 +115,7 @@ async def backfill(
     most: int = 1000,
     waker: Waker | None = None,
 ) -> list[int]:
-    """Runs for the due times in (since, until] that have none yet, oldest first."""
+    """Create runs for the due times in (since, until] that have none, oldest first; return their ids."""
     written: list[int] = []
     for due in between(schedule.timing, since, until, most=most):
         id = await write_run(tx, schedule, due, origin="backfill", asked_by=by, waker=waker)
@@ -134,9 +134,9 @@ async def backfill(
 
 
 def upcoming(schedule: Schedule, now: datetime, count: int = 5) -> list[datetime]:
-    """The next due times."""
-    found: list[datetime] = []
+    """Return the next due times."""
+    due_times: list[datetime] = []
     moment: datetime | None = now
-    while len(found) < count and (moment := next_after(schedule.timing, moment)) is not None:
-        found.append(moment)
-    return found
+    while len(due_times) < count and (moment := next_after(schedule.timing, moment)) is not None:
+        due_times.append(moment)
+    return due_times

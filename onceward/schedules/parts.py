@@ -1,4 +1,4 @@
-"""The part of a process that writes due jobs."""
+"""Factory for the part of a process that creates the runs that are due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A schedule's function as a task: begin the record of the run, run, close the record, tell of failures."""
+"""A schedule's function as a task: open the record of the run, call the function, close the record, report failures."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ update onceward.runs
 AGAIN = "update onceward.runs set duration_ms = coalesce(duration_ms, 0) + $2, error = $3 where id = $1"
 
 RETRY = waits(30, 120)
-"""Three tries: a run may always be repeated, so a passing trouble need not wait for the next due time."""
+"""Three attempts. A run can always be repeated, so a short problem need not wait for the next due time."""
 NOTABLE_SHARE = 0.05
-"""Failed items above this share are worth telling the administrators, though the run itself is a success."""
+"""If a larger share of the items fails, administrators get a notice, although the run counts as a success."""
 
 
 class RunFunction(Protocol):
-    """What is decorated with `@app.cron`."""
+    """A function decorated with `@app.cron`."""
 
     def __call__(self, run: Run) -> Awaitable[Any]: ...
 
@@ -61,13 +61,13 @@ def run_task(
     retry: RetryPolicy = RETRY,
     timeout_s: float | None = None,
 ) -> Task:
-    """The task that does the runs of a schedule."""
+    """Return the task that executes the runs of a schedule."""
 
     async def run(work: Claimed, _tx: Any) -> Any:
-        # A run in the foreground brings along who watches it.
+        # A run in the foreground carries its progress callback in the body.
         return await record(work, name, function, parameter, retry, on_progress=work.body)
 
-    # Not critical: a failed run is told as CRON_FAILURE and repeated by `onceward cron run`, not as a dead letter.
+    # Not critical: a failed run raises the notice CRON_FAILURE and not that of a dead letter; `onceward cron run` repeats it.
     return Task(name=f"cron:{name}", run=run, queue=queue, retry=retry, timeout_s=timeout_s, critical=False)
 
 
@@ -79,7 +79,10 @@ async def record(
     retry: RetryPolicy,
     on_progress: Callable[[Run], None] | None = None,
 ) -> Any:
-    """Run once under its record. A run that is over already does nothing: the worker died after closing it."""
+    """Execute one run and keep its record.
+
+    A finished run is not repeated: its worker died after it closed the record.
+    """
     db: Database = work.db
     row = await db.fetchrow(BEGIN, work.id, work.lease)
     if row is None:
@@ -95,7 +98,7 @@ async def record(
         resumed=row["attempts"] > 1 or row["scope"] != work.id,
         on_progress=on_progress,
     )
-    began = time.monotonic()
+    started = time.monotonic()
     try:
         result = await function(**{parameter: run})
     except Snooze:
@@ -104,14 +107,14 @@ async def record(
         cause = _single(error)
         if not isinstance(cause, Superseded):
             last = retry.exhausted(work.attempts + 1, work.max_attempts)
-            await _failed(db, run, work.lease, cause, _ms(began), last=last)
+            await _failed(db, run, work.lease, cause, _ms(started), last=last)
         raise cause from None
-    await _succeeded(db, run, work.lease, result, _ms(began))
+    await _succeeded(db, run, work.lease, result, _ms(started))
     return result
 
 
 async def _must_hold(tx: Transaction, run: Run, lease: int) -> None:
-    """The record of a run belongs to the worker that holds it; the lock lasts until the record is committed."""
+    """Raise `Superseded` unless this worker holds the run. The lock lasts until the record is committed."""
     if not await tx.fetchval(HELD, run.id, lease):
         raise Superseded
 
@@ -119,11 +122,11 @@ async def _must_hold(tx: Transaction, run: Run, lease: int) -> None:
 async def _succeeded(db: Database, run: Run, lease: int, result: Any, duration_ms: int) -> None:
     c = run.counts
     text = result_json(result)
-    kept = None if text is None else RawJson(text)
+    stored = None if text is None else RawJson(text)
     async with db.transaction(role="engine") as tx:
         await _must_hold(tx, run, lease)
         await tx.execute(
-            CLOSE, run.id, "success", None, duration_ms, c.processed, c.succeeded, c.failed, c.skipped, kept, None
+            CLOSE, run.id, "success", None, duration_ms, c.processed, c.succeeded, c.failed, c.skipped, stored, None
         )
         if c.processed and c.failed / c.processed > NOTABLE_SHARE:
             await tx.execute(
@@ -134,7 +137,7 @@ async def _succeeded(db: Database, run: Run, lease: int, result: Any, duration_m
             )
     _count(run, "success", duration_ms)
     log.info(
-        "run_finished",
+        "run.finished",
         schedule=run.schedule,
         run=run.id,
         processed=c.processed,
@@ -147,29 +150,29 @@ async def _succeeded(db: Database, run: Run, lease: int, result: Any, duration_m
 
 async def _failed(db: Database, run: Run, lease: int, error: Exception, duration_ms: int, *, last: bool) -> None:
     if isinstance(error, (Unavailable, *BROKEN)):
-        return  # nothing can be written now; the job is tried again without counting
-    told = describe(error)
+        return  # the database is unavailable: the job is retried without counting the attempt
+    described = describe(error)
     c = run.counts
-    log.error("run_failed", schedule=run.schedule, run=run.id, error=told["type"], last=last)
+    log.error("run.failed", schedule=run.schedule, run=run.id, error=described["type"], last_attempt=last)
     async with db.transaction(role="engine") as tx:
         await _must_hold(tx, run, lease)
         if not last:
-            await tx.execute(AGAIN, run.id, duration_ms, told)
+            await tx.execute(AGAIN, run.id, duration_ms, described)
             return
         await tx.execute(
             CLOSE,
             run.id,
             "failed",
-            told["type"],
+            described["type"],
             duration_ms,
             c.processed,
             c.succeeded,
             c.failed,
             c.skipped,
             None,
-            told,
+            described,
         )
-        await report_failure(tx, run.schedule, run.id, told)
+        await report_failure(tx, run.schedule, run.id, described)
     _count(run, "failed", duration_ms)
 
 
@@ -185,11 +188,11 @@ def _count(run: Run, outcome: str, duration_ms: int) -> None:
 
 
 def _single(error: Exception) -> Exception:
-    """What a group of one really was: items that run side by side report through a group."""
+    """Return the first error of an exception group; parallel items raise their errors in a group."""
     while isinstance(error, ExceptionGroup):
         error = cast("ExceptionGroup[Exception]", error).exceptions[0]
     return error
 
 
-def _ms(began: float) -> int:
-    return round((time.monotonic() - began) * 1000)
+def _ms(started: float) -> int:
+    return round((time.monotonic() - started) * 1000)

@@ -1,13 +1,13 @@
-"""One run of a schedule, as its function sees it: rows to read, items to do, and a record of what became of them.
+"""One run of a schedule, as its function sees it: it reads rows, does items and records their outcomes.
 
     @app.cron("0 2 * * *")
     async def expire_access(run: Run) -> None:
         rows = await run.fetch("select id, organization_id from enrolments where ends_at <= onceward.now()")
         await run.each(rows, expire_one)
 
-Each item has a transaction of its own, in which it is also marked as done. One item's failure is recorded and stops
-nothing; a run that is interrupted does, when it runs again, only what is left. A worker that no longer holds the run
-(it stalled, and another took over) marks nothing, commits nothing more and leaves the record alone.
+Each item has a transaction of its own, which also marks the item as done. If an item fails, the failure is recorded and
+the run continues. A run that was interrupted does only the remaining items when it is repeated. A worker that has lost the
+run to another one (because it stalled) marks nothing, commits nothing and does not change the record.
 """
 
 from __future__ import annotations
@@ -44,11 +44,14 @@ PROGRESS_EVERY_S = 1.0
 
 
 class Skip(Exception):
-    """Raise in an item's function: nothing is done for this item, and it counts as skipped."""
+    """An item's function raises this to roll back the item and count it as skipped."""
 
 
 class _DoneAlready(Exception):
-    """The item is done; what was begun here is rolled back. `earlier`: how, if an earlier attempt of this run did it."""
+    """The item is done already; this transaction is rolled back.
+
+    `earlier` is the item's outcome if an earlier attempt of the same run did it.
+    """
 
     def __init__(self, earlier: str | None) -> None:
         super().__init__(earlier)
@@ -65,7 +68,7 @@ class _ItemFailed(Exception):
 
 @dataclass(slots=True)
 class Counts:
-    """What became of the items so far."""
+    """The number of items so far, by outcome."""
 
     processed: int = 0
     succeeded: int = 0
@@ -84,7 +87,7 @@ class Counts:
 
 
 class Run:
-    """Given to the function of a schedule. `due_at` is the time the run is for, whenever it really runs."""
+    """The argument of a schedule's function. `due_at` is the planned time of the run, even if it starts later."""
 
     def __init__(
         self,
@@ -107,7 +110,7 @@ class Run:
         self.due_at = due_at
         self.counts = Counts()
         self.total: int | None = None
-        """Items announced so far, where their number is known; for a progress bar."""
+        """The number of items passed to `each` so far, if known; used by the progress bar."""
 
     @property
     def id(self) -> int:
@@ -115,17 +118,17 @@ class Run:
 
     @property
     def attempt(self) -> int:
-        """1 on the first try; a run after a crash is a try of its own."""
+        """The number of this attempt, from 1. An attempt after a crash counts too."""
         return self._work.attempts + self._work.crashes + 1
 
     def key(self, action: str) -> str:
-        """`run:<id>:<action>`: the idempotency key of a call to the outside, the same on every try."""
+        """Return `run:<id>:<action>`, an idempotency key for calls to other services. It is the same on every attempt."""
         return Cause("run", self.id).key(action)
 
     # -- reading and writing ----------------------------------------------------------------------------------------
 
     async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]:
-        """Read as the system: rows of all organizations."""
+        """Read with the rights of the engine: rows of all organizations."""
         return await self._db.fetch(query, *args)
 
     async def fetchval(self, query: str, *args: Any) -> Any:
@@ -133,9 +136,9 @@ class Run:
 
     @asynccontextmanager
     async def transaction(self, *, organization: UUID | None = None) -> AsyncGenerator[Any]:
-        """A transaction with verbs, for one organization or for the platform; caused by this run.
+        """Open a transaction for one organization or for the platform, with this run as its cause.
 
-        It commits only while this worker holds the run: `Superseded` is raised otherwise.
+        It commits only while this worker holds the run; otherwise it raises `Superseded`.
         """
         async with self._transaction(organization) as tx:
             yield tx
@@ -170,10 +173,11 @@ class Run:
         organization: Callable[[Any], UUID | None] | None = None,
         name: str | None = None,
     ) -> Counts:
-        """Do `function(item, tx)` for each item, every one in a transaction of its own.
+        """Call `function(item, tx)` for each item, each in a transaction of its own.
 
-        `key` names an item (its `id` unless told); an item that is done stays done when the run is repeated. The
-        transaction acts for the item's `organization_id` unless told. Raise `Skip` to count an item as skipped.
+        `key` returns the key of an item (default: its `id`); a repeated run skips the items that are done. `organization`
+        returns the organization that the transaction acts for (default: the item's `organization_id`). Raise `Skip` to
+        count an item as skipped.
         """
         if concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, not {concurrency}")
@@ -190,12 +194,12 @@ class Run:
         return self.counts
 
     def _step(self, name: str) -> str:
-        """The second `each` with the same function is a step of its own."""
+        """Return the name of the step. A second `each` with the same function is a separate step."""
         self._steps[name] = self._steps.get(name, 0) + 1
         return name if self._steps[name] == 1 else f"{name}#{self._steps[name]}"
 
     async def count(self, outcome: str) -> None:
-        """One more item; the record is brought up to date about once a second."""
+        """Count one item and save the progress about once a second."""
         self.counts.add(outcome)
         if self._on_progress is not None:
             self._on_progress(self)
@@ -204,14 +208,14 @@ class Run:
             await self.save_progress()
 
     async def save_progress(self) -> None:
-        """Write the counts. Raises `Superseded` when the run is another worker's by now."""
+        """Write the counts. Raise `Superseded` if this worker no longer holds the run."""
         c = self.counts
         values = (c.processed, c.succeeded, c.failed, c.skipped)
         if await self._db.fetchval(PROGRESS, self.id, self._work.lease, *values) is None:
             raise Superseded
 
     async def do_item(self, step: str, key: str, item: Any, call: Callable[..., Any], organization: UUID | None) -> str:
-        """Mark and do one item in one transaction; the mark comes first, so that a second doer waits for this one."""
+        """Mark and do one item in one transaction. The mark comes first, so that another worker waits for this one."""
         try:
             async with self._transaction(organization) as tx:
                 await self._mark(tx, step, key, "success")
@@ -220,24 +224,24 @@ class Run:
         except _DoneAlready as done:
             return done.earlier or "before"
         except Skip:
-            return await self._note(step, key, "skipped")
+            return await self._record(step, key, "skipped")
         except _ItemFailed as failed:
-            return await self._note_failure(step, key, failed.error)
+            return await self._record_failure(step, key, failed.error)
         except (Unavailable, Superseded, *BROKEN):
-            raise  # the database is away, or the run is another worker's: that is not the item's failure
+            raise  # the database is unavailable or another worker holds the run: not a failure of the item
         except OutcomeUnknown:
-            # The mark knows: if it is there the item was committed, by this very attempt, and a second try does nothing.
+            # If the mark exists, this attempt committed the item, and doing it again has no effect.
             outcome = await self.do_item(step, key, item, call, organization)
             return "success" if outcome == "before" else outcome
         except Exception as error:
-            return await self._note_failure(step, key, error)
+            return await self._record_failure(step, key, error)
 
-    async def _note_failure(self, step: str, key: str, error: BaseException) -> str:
-        log.warning("item_failed", schedule=self.schedule, run=self.id, step=step, error=type(error).__name__)
-        return await self._note(step, key, "failed", describe(error))
+    async def _record_failure(self, step: str, key: str, error: BaseException) -> str:
+        log.warning("item.failed", schedule=self.schedule, run=self.id, step=step, error=type(error).__name__)
+        return await self._record(step, key, "failed", describe(error))
 
-    async def _note(self, step: str, key: str, outcome: str, error: dict[str, Any] | None = None) -> str:
-        """Mark an item whose own transaction was rolled back."""
+    async def _record(self, step: str, key: str, outcome: str, error: dict[str, Any] | None = None) -> str:
+        """Mark an item after its transaction was rolled back; return its outcome."""
         try:
             await self._mark(self._db, step, key, outcome, error)
         except _DoneAlready as done:
@@ -256,7 +260,7 @@ class Run:
 
 
 async def _call(call: Callable[..., Any], item: Any, tx: Transaction) -> None:
-    """Run the item's function. An `OSError` of its own (a file, a socket, a time limit) is not an outage of the database."""
+    """Call the item's function. An `OSError` of its code (a file, a socket, a timeout) is not a database outage."""
     try:
         await call(item, tx)
     except BROKEN as error:
@@ -266,7 +270,7 @@ async def _call(call: Callable[..., Any], item: Any, tx: Transaction) -> None:
 
 
 class _Each:
-    """One `run.each`: walks through the items with so many at once."""
+    """One call of `run.each`: does the items, at most `concurrency` at a time."""
 
     def __init__(
         self,
@@ -294,7 +298,7 @@ class _Each:
                 finally:
                     slots.release()
 
-            async for item in _walk(items):
+            async for item in _iterate(items):
                 await slots.acquire()
                 group.create_task(one(item))
 
@@ -306,11 +310,11 @@ class _Each:
             if outcome != "before":
                 await self._run.count(outcome)
         elif before[0] == self._run.id:
-            # Done by this run before it was interrupted: part of its count. By another run: part of that one's.
+            # This run did the item before it was interrupted, so it counts the item. Items of another run are not counted here.
             await self._run.count(before[1])
 
 
-async def _walk(items: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Any]:
+async def _iterate(items: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Any]:
     if isinstance(items, AsyncIterable):
         async for item in items:
             yield item
@@ -320,18 +324,18 @@ async def _walk(items: Iterable[Any] | AsyncIterable[Any]) -> AsyncGenerator[Any
 
 
 def item_key(item: Any) -> object:
-    """What names an item unless told: its `id`, or the item itself if it is a simple value."""
+    """Return the default key of an item: its `id`, or the item itself if it is a simple value."""
     if isinstance(item, (str, int, UUID)):
         return item
-    found = _read(item, "id")
-    if found is None:
-        raise ValueError(f"run.each: an item of type {type(item).__name__} has no `id`; say key=lambda item: ...")
-    return found
+    key = _read(item, "id")
+    if key is None:
+        raise ValueError(f"run.each: an item of type {type(item).__name__} has no `id`; pass key=lambda item: ...")
+    return key
 
 
 def item_organization(item: Any) -> UUID | None:
-    found = _read(item, "organization_id")
-    return UUID(found) if isinstance(found, str) else found
+    organization = _read(item, "organization_id")
+    return UUID(organization) if isinstance(organization, str) else organization
 
 
 def _read(item: Any, name: str) -> Any:
@@ -343,20 +347,20 @@ def _read(item: Any, name: str) -> Any:
 
 
 def caller(function: Callable[..., Any]) -> Callable[[Any, Transaction], Any]:
-    """Call an item's function with the item, and with the transaction if it asks for one (by annotation or as `tx`)."""
+    """Return a function that calls `function` with the item, and with the transaction if it has a parameter for one."""
     if not inspect.iscoroutinefunction(function):
         raise TypeError(f"run.each: {getattr(function, '__name__', function)!s} must be `async def`")
     try:
         hints = get_type_hints(function)
     except NameError as error:
         raise TypeError(f"run.each: annotation {error.name!r} of {function.__name__} cannot be resolved") from None
-    wanted: str | None = None
+    tx_parameter: str | None = None
     for name in inspect.signature(function).parameters:
         annotation = hints.get(name)
         if name == "tx" or (isinstance(annotation, type) and issubclass(annotation, Transaction)):
-            wanted = name
+            tx_parameter = name
 
     async def call(item: Any, tx: Transaction) -> Any:
-        return await (function(item) if wanted is None else function(item, **{wanted: tx}))
+        return await (function(item) if tx_parameter is None else function(item, **{tx_parameter: tx}))
 
     return call

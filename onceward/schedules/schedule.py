@@ -1,4 +1,4 @@
-"""A schedule as it is declared: when, what, and what to do about missed and overlapping runs."""
+"""The declaration of a schedule: its times, its task, and its rules for missed and overlapping runs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ Missed = Literal["once", "skip", "all"]
 Overlap = Literal["skip", "queue", "allow"]
 
 ON_TIME_S = 60.0
-"""A run written within this time of its due time is on time; later it is a missed one that is made up for."""
+"""A run created within this time after its due time is on time; after that it counts as missed."""
 MOST_LOOKED_AT = 100_000
-"""Due times that are walked through at most after a long absence; an interval of 1 s reaches back a day."""
+"""The most due times examined after a long outage; enough for a day of an interval of 1 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """`missed`: run once late, skip, or all of them within `window`, at most `most`. `overlap`: skip, queue, allow."""
+    """A function with its times. `missed`: run once, skip, or run all within `window`, at most `most` of them.
+
+    `overlap` decides what happens to a run that is due while another one is active: skip, queue or allow.
+    """
 
     name: str
     timing: Timing
@@ -40,7 +43,7 @@ class Schedule:
         if self.overlap not in ("skip", "queue", "allow"):
             raise ValueError(f"{self.name}: overlap must be skip, queue or allow, not {self.overlap!r}")
         if self.jitter_s < 0:
-            raise ValueError(f"{self.name}: jitter_s must not be negative, not {self.jitter_s}")
+            raise ValueError(f"{self.name}: jitter_s must be at least 0, not {self.jitter_s}")
         if self.window <= timedelta(0) or self.most < 1:
             raise ValueError(f"{self.name}: window must be above 0 and most at least 1, not {self.window}, {self.most}")
 
@@ -59,15 +62,15 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A due time for which a run is to be written."""
+    """A due time that gets a run."""
 
     at: datetime
     late: bool
 
 
 def decide(schedule: Schedule, *, decided_until: datetime, now: datetime) -> list[Due]:
-    """Which of the due times since the last decision get a run. The latest comes last."""
-    passed = _last(between(schedule.timing, decided_until, now), MOST_LOOKED_AT, schedule, now)
+    """Return the due times since the last decision that get a run, oldest first."""
+    passed = _recent(between(schedule.timing, decided_until, now), MOST_LOOKED_AT, schedule, now)
     if not passed:
         return []
     latest = passed[-1]
@@ -78,14 +81,14 @@ def decide(schedule: Schedule, *, decided_until: datetime, now: datetime) -> lis
         case "skip":
             return [Due(latest, late=False)] if on_time else []
         case "all":
-            wanted = [due for due in passed if due > now - schedule.window][-schedule.most :]
-            return [Due(due, late=not (on_time and due == latest)) for due in wanted]
+            selected = [due for due in passed if due > now - schedule.window][-schedule.most :]
+            return [Due(due, late=not (on_time and due == latest)) for due in selected]
 
 
-def _last(found: Iterator[datetime], most: int, schedule: Schedule, now: datetime) -> list[datetime]:
-    """The due times, or after a very long absence the recent ones only."""
-    passed = list(islice(found, most))
+def _recent(due_times: Iterator[datetime], most: int, schedule: Schedule, now: datetime) -> list[datetime]:
+    """Return all due times, or only the recent ones after a very long outage."""
+    passed = list(islice(due_times, most))
     if len(passed) == most:
-        # An interval of seconds and weeks of absence: what is older than the window could not be made up for anyway.
+        # A short interval and a long outage: due times before the window would get no run anyway.
         passed = list(islice(between(schedule.timing, now - schedule.window, now), most)) or passed[-1:]
     return passed

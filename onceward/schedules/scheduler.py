@@ -1,6 +1,7 @@
-"""Write what is due. Any number of nodes may do it: a due time is a unique row, written with its job in one transaction.
+"""Create the runs that are due. Any number of nodes may run the scheduler: a due time is a unique row.
 
-Time is the database's. A node that was away, or all of them, costs lateness and nothing else.
+The row and its job are written in one transaction. The database's clock decides what is due. After an
+outage of all nodes, the schedule's `missed` option decides which due times get a run.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ on conflict (name) do update
     set task = excluded.task, queue = excluded.queue, cron = excluded.cron, every_s = excluded.every_s, tz = excluded.tz,
         missed = excluded.missed, window_s = excluded.window_s, most = excluded.most, overlap = excluded.overlap,
         jitter_s = excluded.jitter_s,
-        -- A changed time begins now: the past was lived by the old one.
+        -- A changed time applies from now on: the old one has decided the past.
         decided_until = case when (s.cron, s.every_s, s.tz) is distinct from (excluded.cron, excluded.every_s, excluded.tz)
                              then onceward.now() else s.decided_until end,
         next_at = case when (s.cron, s.every_s, s.tz) is distinct from (excluded.cron, excluded.every_s, excluded.tz)
@@ -55,7 +56,7 @@ update onceward.runs r
 returning r.id, r.schedule, r.reason
 """
 
-# Not at the end of a run: a worker that stalled and wakes up later must still find what is done.
+# Not at the end of a run: a worker that stalled and continues later must still see which items are done.
 PRUNE_MARKS = """
 with old as materialized (
     select r.id, r.scope from onceward.runs r
@@ -86,7 +87,7 @@ delete from onceward.runs r using old o where r.id = o.id
 
 
 class Scheduler:
-    """Start it on every node that should notice what is due; `step` looks once."""
+    """Creates due runs while it is started. `step` looks for them once."""
 
     def __init__(
         self,
@@ -119,7 +120,7 @@ class Scheduler:
             await loop.stop()
 
     async def register(self) -> None:
-        """Tell the database what this node's schedules look like; pauses and what was decided stay."""
+        """Save the declarations of this node's schedules in the database. Pauses and past decisions stay."""
         for each in sorted(self._schedules.values(), key=lambda schedule: schedule.name):
             await self._db.execute(
                 REGISTER,
@@ -137,7 +138,7 @@ class Scheduler:
             )
 
     async def step(self) -> list[int]:
-        """Write the runs that are due; returns their ids."""
+        """Create the runs that are due and return their ids."""
         if not self._schedules:
             return []
         written: list[int] = []
@@ -158,7 +159,7 @@ class Scheduler:
         return written
 
     async def close_abandoned(self) -> int:
-        """Runs whose job was given up (its worker died three times, or it was cancelled) are failures, and said to be."""
+        """Close and report as failed the runs whose job is dead (its worker died three times) or was cancelled."""
         async with self._db.transaction(role="engine") as tx:
             rows = await tx.fetch(ABANDONED)
             for row in rows:
@@ -166,7 +167,7 @@ class Scheduler:
         return len(rows)
 
     async def prune(self) -> None:
-        """Remove the marks of runs that succeeded a day ago, then old runs with all that is left of them."""
+        """Delete the item marks of runs that succeeded a day ago, then old runs with all their rows."""
         while await self._db.fetchval(PRUNE_MARKS, self._keep_marks):
             pass
         await self._db.execute(PRUNE, self._keep)
@@ -182,20 +183,20 @@ async def write_run(
     asked_by: str | None = None,
     waker: Waker | None = None,
 ) -> int | None:
-    """A run and its job; None if this due time has its run already."""
+    """Create a run and its job; return its id, or None if this due time has a run already."""
     wait_s = jitter_s(schedule.name, due, schedule.jitter_s) if origin == "clock" else 0.0
     id: int | None = await tx.fetchval(
         "select onceward.write_run($1, $2, $3, $4, $5, $6)", schedule.name, due, origin, wait_s, scope, asked_by
     )
     if id is not None:
-        log.info("run_written", schedule=schedule.name, run=id, due=due.isoformat(), origin=origin)
+        log.info("run.created", schedule=schedule.name, run=id, due_at=due.isoformat(), origin=origin)
         if waker is not None:
             tx.after_commit(lambda: waker.wake(schedule.task.queue))
     return id
 
 
 async def report_failure(tx: Transaction, schedule: str, run: int, error: Mapping[str, Any]) -> None:
-    """A notice for the administrators, in this transaction."""
+    """Write a notice to the administrators in the caller's transaction."""
     await tx.execute(
         "select onceward.notify('CRON_FAILURE', $1, $2, $3, p_group => $4)",
         "error",

@@ -1,8 +1,8 @@
-"""When something is due: cron expressions in a time zone, and intervals. Pure; time comes in as an argument.
+"""Due times of cron expressions in a time zone and of intervals. Pure functions: the time is an argument.
 
-Time zones follow Debian's cron. A fixed local time that the clock jumps over in spring is due right after the jump;
-one that comes twice in autumn is due the first time only. Expressions with a wildcard in minute or hour go by elapsed
-time and run through both.
+Daylight saving time works as in Debian's cron. A fixed local time that is skipped when the clock moves forward is due
+right after the gap. One that occurs twice when the clock moves back is due the first time only. Expressions with a
+wildcard in minute or hour follow elapsed time in both cases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHORTEST_INTERVAL_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """Five fields, as crontab(5) has them; `tz` is an IANA name."""
+    """A cron expression with five fields as in crontab(5); `tz` is an IANA name."""
 
     expression: str
     tz: str = "UTC"
@@ -32,7 +32,7 @@ class Cron:
         try:
             zone = ZoneInfo(self.tz)
         except (ZoneInfoNotFoundError, ValueError):
-            raise ValueError(f"tz={self.tz!r} is no time zone; use a name such as Europe/Berlin or UTC") from None
+            raise ValueError(f"tz={self.tz!r} is not a time zone; use a name such as Europe/Berlin or UTC") from None
         object.__setattr__(self, "_zone", zone)
         try:
             CronSim(self.expression, EPOCH)
@@ -40,8 +40,8 @@ class Cron:
             raise ValueError(f"cron expression {self.expression!r}: {error}") from None
 
     def after(self, moment: datetime) -> Iterator[datetime]:
-        """Due times later than a moment, in UTC, without end (or until none comes, as for 30 February)."""
-        # Whole microseconds would be carried into the result; the next whole minute is looked for from the second.
+        """Yield the due times after a moment, in UTC. They end only if none is left, as for 30 February."""
+        # CronSim would carry microseconds over into its results.
         start = moment.astimezone(self._zone).replace(microsecond=0)
         for due in CronSim(self.expression, start):
             utc = due.astimezone(UTC)
@@ -51,7 +51,7 @@ class Cron:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """A fixed interval, counted from the epoch: every node finds the same due times, whenever it started."""
+    """A fixed interval counted from 1970-01-01 UTC, so that every node gets the same due times."""
 
     seconds: float
 
@@ -72,12 +72,12 @@ Timing = Cron | Every
 
 
 def next_after(timing: Timing, moment: datetime) -> datetime | None:
-    """The first due time later than a moment."""
+    """Return the first due time after a moment."""
     return next(iter(timing.after(moment)), None)
 
 
 def between(timing: Timing, after: datetime, until: datetime, *, most: int | None = None) -> Iterator[datetime]:
-    """Due times in (after, until], oldest first."""
+    """Yield the due times in (after, until], oldest first."""
     for number, due in enumerate(timing.after(after)):
         if due > until or (most is not None and number >= most):
             return
@@ -85,7 +85,7 @@ def between(timing: Timing, after: datetime, until: datetime, *, most: int | Non
 
 
 def jitter_s(schedule: str, due: datetime, most_s: float) -> float:
-    """A delay that looks random and is the same on every node and at every try."""
+    """Return a pseudo-random delay that is the same on every node and at every attempt."""
     if most_s <= 0:
         return 0.0
     digest = hashlib.sha256(f"{schedule}\0{due.isoformat()}".encode()).digest()

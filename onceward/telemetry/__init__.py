@@ -1,4 +1,4 @@
-"""What an operator sees: log lines, metrics, spans. Imports nothing of ours."""
+"""Logs, metrics and tracing for operators. This package imports no other package of Onceward."""
 
 from onceward.telemetry.logs import bind, configure_logging, get_logger
 from onceward.telemetry.tracing import configure_tracing, span

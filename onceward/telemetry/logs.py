@@ -1,8 +1,7 @@
 """Structured log lines on stderr: JSON for machines, colours on a terminal.
 
-What is bound with `bind(...)` stands on every line written by anything called below it, in this task and in
-the tasks it starts. Values under keys that name secrets are replaced before a line is written, however deep
-they lie.
+Fields bound with `bind(...)` appear on every line that is logged inside the block, in this task and in the tasks that it
+starts. Values whose key names a secret are replaced before a line is written, also in nested mappings.
 """
 
 from __future__ import annotations
@@ -25,31 +24,31 @@ SECRET_KEYS = re.compile(
     r"(secret|passw(or)?d|token|api_?key|authorization|cookie|signature|credential|private_?key|dsn|database_url)",
     re.IGNORECASE,
 )
-"""A key with one of these words in it never shows its value."""
+"""The value of a key that contains one of these words is never logged."""
 
 running: ContextVar[Any] = ContextVar("running", default=None)
-"""The piece of work this task is running: something with kind, id, task, attempt and organization.
+"""The work that this task is running: an object with kind, id, task, attempt and organization.
 
-A context variable that is only looked at when a line is written costs a handler nothing that writes none.
+Only a written line reads the variable, so it costs nothing in a handler that logs nothing.
 """
 
 QUIET = ("asyncio", "aiohttp.access", "uvicorn", "botocore", "urllib3")
-"""Libraries whose routine lines we write ourselves or have no use for."""
+"""Libraries whose routine log lines we do not need."""
 
 
 def get_logger(name: str) -> Any:
-    """A logger, called as `log.info("job.finished", duration_ms=12)`: the event, then facts by name."""
+    """Return a logger for calls such as `log.info("job.finished", duration_ms=12)`: the event, then its fields."""
     return structlog.stdlib.get_logger(name)
 
 
 def bind(**context: object) -> AbstractContextManager[None]:
-    """Put facts (`organization=`, `event=`, `job=`, `request=`) on every line written inside the block."""
-    facts = {key: value for key, value in context.items() if value is not None}
-    return cast(AbstractContextManager[None], structlog.contextvars.bound_contextvars(**facts))
+    """Add fields (`organization=`, `event=`, `job=`, `request=`) to every line that is logged inside the block."""
+    fields = {key: value for key, value in context.items() if value is not None}
+    return cast(AbstractContextManager[None], structlog.contextvars.bound_contextvars(**fields))
 
 
 def name_work(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Say which work a line belongs to, unless the line says so itself."""
+    """Add the fields of the running work to a line, unless the line has them already."""
     work = running.get()
     if work is not None:
         event.setdefault("kind", work.kind)
@@ -61,12 +60,12 @@ def name_work(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDi
     return event
 
 
-def tell_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """An exception as its type and frames. Its message may hold a customer's data and stays out of the log."""
-    given: Any = event.pop("exc_info", None)
-    if given is True:
-        given = sys.exc_info()
-    error: Any = cast(tuple[Any, ...], given)[1] if isinstance(given, tuple) else given
+def describe_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Log an exception as its type and frames, without its message, which may contain a customer's data."""
+    exc_info: Any = event.pop("exc_info", None)
+    if exc_info is True:
+        exc_info = sys.exc_info()
+    error: Any = cast(tuple[Any, ...], exc_info)[1] if isinstance(exc_info, tuple) else exc_info
     if isinstance(error, BaseException):
         event["error"] = type(error).__name__
         for name in ("sqlstate", "constraint_name"):
@@ -78,7 +77,7 @@ def tell_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> Ev
 
 
 def redact(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Replace what must never be written, in the line itself and in mappings inside it."""
+    """Replace secret values in the line and in its nested mappings."""
     return {key: _clean(key, value) for key, value in event.items()}
 
 
@@ -92,7 +91,7 @@ def _clean(key: str, value: Any) -> Any:
 
 
 class _Stderr(logging.Handler):
-    """Writes to whatever stderr is at that moment: it may be replaced after logging was set up."""
+    """Writes to the current `sys.stderr`, which may be replaced after logging was configured."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -110,7 +109,7 @@ def configure_logging(
     environment: str = "development",
     version: str = "",
 ) -> None:
-    """Set up logging for the process, the lines of other libraries included. May be called again."""
+    """Configure logging for the process, including other libraries. It may be called again."""
     pretty = format == "pretty" or (format == "auto" and sys.stderr.isatty())
     identity = {"service": service, "environment": environment, "version": version}
 
@@ -146,17 +145,17 @@ def configure_logging(
     root.setLevel(level.upper())
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
-    # Its pool warns of every connection it cannot make, with a stack: `database_away` has said so.
+    # asyncpg logs a stack for every failed connection; our own pool already logs the outage once.
     logging.getLogger("asyncpg").setLevel(logging.ERROR)
 
 
 def _rendering(*, pretty: bool) -> list[structlog.typing.Processor]:
     strip = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     if pretty:
-        # Plain: the richer formatter prints local variables, and with them secrets.
+        # The plain formatter: the rich one prints local variables, which may contain secrets.
         formatter = structlog.dev.plain_traceback
         return [strip, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=formatter)]
-    return [strip, tell_exception, structlog.processors.JSONRenderer(_json)]
+    return [strip, describe_exception, structlog.processors.JSONRenderer(_json)]
 
 
 def _json(value: Any, **_options: Any) -> str:

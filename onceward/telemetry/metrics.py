@@ -1,8 +1,7 @@
-"""One Prometheus registry, and how a package declares what it counts.
+"""The Prometheus registry, and the functions with which a package declares its metrics.
 
-Each package has one `metrics.py`, named in its `feature.py`, in which all of its metrics stand, made with the functions
-below and used by name from its other files. docs/metrics.md lists them; a test fails when one is missing there. Label values
-are closed sets or ids of configured things, never texts from outside.
+Each package declares all its metrics in one `metrics.py`, which its `feature.py` names. docs/metrics.md lists them; a test
+fails if one is missing there. Label values are closed sets or ids of configured objects, never texts from requests.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from prometheus_client import (
 from prometheus_client.registry import Collector
 
 REGISTRY = CollectorRegistry(auto_describe=True)
-disable_created_metrics()  # a second series per counter that nobody reads
+disable_created_metrics()  # nobody reads this second series per counter
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Buckets that tell a fast claim from a slow one and still hold a stuck handler."""
+"""Histogram buckets, from a fast claim to a stuck handler."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A metric as it stands in the documentation."""
+    """A metric as the documentation lists it."""
 
     name: str
     kind: str
@@ -42,39 +41,39 @@ DECLARED: dict[str, Declared] = {}
 
 
 def counter(name: str, help: str, labels: Sequence[str] = ()) -> Counter:
-    """Something that only grows; the name ends in `_total`."""
+    """Declare a counter. Its name must end in `_total`."""
     if not name.endswith("_total"):
-        raise ValueError(f"counter {name!r} must be called {name + '_total'!r}: Prometheus adds the ending anyway")
+        raise ValueError(f"counter {name!r} must be named {name + '_total'!r}: Prometheus adds the suffix anyway")
     _declare(name, "counter", labels, help)
     return Counter(name, help, labels, registry=REGISTRY)
 
 
 def gauge(name: str, help: str, labels: Sequence[str] = ()) -> Gauge:
-    """Something that is so much right now."""
+    """Declare a gauge: a value that goes up and down."""
     _declare(name, "gauge", labels, help)
     return Gauge(name, help, labels, registry=REGISTRY)
 
 
 def histogram(name: str, help: str, labels: Sequence[str] = (), *, buckets: Sequence[float] = SECONDS) -> Histogram:
-    """How a measure is spread; the name ends in its unit, as `_seconds` or `_bytes`."""
+    """Declare a histogram. Its name ends in the unit, for example `_seconds` or `_bytes`."""
     _declare(name, "histogram", labels, help)
     return Histogram(name, help, labels, buckets=tuple(buckets), registry=REGISTRY)
 
 
 def collect(collector: Collector, declared: Iterable[Declared]) -> None:
-    """Metrics that are computed when asked for (queue depth from the database's last known counts)."""
+    """Register a collector, which computes its metrics when `/metrics` is requested."""
     for metric in declared:
         _declare(metric.name, metric.kind, metric.labels, metric.help)
     REGISTRY.register(collector)
 
 
 def render() -> tuple[bytes, str]:
-    """The exposition text and its content type."""
+    """Return the text for `/metrics` and its content type."""
     return generate_latest(REGISTRY), CONTENT_TYPE_LATEST
 
 
 def declared() -> list[Declared]:
-    """The metrics of all modules that have been imported, for the documentation."""
+    """Return the metrics of all imported modules, sorted by name, for the documentation."""
     return sorted(DECLARED.values(), key=lambda metric: metric.name)
 
 

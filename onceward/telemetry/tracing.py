@@ -1,4 +1,4 @@
-"""Spans for OpenTelemetry, when its packages are installed and tracing is switched on.
+"""OpenTelemetry spans, if its packages are installed and tracing is switched on.
 
 Exporters and sampling follow the standard `OTEL_*` variables.
 """
@@ -13,17 +13,17 @@ from typing import Any
 
 
 class TracingUnavailable(Exception):
-    """Tracing was asked for and its packages are not installed."""
+    """Tracing is switched on, but its packages are not installed."""
 
 
 class _Tracing:
-    """The tracer, or None while tracing is off; process-wide, as OpenTelemetry's own provider is."""
+    """The tracer, or None while tracing is off. It is process-wide, like the provider of OpenTelemetry."""
 
     tracer: Any = None
 
 
 def configure_tracing(*, service: str, environment: str, version: str) -> None:
-    """Switch spans on for the process."""
+    """Switch tracing on for the process."""
     try:
         trace = import_module("opentelemetry.trace")
         sdk = import_module("opentelemetry.sdk.trace")
@@ -42,20 +42,20 @@ def configure_tracing(*, service: str, environment: str, version: str) -> None:
 
 
 def _exporter() -> Any:
-    """OTLP when an endpoint is set; the exporter is a package of its own."""
+    """Return the OTLP exporter, which is a separate package, or None if no endpoint is set."""
     if not (os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or os.environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")):
         return None
     try:
         return import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter").OTLPSpanExporter()
     except ImportError as error:
         raise TracingUnavailable(
-            "OTEL_EXPORTER_OTLP_ENDPOINT is set: pip install opentelemetry-exporter-otlp-proto-http"
+            "an OTLP endpoint is set but its exporter is not installed: pip install opentelemetry-exporter-otlp-proto-http"
         ) from error
 
 
 @contextmanager
 def span(name: str, **attributes: str | int | float | bool) -> Generator[None]:
-    """Measure the block as one span with these attributes; an exception is recorded on it."""
+    """Record the block as one span with these attributes, including an exception that it raises."""
     if _Tracing.tracer is None:
         yield
         return

@@ -26,7 +26,7 @@ async def test_a_service_on_any_address_is_called(listen) -> None:
 async def test_an_answer_cut_short_is_ambiguous_and_keeps_its_status(listen) -> None:
     port = await listen(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n{"))
     async with ServiceClient() as client:
-        with pytest.raises(Ambiguous, match="cut short") as caught:
+        with pytest.raises(Ambiguous, match="truncated") as caught:
             await client.request("GET", f"http://127.0.0.1:{port}/")
     assert caught.value.status == 200
 

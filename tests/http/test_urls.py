@@ -19,11 +19,11 @@ from onceward.http import AddressRefused, Unreachable, UrlRefused, check_url, pa
         ("https://example.com:22/", "port 22"),
         ("https://example.com:25/", "port 25"),
         ("https://example.com:6379/", "port 6379"),
-        ("https://example.com:99999/", "read"),
+        ("https://example.com:99999/", "not valid"),
         ("https://exam ple.com/", "space"),
         ("https://example.com/\r\nX-Evil: 1", "space or control"),
         ("https://example.com/" + "a" * 3000, "characters"),
-        ("https://[::1/", "read"),
+        ("https://[::1/", "not valid"),
     ],
 )
 def test_a_url_that_breaks_a_rule_is_refused_with_the_rule(url: str, why: str) -> None:

@@ -272,7 +272,7 @@ async def test_a_name_that_moves_inside_after_registration_is_not_called(
     sent = await bench.publish()
     await bench.start_worker()
     row = await until(lambda: _attempted(bench, sent.id, 1))
-    assert row["error"] == "rebind.example: address 10.0.0.7 is not called: private"
+    assert row["error"] == "rebind.example: address 10.0.0.7 is not allowed: private"
 
 
 async def test_a_test_event_reaches_only_its_endpoint(bench: OutboxBench, customer: CustomerEndpoint) -> None:

@@ -106,7 +106,7 @@ async def test_email_delivery_fails_because_nothing_listens_and_no_try_is_counte
     show, checkout = await buy(mailing)
     with capture_logs() as logs:
         await mailing.drain()
-    assert [each["channel"] for each in logs if each["event"] == "channel_parked"] == ["email"]
+    assert [each["channel"] for each in logs if each["event"] == "channel.parked"] == ["email"]
     await assert_sold(mailing, show, checkout)
     found = await confirmation(mailing)
     assert (found["status"], found["attempts"]) == ("pending", 0)

@@ -1,4 +1,4 @@
-"""One file per channel; all pass the same conformance suite."""
+"""One file per channel. All channels pass the same conformance suite."""
 
 from onceward.messages.channels.dashboard import DashboardChannel
 from onceward.messages.channels.email import BrevoChannel, FolderChannel, SmtpChannel

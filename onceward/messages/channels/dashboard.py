@@ -1,4 +1,4 @@
-"""The dashboard: a row for whoever is logged in. In our own database, so exactly once."""
+"""The dashboard channel: a row in our own database, so each message arrives exactly once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ values ($1, $2, $3, $4, $5, $6, $7) on conflict (id) do nothing
 
 
 class DashboardChannel:
-    """One row per message; a repeat changes nothing."""
+    """Write one row per message. A repeated send changes nothing."""
 
     name: Literal["dashboard"] = "dashboard"
     sender = "dashboard"
@@ -41,11 +41,11 @@ class DashboardChannel:
                 letter.rendered.text,
             )
         except (*BROKEN, Unavailable, asyncpg.PostgresError) as error:
-            return Unreachable(f"the database did not take the row ({error.__class__.__name__})")
+            return Unreachable(f"the database did not accept the row ({error.__class__.__name__})")
         return Accepted(str(letter.id))
 
     async def look_up(self, letter: Letter) -> Lookup:
-        there = await self._db.fetchval("select 1 from onceward.dashboard_messages where id = $1", letter.id)
-        return Accepted(str(letter.id)) if there else Absent()
+        exists = await self._db.fetchval("select 1 from onceward.dashboard_messages where id = $1", letter.id)
+        return Accepted(str(letter.id)) if exists else Absent()
 
     async def aclose(self) -> None: ...

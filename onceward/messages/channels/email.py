@@ -1,4 +1,4 @@
-"""E-mail: through an SMTP relay, through Brevo, or into a folder where neither is configured."""
+"""E-mail through an SMTP relay or Brevo, or into a folder if neither is configured."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from onceward.providers.outbound.brevo import Brevo, Mailbox
 from onceward.providers.outbound.smtp import Smtp, stamp
 
 BREVO_KEY_S = 600.0
-"""Brevo does not say how long it knows a key; a repeat within minutes is what it is made for."""
+"""Brevo does not document how long it remembers a key. Its keys are meant for repeats within minutes."""
 
 
 def compose(letter: Letter, sender: str) -> EmailMessage:
-    """The mail with both bodies and the headers that let people leave with one click."""
+    """Return the mail with its text and HTML bodies and the headers for one-click unsubscribing."""
     message = EmailMessage()
     message["From"] = sender
     message["To"] = letter.to
@@ -34,7 +34,7 @@ def compose(letter: Letter, sender: str) -> EmailMessage:
 
 
 def unsubscribe_headers(letter: Letter) -> dict[str, str]:
-    """RFC 8058: a POST unsubscribes, a GET (a scanner following links) only shows a page."""
+    """Return the headers of RFC 8058. A POST unsubscribes; a GET, for example by a link scanner, only shows a page."""
     if letter.unsubscribe_url is None:
         return {}
     return {
@@ -44,7 +44,7 @@ def unsubscribe_headers(letter: Letter) -> dict[str, str]:
 
 
 class SmtpChannel:
-    """A relay. SMTP has no keys: what was not answered is unknown."""
+    """Sends through an SMTP relay. SMTP has no idempotency keys, so the outcome of an unanswered send is unknown."""
 
     name: Literal["email"] = "email"
     repeatable_for_s = 0.0
@@ -60,14 +60,14 @@ class SmtpChannel:
         return await self._smtp.send(message, key=letter.key, sender=self.sender, to=letter.to)
 
     async def look_up(self, letter: Letter) -> Lookup:
-        raise NotImplementedError("a mail that was sent cannot be looked up")
+        raise NotImplementedError("SMTP cannot look up a mail that was sent")
 
     async def aclose(self) -> None:
         await self._smtp.aclose()
 
 
 class BrevoChannel:
-    """Brevo's API, which drops a repeated key."""
+    """Sends through the API of Brevo, which ignores a repeated key."""
 
     name: Literal["email"] = "email"
     repeatable_for_s = BREVO_KEY_S
@@ -91,13 +91,13 @@ class BrevoChannel:
         )
 
     async def look_up(self, letter: Letter) -> Lookup:
-        raise NotImplementedError("Brevo is repeated under its key instead")
+        raise NotImplementedError("a send over Brevo is repeated with the same key instead of looked up")
 
     async def aclose(self) -> None: ...
 
 
 class FolderChannel:
-    """Mails as files, for development: one per key, so a repeat changes nothing."""
+    """Writes mails to files, for development: one file per key, so a repeated send changes nothing."""
 
     name: Literal["email"] = "email"
     repeatable_for_s = float("inf")
@@ -123,7 +123,7 @@ class FolderChannel:
         try:
             await asyncio.to_thread(write)
         except OSError as error:
-            return Unreachable(f"the mail folder cannot be written ({error.__class__.__name__})")
+            return Unreachable(f"the mail folder {self._folder} is not writable ({error.__class__.__name__})")
         return Accepted(path.name)
 
     async def look_up(self, letter: Letter) -> Lookup:

@@ -1,4 +1,4 @@
-"""Web Push: a title and a few words to one browser."""
+"""Web Push: a title and a short text for one browser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_CHARACTERS = 600
 
 
 class PushChannel:
-    """The address is the browser's subscription as JSON: endpoint, p256dh, auth."""
+    """Sends to a browser. The address is its subscription as JSON: endpoint, p256dh, auth."""
 
     name: Literal["push"] = "push"
     repeatable_for_s = 0.0
@@ -29,26 +29,26 @@ class PushChannel:
         subscription = _subscription(letter.to)
         if subscription is None:
             return Refused("the recipient's push subscription has no endpoint and keys", permanent=True)
-        said: dict[str, Any] = {"title": letter.rendered.subject, "body": cut(letter.rendered.text, MOST_CHARACTERS)}
+        content: dict[str, Any] = {"title": letter.rendered.subject, "body": cut(letter.rendered.text, MOST_CHARACTERS)}
         for name in ("url", "metadata"):
             if name in letter.data:
-                said[name] = letter.data[name]
-        payload = orjson.dumps(said)
+                content[name] = letter.data[name]
+        payload = orjson.dumps(content)
         if len(payload) > MAX_PLAIN_BYTES:
-            payload = orjson.dumps({"title": said["title"], "body": said["body"]})
+            payload = orjson.dumps({"title": content["title"], "body": content["body"]})
         return await self._push.push(subscription, payload, key=letter.key)
 
     async def look_up(self, letter: Letter) -> Lookup:
-        raise NotImplementedError("a push cannot be looked up")
+        raise NotImplementedError("Web Push cannot look up a push that was sent")
 
     async def aclose(self) -> None: ...
 
 
 def _subscription(text: str) -> Subscription | None:
-    """Both shapes: flat, and as `PushSubscription.toJSON()` nests the keys."""
+    """Parse both shapes: flat, and with nested keys as `PushSubscription.toJSON()` writes them."""
     try:
-        given: Any = orjson.loads(text)
-        keys: Any = given.get("keys", given)
-        return Subscription(str(given["endpoint"]), str(keys["p256dh"]), str(keys["auth"]))
+        fields: Any = orjson.loads(text)
+        keys: Any = fields.get("keys", fields)
+        return Subscription(str(fields["endpoint"]), str(keys["p256dh"]), str(keys["auth"]))
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         return None

@@ -1,4 +1,4 @@
-"""Slack: as an app (whose messages can be looked up by key) or by incoming webhook (which cannot)."""
+"""Slack as an app (whose messages can be looked up by key) or through an incoming webhook (whose messages cannot)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ CLOCK_SLACK = timedelta(minutes=2)
 
 
 def compose(letter: Letter) -> str:
-    """A template's own Slack text, or its subject in bold above its text."""
+    """Return the template's Slack text, or its subject in bold above its general text."""
     if "slack" in letter.template.locales[letter.rendered.locale]:
         return letter.rendered.text
     return f"*{letter.rendered.subject}*\n{letter.rendered.text}"
 
 
 class SlackChannel:
-    """The Web API with a bot token."""
+    """Sends through the Web API with a bot token."""
 
     name: Literal["slack"] = "slack"
     repeatable_for_s = 0.0
@@ -42,7 +42,7 @@ class SlackChannel:
 
 
 class SlackWebhookChannel:
-    """One incoming webhook: its URL decides the Slack channel, whatever the message says."""
+    """Sends through an incoming webhook. The webhook's URL decides the Slack channel; the letter's address is ignored."""
 
     name: Literal["slack"] = "slack"
     repeatable_for_s = 0.0
@@ -56,6 +56,6 @@ class SlackWebhookChannel:
         return await self._webhook.post_message(text=compose(letter))
 
     async def look_up(self, letter: Letter) -> Lookup:
-        raise NotImplementedError("an incoming webhook cannot be read")
+        raise NotImplementedError("an incoming webhook cannot look up a message that was sent")
 
     async def aclose(self) -> None: ...

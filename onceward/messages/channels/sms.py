@@ -1,4 +1,7 @@
-"""Text messages by Twilio. No keys; a send that was not answered is looked up by number, text and time."""
+"""Text messages through Twilio, which has no idempotency keys.
+
+The channel looks up a send that got no answer by number, text and time.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from onceward.providers.outbound.twilio import Twilio
 
 
 class SmsChannel:
-    """Sends from a number, or through a messaging service (`MG...`)."""
+    """Sends from a phone number, or through a messaging service (`MG...`)."""
 
     name: Literal["sms"] = "sms"
     repeatable_for_s = 0.0

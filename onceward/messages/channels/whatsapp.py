@@ -1,6 +1,6 @@
-"""WhatsApp Cloud API. Free text within 24 hours of the person's last message; outside of them an approved template.
+"""WhatsApp Cloud API: free text within 24 hours of the person's last message, after that an approved template.
 
-A template folder says which approved template stands for it:
+The `template.toml` of a template names the approved template:
 
     [whatsapp]
     name = "goodbye_2026"
@@ -23,7 +23,7 @@ WINDOW = timedelta(hours=24)
 
 
 class WhatsAppChannel:
-    """Sends from one phone number. Groups are for accounts that have them; elsewhere the person is written to."""
+    """Sends from one phone number, always to the person: the Cloud API has no groups."""
 
     name: Literal["whatsapp"] = "whatsapp"
     repeatable_for_s = 0.0
@@ -37,25 +37,25 @@ class WhatsAppChannel:
     async def send(self, letter: Letter) -> Outcome:
         outcome = await self._send(letter)
         if isinstance(outcome, Accepted) and letter.destination == "group":
-            # The Cloud API has no groups: the person got it, and the record says so.
+            # The record shows that the message went to the person and not to the group.
             return replace(outcome, detail={**outcome.detail, "destination": "individual"})
         return outcome
 
     async def _send(self, letter: Letter) -> Outcome:
         if letter.heard_at is not None and self._now() - letter.heard_at < WINDOW:
             return await self._whatsapp.send_text(key=letter.key, to=letter.to, text=letter.rendered.text)
-        given = letter.template.options.get("whatsapp")
-        if not isinstance(given, Mapping):
+        options = letter.template.options.get("whatsapp")
+        if not isinstance(options, Mapping):
             return Refused(
-                f"outside the 24-hour window template {letter.template.name!r} needs [whatsapp] with the name of an "
-                "approved template",
+                f"the 24-hour window is closed: add [whatsapp] with the name of an approved template to template.toml of "
+                f"{letter.template.name!r}",
                 permanent=True,
             )
-        approved = cast("Mapping[str, Any]", given)
+        approved = cast("Mapping[str, Any]", options)
         missing = [name for name in approved.get("parameters", ()) if name not in letter.data]
         if missing:
             return Refused(
-                f"the approved template {approved['name']!r} needs {', '.join(missing)}, which the message does not carry",
+                f"the approved template {approved['name']!r} needs {', '.join(missing)}, missing in the message's data",
                 permanent=True,
             )
         return await self._whatsapp.send_template(
@@ -67,12 +67,14 @@ class WhatsAppChannel:
         )
 
     async def look_up(self, letter: Letter) -> Lookup:
-        raise NotImplementedError("WhatsApp tells what became of a send by webhook only")
+        raise NotImplementedError("WhatsApp reports the outcome of a send only by webhook")
 
     async def aclose(self) -> None: ...
 
 
 def _language(approved: Mapping[str, Any], locale: str) -> str:
-    """Meta's name for the language the text was found in."""
-    given = approved.get("language", "en")
-    return str(cast("Mapping[str, str]", given).get(locale, locale)) if isinstance(given, Mapping) else str(given)
+    """Return Meta's name for the language that the text was rendered in."""
+    language = approved.get("language", "en")
+    if isinstance(language, Mapping):
+        return str(cast("Mapping[str, str]", language).get(locale, locale))
+    return str(language)

@@ -1,4 +1,4 @@
-"""`messages ls|show|resolve|cancel|parked`: what was said to whom, without addresses or texts."""
+"""The commands `messages ls|show|resolve|cancel|parked`. Their lists show no addresses and no texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onceward.cli.session import opened_database, run
 BY = "operator:cli"
 COLUMNS = ("id", "channel", "template", "status", "reason", "attempts", "sent_at", "created_at")
 
-group = typer.Typer(no_args_is_help=True, help="Messages: look, settle what is unknown, cancel.")
+group = typer.Typer(no_args_is_help=True, help="List, inspect, resolve and cancel messages.")
 
 
 def register(cli: typer.Typer) -> None:
@@ -22,13 +22,17 @@ def register(cli: typer.Typer) -> None:
 
 @group.command("ls")
 def ls(
-    status: Annotated[str | None, typer.Option(help="pending, sent, failed, cancelled, unknown.")] = None,
-    channel: Annotated[str | None, typer.Option(help="email, slack, sms, whatsapp, push, dashboard.")] = None,
+    status: Annotated[
+        str | None, typer.Option(help="Only messages in this state: pending, sent, failed, cancelled or unknown.")
+    ] = None,
+    channel: Annotated[
+        str | None, typer.Option(help="Only this channel: email, slack, sms, whatsapp, push or dashboard.")
+    ] = None,
     template: Annotated[str | None, typer.Option(help="Only messages of this template.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of messages.")] = 50,
     as_json: JsonOption = False,
 ) -> None:
-    """Messages, newest first."""
+    """List messages, newest first."""
     from onceward.messages.operations import list_messages
 
     async def main() -> list[dict[str, Any]]:
@@ -39,27 +43,29 @@ def ls(
 
 
 @group.command("show")
-def show(id: Annotated[int, typer.Argument(help="Number of the message.")]) -> None:
-    """One message with every attempt, as JSON. Its data are part of it, its address is not."""
+def show(id: Annotated[int, typer.Argument(help="Id of the message.")]) -> None:
+    """Show one message with all its attempts as JSON: its data included, its address not."""
     from onceward.messages.operations import show_message
 
     async def main() -> dict[str, Any] | None:
         async with opened_database() as db:
             return await show_message(db, id)
 
-    found = run(main())
-    if found is None:
+    message = run(main())
+    if message is None:
         raise CommandFailed(f"there is no message {id}")
-    document(found)
+    document(message)
 
 
 @group.command("resolve")
 def resolve(
-    id: Annotated[int, typer.Argument(help="Number of a message whose outcome is unknown.")],
-    verdict: Annotated[str, typer.Argument(help="sent: it did arrive; resend: it did not, send it again.")],
-    reason: Annotated[str, typer.Option(help="How you know; goes into the audit log.")],
+    id: Annotated[int, typer.Argument(help="Id of a message whose outcome is unknown.")],
+    verdict: Annotated[
+        str, typer.Argument(help="sent: the message arrived; resend: it did not arrive, send it again.")
+    ],
+    reason: Annotated[str, typer.Option(help="How you know the outcome; written to the audit log.")],
 ) -> None:
-    """Say what became of a message that was sent and never answered."""
+    """Record the outcome of a message whose send the service never answered."""
     from onceward.messages.operations import resolve as resolve_message
 
     if verdict not in ("sent", "resend"):
@@ -75,8 +81,8 @@ def resolve(
 
 
 @group.command("cancel")
-def cancel(key: Annotated[str, typer.Argument(help="Key of the message, platform-wide ones only.")]) -> None:
-    """Keep a queued message from being sent."""
+def cancel(key: Annotated[str, typer.Argument(help="Key of a message that belongs to no organization.")]) -> None:
+    """Cancel a message that has not been sent."""
     from onceward.messages import cancel as cancel_message
 
     async def main() -> bool:
@@ -84,13 +90,13 @@ def cancel(key: Annotated[str, typer.Argument(help="Key of the message, platform
             return await cancel_message(tx, key, reason="cancelled by an operator")
 
     if not run(main()):
-        raise CommandFailed(f"no message with key {key!r} waits to be sent")
+        raise CommandFailed(f"no message with key {key!r} is waiting to be sent")
     say("cancelled")
 
 
 @group.command("parked")
 def parked(as_json: JsonOption = False) -> None:
-    """Channels that rest because their service cannot be reached."""
+    """List the channels that are paused because their service is unreachable or asked for a pause."""
     from onceward.messages.operations import parked as parked_channels
 
     async def main() -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`templates ls|preview`: the words of messages, before anybody gets them."""
+"""The commands `templates ls|preview`: show the texts of messages before they are sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onceward.cli.rendering import JsonOption, listing, say
 if TYPE_CHECKING:
     from onceward.messages import Templates
 
-group = typer.Typer(no_args_is_help=True, help="Templates of messages: list and preview them.")
+group = typer.Typer(no_args_is_help=True, help="List and preview the templates of messages.")
 
 
 def register(cli: typer.Typer) -> None:
@@ -33,7 +33,7 @@ def _templates(app: str | None) -> Templates:
 
 @group.command("ls")
 def ls(app: AppOption = None, as_json: JsonOption = False) -> None:
-    """All templates with their languages and how they are treated."""
+    """List all templates with their languages, category, retry policy, channel and version."""
     rows = [
         {
             "name": each.name,
@@ -52,10 +52,12 @@ def ls(app: AppOption = None, as_json: JsonOption = False) -> None:
 @group.command("preview")
 def preview(
     name: Annotated[str, typer.Argument(help="Name of the template.")],
-    locale: Annotated[str | None, typer.Option(help="Language, as pt-BR; falls back to pt, then the default.")] = None,
-    channel: Annotated[str, typer.Option(help="The text for this channel.")] = "email",
+    locale: Annotated[
+        str | None, typer.Option(help="Language such as pt-BR; falls back to pt, then to the default language.")
+    ] = None,
+    channel: Annotated[str, typer.Option(help="Show the text for this channel.")] = "email",
     data: Annotated[
-        Path | None, typer.Option(help="JSON file with the data; the template's sample if not given.")
+        Path | None, typer.Option(help="JSON file with the data; default: the template's sample.json.")
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write the HTML of the mail to this file.")] = None,
     app: AppOption = None,

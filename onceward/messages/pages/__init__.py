@@ -1,4 +1,4 @@
-"""What messages add to the dashboard: messages and templates."""
+"""Dashboard pages of messages and of their templates."""
 
 from __future__ import annotations
 

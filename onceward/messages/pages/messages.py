@@ -1,4 +1,4 @@
-"""The pages of messages."""
+"""Dashboard pages of messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MESSAGES = Listing(
 
 
 async def find(view: View, name: str) -> list[Hit]:
-    """By the message's key."""
+    """Find messages by key."""
     return [Hit("message", row["id"]) for row in await view.conn.fetch(BY_KEY, name)]
 
 

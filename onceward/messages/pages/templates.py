@@ -1,4 +1,4 @@
-"""Templates of messages, filled with their sample data: what people will read, in every language and channel."""
+"""Dashboard pages of templates, rendered with their sample data in each language and for each channel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onceward.web.dashboard.site import Site
 from onceward.work import PayloadInvalid
 
 MAIL_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src https: data:; frame-ancestors 'self'; base-uri 'none'"
-"""A mail is styled as mails are; it runs nothing, and it sits in a sandbox."""
+"""A previewed mail may use inline styles and load images; it may not run scripts."""
 
 
 async def load(view: View) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _find(site: Site, name: str) -> Template:
 
 
 def preview_route(site: Site) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    """The HTML of a mail, to be framed."""
+    """Return the route that serves the HTML of a mail for the preview frame."""
 
     async def preview(request: Request) -> Response:
         (await authenticator_of(request).identify(request)).require("viewer")

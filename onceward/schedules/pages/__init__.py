@@ -1,4 +1,4 @@
-"""What schedules add to the dashboard."""
+"""Dashboard pages of schedules."""
 
 from __future__ import annotations
 

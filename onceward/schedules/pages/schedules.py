@@ -1,4 +1,4 @@
-"""Schedules: when each runs next, how the last runs went; pause, resume, run now."""
+"""Dashboard pages of schedules: next run and recent runs; actions pause, resume and run now."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ select count(*) as all, count(*) filter (where s.paused_at is not null) as pause
 
 
 async def status(view: View) -> Status:
-    """Schedules on the overview; they belong to the instance, not to an organization."""
+    """Return the status of schedules for the overview. They belong to the instance, not to an organization."""
     row = await view.conn.fetchrow(COUNTS) if view.everything else None
     if row is None or not row["all"]:
         return Status()
     reasons: list[Reason] = []
     if row["failing"]:
-        text = f"{many(row['failing'], 'schedule')} failed at the last run"
+        text = f"{many(row['failing'], 'schedule')} failed in the last run"
         reasons.append(Reason("attention", text, "/dashboard/schedules"))
     if row["late"]:
         reasons.append(
             Reason("attention", f"{many(row['late'], 'schedule')} did not run on time", "/dashboard/schedules")
         )
-    note = f"{number(row['failing'])} failed last time" if row["failing"] else f"{number(row['paused'])} paused"
+    note = f"{number(row['failing'])} failed in the last run" if row["failing"] else f"{number(row['paused'])} paused"
     figure = Figure("Schedules", number(row["all"]), "/dashboard/schedules", note, "warn" if row["failing"] else "")
     return Status((figure,), tuple(reasons))
 
@@ -59,13 +59,13 @@ async def load(view: View) -> dict[str, Any]:
 
 async def load_one(view: View) -> dict[str, Any]:
     name = view.text("name")
-    found = [each for each in await operations.overview(cast(Connection, view.conn)) if each["name"] == name]
-    if not found:
+    rows = [each for each in await operations.overview(cast(Connection, view.conn)) if each["name"] == name]
+    if not rows:
         raise Missing(f"there is no schedule {name}")
     return {
         "title": f"Schedule {name}",
         "crumbs": ("Schedules", "/dashboard/schedules"),
-        "schedule": found[0],
+        "schedule": rows[0],
         "runs": await operations.history(cast(Connection, view.conn), name, limit=30),
         "known": name in view.site.app.schedules,
     }
@@ -73,31 +73,33 @@ async def load_one(view: View) -> dict[str, Any]:
 
 async def _pause(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     async with site.database.transaction(role="engine") as tx:
-        done = await operations.pause(tx, _named(form), by=identity.actor)
-    return Done(back(form, "/dashboard/schedules"), _told(done, form, "is paused; no run is written until it goes on"))
+        changed = await operations.pause(tx, _name(form), by=identity.actor)
+    return Done(
+        back(form, "/dashboard/schedules"), _result(changed, form, "is paused; it gets no new runs until you resume it")
+    )
 
 
 async def _resume(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     async with site.database.transaction(role="engine") as tx:
-        done = await operations.resume(tx, _named(form), by=identity.actor)
-    return Done(back(form, "/dashboard/schedules"), _told(done, form, "goes on from now"))
+        changed = await operations.resume(tx, _name(form), by=identity.actor)
+    return Done(back(form, "/dashboard/schedules"), _result(changed, form, "is resumed"))
 
 
 async def _run(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
-    schedule = site.app.schedules.get(_named(form))
+    schedule = site.app.schedules.get(_name(form))
     if schedule is None:
-        raise Refused(f"this node does not know the schedule {_named(form)}: run it where its app is loaded")
+        raise Refused(f"this node has no schedule {_name(form)}: run it on a node that loads its app")
     async with site.database.transaction(role="engine") as tx:
         id = await operations.run_now(tx, schedule, by=identity.actor, waker=site.engine.waker)
     return Done(f"/dashboard/schedules/{schedule.name}", f"Run {id} is queued.")
 
 
-def _named(form: Mapping[str, str]) -> str:
+def _name(form: Mapping[str, str]) -> str:
     return form.get("schedule", "")[:200]
 
 
-def _told(done: bool, form: Mapping[str, str], words: str) -> str:
-    return f"Schedule {_named(form)} {words}." if done else f"Nothing to change about schedule {_named(form)}."
+def _result(changed: bool, form: Mapping[str, str], text: str) -> str:
+    return f"Schedule {_name(form)} {text}." if changed else f"Nothing to change about schedule {_name(form)}."
 
 
 PAGES = (
