@@ -35,7 +35,7 @@ URL = "http://127.0.0.1:9999/hook"
         ({"events": "order.paid"}, "events", "must be a list"),
         ({"events": ["order.payed"]}, "events", "did you mean 'order.paid'"),
         ({"events": ["invoice.*"]}, "events", "not in the catalogue"),
-        ({"events": ["Order Paid"]}, "events", "is no event type"),
+        ({"events": ["Order Paid"]}, "events", "is not an event type"),
         ({"events": ["*", "*"]}, "events", "twice"),
         ({"events": ["order.paid"] * 201}, "events", "at most 200"),
         ({"secret": "short"}, "secret", "has 5 bytes, must have 24 to 64"),
