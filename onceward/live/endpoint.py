@@ -119,9 +119,8 @@ class LiveEndpoint:
 
         from_headers = _credentials(headers)
         if "origin" not in headers:
-            from_headers = replace(
-                from_headers, session=None
-            )  # accepted only with an Origin header, against cross-site use
+            # A cookie counts only with an Origin header, which has been checked above.
+            from_headers = replace(from_headers, session=None)
         try:
             async with asyncio.timeout(self.options.hello_s):
                 first = await receive()

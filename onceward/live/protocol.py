@@ -100,7 +100,7 @@ def read(value: Any) -> Message:
         case "follow":
             last = fields.get("last")
             if last is not None and (not isinstance(last, int) or last < 0):
-                raise BadMessage("last must be a whole number from 0")
+                raise BadMessage("last must be an integer of 0 or more")
             return FollowTopic(_id(fields), _required(fields, "topic"), _text(fields, "since"), last)
         case "drop":
             return Drop(_id(fields))
