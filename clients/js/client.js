@@ -148,9 +148,9 @@ export class LiveClient {
   follow(topic, listener, { last = null } = {}) {
     const interest = new LiveTopic(this._nextId++, topic, last, listener);
     this._interests.set(interest.id, interest);
-    this._say(interest.hello());
+    this._send(interest.hello());
     return () => {
-      if (this._interests.delete(interest.id)) this._say({ type: "drop", id: interest.id });
+      if (this._interests.delete(interest.id)) this._send({ type: "drop", id: interest.id });
     };
   }
 
@@ -159,7 +159,7 @@ export class LiveClient {
     const id = this._nextId++;
     return new Promise((resolve, reject) => {
       this._waits.set(id, { version: String(version), resolve, reject });
-      this._say({ type: "wait", id, version: String(version) });
+      this._send({ type: "wait", id, version: String(version) });
     });
   }
 
@@ -167,7 +167,7 @@ export class LiveClient {
   present(place, status = "online") {
     if (status === "offline") this._places.delete(place);
     else this._places.set(place, status);
-    this._say({ type: "presence", place, status });
+    this._send({ type: "presence", place, status });
     return () => this.present(place, "offline");
   }
 
@@ -199,7 +199,7 @@ export class LiveClient {
       query.key = key;
       this._queries.set(key, query);
       this._interests.set(query.id, query);
-      this._say(query.hello());
+      this._send(query.hello());
     }
     clearTimeout(query.leaving);
     return query;
@@ -213,15 +213,15 @@ export class LiveClient {
     query.leaving = setTimeout(() => {
       if (query.listeners.size || !this._interests.delete(query.id)) return;
       this._queries.delete(query.key);
-      this._say({ type: "drop", id: query.id });
+      this._send({ type: "drop", id: query.id });
     }, 50);
   }
 
   // -- the connection
 
-  _say(message) {
+  _send(message) {
     if (this.state === "closed") return;
-    if (this.state === "open") this._connection.say(message);
+    if (this.state === "open") this._connection.send(message);
     else if (this.state === "idle") this._connect();
   }
 
@@ -265,7 +265,7 @@ export class LiveClient {
     this._failedSockets = 0;
     this._pingMs = welcome.ping_s * 1000;
     this._become("open");
-    if (connection.needsAll) for (const message of this._everything()) connection.say(message);
+    if (connection.needsAll) for (const message of this._everything()) connection.send(message);
   }
 
   _lost(code, opened = false) {
@@ -310,7 +310,7 @@ export class LiveClient {
         this._takeFrame(message);
         break;
       case "ping":
-        connection.say({ type: "pong" });
+        connection.send({ type: "pong" });
         break;
       case "error":
         this._takeError(message);
@@ -356,7 +356,7 @@ class Socket {
     const lost = (code) => {
       if (client._connection === this) client._lost(code, opened);
     };
-    this.socket.onopen = () => this.say(hello);
+    this.socket.onopen = () => this.send(hello);
     this.socket.onmessage = (event) => {
       opened = true;
       client._take(this, JSON.parse(event.data));
@@ -367,7 +367,7 @@ class Socket {
     this.socket.onerror = () => setTimeout(lost, ERROR_TO_CLOSE_MS, 0);
   }
 
-  say(message) {
+  send(message) {
     if (this.socket.readyState === 1) this.socket.send(JSON.stringify(message));
   }
 
@@ -430,7 +430,7 @@ class EventStream {
     }
   }
 
-  say(message) {
+  send(message) {
     if (message.type === "pong" || this.changed) return;
     this.changed = true;
     setTimeout(() => {

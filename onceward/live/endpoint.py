@@ -212,15 +212,15 @@ class LiveEndpoint:
         except TooMuch as error:
             await _respond(send, 429, str(error), cross)
             return
-        gone = asyncio.Event()
+        disconnected = asyncio.Event()
 
         async def end(code: int, reason: str) -> None:
-            gone.set()
+            disconnected.set()
 
         async def wait_for_disconnect() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
-            gone.set()
+            disconnected.set()
 
         self._open[connection] = Open(connection, credentials, self._next_recheck(), end)
         watching = asyncio.create_task(wait_for_disconnect())
@@ -240,7 +240,7 @@ class LiveEndpoint:
             started.set()
             for message in messages:
                 await self.service.answer(connection, message)
-            await gone.wait()
+            await disconnected.wait()
         finally:
             watching.cancel()
             self._open.pop(connection, None)

@@ -200,9 +200,9 @@ class Hub:
         del self.groups[group.key]
         self.index.replace(group, frozenset())
         group.cancel_timers()
-        left = self._per_organization[group.viewer.organization] - 1
-        if left:
-            self._per_organization[group.viewer.organization] = left
+        remaining = self._per_organization[group.viewer.organization] - 1
+        if remaining:
+            self._per_organization[group.viewer.organization] = remaining
         else:
             del self._per_organization[group.viewer.organization]
 
@@ -234,7 +234,7 @@ class Hub:
 
     async def _run(self, group: Group) -> None:
         await self.positioned.wait()
-        began, started = self.number, time.perf_counter()
+        number_at_start, started = self.number, time.perf_counter()
         group.running, group.again = True, None
         try:
             outcome = await run(
@@ -263,7 +263,7 @@ class Hub:
             metrics.RUN_SECONDS.observe(group.last_ms / 1000)
         self.index.replace(group, outcome.dependencies)
         group.behind = None
-        missed = self._first_missed(group, began)
+        missed = self._first_missed(group, number_at_start)
         if missed is not None:
             group.fall_behind(missed)
         group.failures = 0
@@ -272,14 +272,16 @@ class Hub:
             group.text, group.hash, group.error = outcome.text, outcome.hash, None
             self._publish(group)
 
-    def _first_missed(self, group: Group, began: int) -> int | None:
+    def _first_missed(self, group: Group, number_at_start: int) -> int | None:
         """Return the first advance since the run started that matches the current dependencies of the group."""
-        if self.number == began:
+        if self.number == number_at_start:
             return None
-        if self._log[0].number > began + 1:
-            return began + 1
+        if self._log[0].number > number_at_start + 1:
+            return number_at_start + 1
         for each in self._log:
-            if each.number > began and (each.changes is None or any_matches(group.dependencies, each.changes)):
+            if each.number > number_at_start and (
+                each.changes is None or any_matches(group.dependencies, each.changes)
+            ):
                 return each.number
         return group.again
 

@@ -104,8 +104,8 @@ class LiveNode:
             if n % 500 == 499:
                 await asyncio.sleep(0)
         await self.endpoint.recheck_due()
-        expired = [holder for since, holder in self.service.gone if now - since >= AWAY_AFTER_S]
+        expired = [holder for since, holder in self.service.departed if now - since >= AWAY_AFTER_S]
         if expired:
             await presence.leave(self.db, expired)
-            self.service.gone = [each for each in self.service.gone if each[1] not in expired]
+            self.service.departed = [each for each in self.service.departed if each[1] not in expired]
             self.hub.nudge()

@@ -113,14 +113,17 @@ class Query:
     # -- statements --------------------------------------------------------------------------------------------------
 
     async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]:
+        """Return all rows of a statement."""
         self.statements[query] = len(args)
         return await self._conn.fetch(query, *args)
 
     async def fetchrow(self, query: str, *args: Any) -> asyncpg.Record | None:
+        """Return the first row of a statement, or None."""
         self.statements[query] = len(args)
         return await self._conn.fetchrow(query, *args)
 
     async def fetchval(self, query: str, *args: Any) -> Any:
+        """Return the first column of the first row, or None."""
         self.statements[query] = len(args)
         return await self._conn.fetchval(query, *args)
 

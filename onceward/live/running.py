@@ -99,8 +99,8 @@ async def _run_query(
     text = to_json(value)
     stale_in_s = q.soonest
     if q.until is not None:
-        left: float = await conn.fetchval(REMAINING, q.until)
-        stale_in_s = left if stale_in_s is None else min(left, stale_in_s)
+        remaining_s: float = await conn.fetchval(REMAINING, q.until)
+        stale_in_s = remaining_s if stale_in_s is None else min(remaining_s, stale_in_s)
     return Outcome(text, digest(text), frozenset(q.dependencies), stale_in_s)
 
 

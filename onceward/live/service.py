@@ -33,7 +33,7 @@ class Service:
         self.registry = registry
         self.options = options
         self.node = node
-        self.gone: list[tuple[float, UUID]] = []
+        self.departed: list[tuple[float, UUID]] = []
         """The end time and presence holder of closed connections whose users were present in a place."""
         self.presence_query = QueryDefinition(
             presence.presence, name="presence", parameter="q", allow=self._may_see_place
@@ -73,7 +73,7 @@ class Service:
         """Release everything that belongs to a client that has disconnected."""
         if connection.places:
             # Presence ends later: a user who reloads the page returns within seconds and should not appear to leave.
-            self.gone.append((time.monotonic(), connection.holder))
+            self.departed.append((time.monotonic(), connection.holder))
         connection.close()
         metrics.CONNECTIONS.labels(connection.transport).dec()
 

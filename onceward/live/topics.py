@@ -34,7 +34,7 @@ select organization_id, topic, id, to_json(created_at) #>> '{}' as at, payload f
        and pg_visible_in_snapshot(xid, $3::text::pg_snapshot)
        and ($4::text is null or not pg_visible_in_snapshot(xid, $4::text::pg_snapshot))
      order by id desc limit $5
-) kept order by id
+) latest order by id
 """
 
 
@@ -114,21 +114,21 @@ def message_text(message: TopicMessage) -> str:
 class Channel:
     """The newest messages of one topic of one organization, shared by its subscribers on this node."""
 
-    __slots__ = ("_kept", "followers", "organization", "position", "topic")
+    __slots__ = ("_recent", "followers", "organization", "position", "topic")
 
     def __init__(self, organization: UUID | None, topic: str, *, keep: int) -> None:
         self.organization = organization
         self.topic = topic
         self.position = 0
         self.followers: set[Any] = set()
-        self._kept: deque[str] = deque(maxlen=keep)
+        self._recent: deque[str] = deque(maxlen=keep)
 
     def add(self, message: TopicMessage) -> None:
-        self._kept.append(message_text(message))
+        self._recent.append(message_text(message))
         self.position += 1
 
     def after(self, position: int) -> tuple[list[str], bool]:
         """Return the messages after a position, and whether some of them are no longer kept."""
         missing = self.position - position
-        kept = list(self._kept)
-        return kept[max(0, len(kept) - missing) :] if missing else [], missing > len(kept)
+        recent = list(self._recent)
+        return recent[max(0, len(recent) - missing) :] if missing else [], missing > len(recent)

@@ -135,7 +135,7 @@ def _check_channels(channels: Sequence[str] | None) -> None:
     if channels is None:
         return
     if isinstance(channels, str) or not 1 <= len(channels) <= MAX_CHANNELS:
-        raise Invalid("channels", f"must be a list of 1 to {MAX_CHANNELS} names, or left out for every channel")
+        raise Invalid("channels", f"must be a list of 1 to {MAX_CHANNELS} names, or omitted for all channels")
     for channel in channels:
         if not CHANNEL.match(channel):
             raise Invalid("channels", f"{channel[:128]!r} must be 1 to 128 letters, digits, dots, colons, dashes")

@@ -7,7 +7,7 @@ from prometheus_client import Counter
 from onceward.telemetry.metrics import counter
 
 ATTEMPTS = counter("onceward_delivery_attempts_total", "Attempts to deliver a webhook, by response class.", ["answer"])
-DISABLED = counter("onceward_endpoints_disabled_total", "Endpoints disabled because they kept failing.")
+DISABLED = counter("onceward_endpoints_disabled_total", "Endpoints disabled because too many deliveries failed.")
 
 
 @cache

@@ -52,25 +52,25 @@ class Targets:
 
     def __init__(self, box: SecretBox) -> None:
         self._box = box
-        self._kept: OrderedDict[UUID, Target] = OrderedDict()
+        self._cache: OrderedDict[UUID, Target] = OrderedDict()
 
     async def get(self, conn: Connection, requested: Iterable[tuple[UUID, int]]) -> dict[UUID, Target]:
         """Return the requested endpoints that exist, each in the requested version or a newer one."""
         targets: dict[UUID, Target] = {}
         missing: list[UUID] = []
         for endpoint_id, version in set(requested):
-            cached = self._kept.get(endpoint_id)
+            cached = self._cache.get(endpoint_id)
             if cached is not None and cached.version >= version:
-                self._kept.move_to_end(endpoint_id)
+                self._cache.move_to_end(endpoint_id)
                 targets[endpoint_id] = cached
             else:
                 missing.append(endpoint_id)
         if missing:
             for row in await conn.fetch(TARGETS, missing):
                 target = self._open(row)
-                targets[target.endpoint_id] = self._kept[target.endpoint_id] = target
-            while len(self._kept) > MOST_CACHED:
-                self._kept.popitem(last=False)
+                targets[target.endpoint_id] = self._cache[target.endpoint_id] = target
+            while len(self._cache) > MOST_CACHED:
+                self._cache.popitem(last=False)
         return targets
 
     def _open(self, row: Any) -> Target:

@@ -112,7 +112,7 @@ async def watch(db: Database) -> list[str]:
                         entity_type="endpoint",
                         entity_id=row["endpoint_id"],
                         actor="system",
-                        reason="it kept failing",
+                        reason="too many deliveries failed",
                         metadata=details,
                     )
                     disabled.append(str(row["endpoint_id"]))
