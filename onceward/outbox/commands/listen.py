@@ -34,7 +34,7 @@ def listen(
         bool, typer.Option("--once", help="Stop after one request; exit with 1 if its signature is invalid.")
     ] = False,
 ) -> None:
-    """Receive webhooks on this machine, verify their signatures and print them. Sending to it requires loopback endpoints."""
+    """Receive webhooks on this machine, verify their signatures and print them."""
     try:
         receiver = Receiver(secret, status=status)
     except ValueError as error:
