@@ -1,4 +1,4 @@
-/** What is known of a live query. `stale`: the connection is down, and the data is as it was then. */
+/** The state of a live query. `stale` means that the connection is lost and `data` is the last known result. */
 export interface LiveState<T = unknown> {
   readonly data: T | undefined;
   readonly error: LiveError | null;
@@ -11,22 +11,22 @@ export type PresenceStatus = "online" | "away" | "offline";
 export type Arguments = Readonly<Record<string, unknown>>;
 
 export interface LiveOptions {
-  /** An end user's token or an API key; a function is asked at each connection. Without it the session's cookie counts. */
+  /** An end user token or an API key. A function is called for each connection. Without a token the session cookie is used. */
   token?: string | (() => string | null | Promise<string | null>);
-  /** The organization to act for, for those who belong to several. */
+  /** The organization to act for, if the user belongs to several. */
   organization?: string;
-  /** `websocket` unless two in a row could not be opened, then `sse`. */
+  /** Default: `websocket`, and `sse` after two WebSockets in a row could not be opened. */
   transport?: "websocket" | "sse";
-  /** The WebSocket to use where the environment has none of its own (Node 20: the package `ws`). Without one: `sse`. */
+  /** The WebSocket class, if the environment has none (Node 20: the package `ws`). Without one the client uses `sse`. */
   WebSocket?: new (url: string) => unknown;
-  /** Errors that belong to no subscription. */
+  /** Called with errors that belong to no subscription. */
   onError?: (error: LiveError) => void;
 }
 
 export interface MessageInfo {
   id?: number;
   at?: string;
-  /** Messages were missed: read anew what they are about. */
+  /** Messages were lost: load the data that they describe again. */
   reset?: true;
   error?: LiveError;
 }

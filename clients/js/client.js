@@ -1,7 +1,7 @@
-// The results of live queries, kept true; topics and presence. One connection, shared by everything on the page.
+// The client for live queries, topics and presence. Everything on the page shares one connection.
 //
-// What is held survives a dropped connection: on reconnecting the client names the hash of each result and the version
-// of each topic, and is sent only what it lacks.
+// Results survive a lost connection: when the client reconnects, it sends the hash of each result and the version of each
+// topic, and the server sends only what has changed.
 
 const FIRST_DELAY_MS = 250;
 const LONGEST_DELAY_MS = 30_000;
@@ -11,7 +11,7 @@ const CONNECT_WITHIN_MS = 30_000;
 const ERROR_TO_CLOSE_MS = 250;
 const NOTHING = Object.freeze({ data: undefined, error: null, loading: true, stale: false });
 
-/** A problem the server told us about; `code` is one of its words, like `refused` or `not_watched`. */
+/** An error that the server reported. `code` is, for example, `refused` or `not_watched`. */
 export class LiveError extends Error {
   constructor({ code, message }) {
     super(message);
@@ -20,7 +20,7 @@ export class LiveError extends Error {
   }
 }
 
-/** JSON with sorted keys, so that equal arguments are equal text. */
+/** Return JSON with sorted keys, so that equal arguments give equal text. */
 export function canonical(value) {
   return JSON.stringify(value, (_, inner) =>
     inner && typeof inner === "object" && !Array.isArray(inner)
@@ -29,7 +29,7 @@ export function canonical(value) {
   );
 }
 
-/** How long to wait before the nth try: anything up to a limit that doubles, so that clients do not come back in step. */
+/** Return the delay before the nth attempt. The limit doubles; the jitter keeps clients from reconnecting together. */
 export function reconnectDelay(attempt, random = Math.random) {
   const limit = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(attempt, 16));
   return limit / 4 + random() * limit * 0.75;
@@ -93,7 +93,7 @@ class LiveTopic {
   disconnected() {}
 }
 
-/** One connection to a server, opened at the first subscription and again whenever it is lost. */
+/** One connection to a server. The first subscription opens it, and the client reopens it whenever it is lost. */
 export class LiveClient {
   constructor(url = "/live", options = {}) {
     this.url = new URL(url, globalThis.location?.href ?? "http://localhost").href;
@@ -101,7 +101,7 @@ export class LiveClient {
     this._WebSocket = options.WebSocket ?? globalThis.WebSocket;
     this.state = "idle";
     this.version = "";
-    this._things = new Map();
+    this._interests = new Map();
     this._queries = new Map();
     this._waits = new Map();
     this._places = new Map();
@@ -117,7 +117,7 @@ export class LiveClient {
     globalThis.addEventListener?.("online", this._onOnline);
   }
 
-  /** Watch a query. `listener` is called with `{data, error, loading, stale}` now and at each change. */
+  /** Subscribe to a query. Calls `listener` with `{data, error, loading, stale}` now and at each change. */
   subscribe(name, args, listener) {
     const query = this._query(name, args ?? {});
     query.listeners.add(listener);
@@ -125,12 +125,12 @@ export class LiveClient {
     return () => this._release(query, listener);
   }
 
-  /** What is known of a query at this moment, without subscribing. */
+  /** Return the current state of a query without subscribing. */
   peek(name, args) {
     return this._queries.get(`${name} ${canonical(args ?? {})}`)?.state ?? NOTHING;
   }
 
-  /** The first result of a query, once. */
+  /** Return the current result of a query, once. */
   fetch(name, args) {
     return new Promise((resolve, reject) => {
       let stop = null;
@@ -144,40 +144,40 @@ export class LiveClient {
     });
   }
 
-  /** Follow a topic. `listener(data, {id, at})` for each message, `(undefined, {reset: true})` where some were missed. */
+  /** Follow a topic. Calls `listener(data, {id, at})` for each message, `(undefined, {reset: true})` after lost messages. */
   follow(topic, listener, { last = null } = {}) {
-    const thing = new LiveTopic(this._nextId++, topic, last, listener);
-    this._things.set(thing.id, thing);
-    this._say(thing.hello());
+    const interest = new LiveTopic(this._nextId++, topic, last, listener);
+    this._interests.set(interest.id, interest);
+    this._send(interest.hello());
     return () => {
-      if (this._things.delete(thing.id)) this._say({ type: "drop", id: thing.id });
+      if (this._interests.delete(interest.id)) this._send({ type: "drop", id: interest.id });
     };
   }
 
-  /** Resolves when everything held includes the write that returned this version (`Onceward-Version`, or its body). */
+  /** Resolve when all results include the write that returned this version (in `Onceward-Version`, or in its body). */
   waitFor(version) {
     const id = this._nextId++;
     return new Promise((resolve, reject) => {
       this._waits.set(id, { version: String(version), resolve, reject });
-      this._say({ type: "wait", id, version: String(version) });
+      this._send({ type: "wait", id, version: String(version) });
     });
   }
 
-  /** Be `online` or `away` in a place until told `offline`, or until the page is gone. */
+  /** Set the user `online` or `away` in a place, until the status `offline` is set or the page closes. */
   present(place, status = "online") {
     if (status === "offline") this._places.delete(place);
     else this._places.set(place, status);
-    this._say({ type: "presence", place, status });
+    this._send({ type: "presence", place, status });
     return () => this.present(place, "offline");
   }
 
-  /** `listener(state)` when the connection becomes `connecting`, `open`, `waiting` or `closed`. */
+  /** Call `listener(state)` when the connection becomes `connecting`, `open`, `waiting` or `closed`. */
   onState(listener) {
     this._listeners.add(listener);
     return () => this._listeners.delete(listener);
   }
 
-  /** Close for good. */
+  /** Close the client. It cannot be opened again. */
   close() {
     globalThis.removeEventListener?.("online", this._onOnline);
     clearTimeout(this._timer);
@@ -198,8 +198,8 @@ export class LiveClient {
       query = new LiveQuery(this, this._nextId++, name, args);
       query.key = key;
       this._queries.set(key, query);
-      this._things.set(query.id, query);
-      this._say(query.hello());
+      this._interests.set(query.id, query);
+      this._send(query.hello());
     }
     clearTimeout(query.leaving);
     return query;
@@ -208,25 +208,25 @@ export class LiveClient {
   _release(query, listener) {
     query.listeners.delete(listener);
     if (query.listeners.size) return;
-    // A component that is rendered anew leaves and comes back at once; the subscription stays for it.
+    // A component that renders again unsubscribes and subscribes at once, so the subscription is kept for a moment.
     clearTimeout(query.leaving);
     query.leaving = setTimeout(() => {
-      if (query.listeners.size || !this._things.delete(query.id)) return;
+      if (query.listeners.size || !this._interests.delete(query.id)) return;
       this._queries.delete(query.key);
-      this._say({ type: "drop", id: query.id });
+      this._send({ type: "drop", id: query.id });
     }, 50);
   }
 
   // -- the connection
 
-  _say(message) {
+  _send(message) {
     if (this.state === "closed") return;
-    if (this.state === "open") this._connection.say(message);
+    if (this.state === "open") this._connection.send(message);
     else if (this.state === "idle") this._connect();
   }
 
   _everything() {
-    const messages = [...this._things.values()].map((thing) => thing.hello());
+    const messages = [...this._interests.values()].map((interest) => interest.hello());
     for (const [place, status] of this._places) messages.push({ type: "presence", place, status });
     for (const [id, { version }] of this._waits) messages.push({ type: "wait", id, version });
     return messages;
@@ -250,7 +250,7 @@ export class LiveClient {
     try {
       this._connection = new Transport(this, hello);
     } catch {
-      this._lost(0); // an address that the WebSocket refuses to open, or a policy of the page
+      this._lost(0); // WebSocket rejects the address, or a policy of the page forbids it
     }
   }
 
@@ -265,7 +265,7 @@ export class LiveClient {
     this._failedSockets = 0;
     this._pingMs = welcome.ping_s * 1000;
     this._become("open");
-    if (connection.needsAll) for (const message of this._everything()) connection.say(message);
+    if (connection.needsAll) for (const message of this._everything()) connection.send(message);
   }
 
   _lost(code, opened = false) {
@@ -274,12 +274,12 @@ export class LiveClient {
     clearTimeout(this._watchdog);
     if (this.state === "closed") return;
     if (REFUSED.has(code)) {
-      for (const thing of this._queries.values()) {
-        thing.take({ error: { code: "refused", message: "the server refuses the connection" } });
+      for (const interest of this._queries.values()) {
+        interest.take({ error: { code: "refused", message: "the server refused the connection" } });
       }
     }
     if (!opened && code !== UNKNOWN_CREDENTIALS) this._failedSockets += 1;
-    for (const thing of this._things.values()) thing.disconnected();
+    for (const interest of this._interests.values()) interest.disconnected();
     this._become("waiting");
     this._timer = setTimeout(() => this._connect(), reconnectDelay(this._attempt++));
   }
@@ -310,7 +310,7 @@ export class LiveClient {
         this._takeFrame(message);
         break;
       case "ping":
-        connection.say({ type: "pong" });
+        connection.send({ type: "pong" });
         break;
       case "error":
         this._takeError(message);
@@ -320,8 +320,8 @@ export class LiveClient {
 
   _takeFrame(frame) {
     this.version = frame.to;
-    for (const result of frame.results ?? []) this._things.get(result.id)?.take(result);
-    for (const part of frame.topics ?? []) this._things.get(part.id)?.take(part);
+    for (const result of frame.results ?? []) this._interests.get(result.id)?.take(result);
+    for (const part of frame.topics ?? []) this._interests.get(part.id)?.take(part);
     for (const id of frame.reached ?? []) {
       this._waits.get(id)?.resolve();
       this._waits.delete(id);
@@ -329,10 +329,10 @@ export class LiveClient {
   }
 
   _takeError({ id, code, message }) {
-    const thing = this._things.get(id);
+    const interest = this._interests.get(id);
     const wait = this._waits.get(id);
-    if (thing instanceof LiveQuery) thing.take({ error: { code, message } });
-    else if (thing) thing.listener(undefined, { error: new LiveError({ code, message }) });
+    if (interest instanceof LiveQuery) interest.take({ error: { code, message } });
+    else if (interest) interest.listener(undefined, { error: new LiveError({ code, message }) });
     else if (wait) {
       wait.reject(new LiveError({ code, message }));
       this._waits.delete(id);
@@ -346,7 +346,7 @@ export class LiveClient {
   }
 }
 
-/** The usual way: a WebSocket. */
+/** The default transport: a WebSocket. */
 class Socket {
   needsAll = true;
 
@@ -356,30 +356,30 @@ class Socket {
     const lost = (code) => {
       if (client._connection === this) client._lost(code, opened);
     };
-    this.socket.onopen = () => this.say(hello);
+    this.socket.onopen = () => this.send(hello);
     this.socket.onmessage = (event) => {
       opened = true;
       client._take(this, JSON.parse(event.data));
     };
     this.socket.onclose = (event) => lost(event.code);
-    // A connection that is refused: browsers say close after error, some versions of Node say nothing more, and the
-    // package ws ends the process if nobody listens. Not at once, so that a close with its code can come first.
+    // After a refused connection, browsers fire `close` after `error`, some versions of Node fire only `error`, and the
+    // package ws ends the process if nothing handles `error`. The delay lets a `close` event with its code come first.
     this.socket.onerror = () => setTimeout(lost, ERROR_TO_CLOSE_MS, 0);
   }
 
-  say(message) {
+  send(message) {
     if (this.socket.readyState === 1) this.socket.send(JSON.stringify(message));
   }
 
   close() {
     this.socket.onclose = null;
-    // Kept: closing a socket that is still connecting is an error of its own.
+    // A handler must stay: closing a socket that is still connecting fires `error`.
     this.socket.onerror = () => {};
     this.socket.close();
   }
 }
 
-/** Where WebSockets do not get through: a stream of events, begun anew with each change of what is wanted. */
+/** The fallback if WebSockets are blocked: an event stream, opened again whenever the subscriptions change. */
 class EventStream {
   needsAll = false;
 
@@ -393,7 +393,7 @@ class EventStream {
 
   async open() {
     this.abort = new AbortController();
-    const mine = this.abort;
+    const own = this.abort;
     this.changed = false;
     let status = 0;
     try {
@@ -401,15 +401,15 @@ class EventStream {
         method: "POST",
         headers: { "content-type": "application/json" },
         credentials: "include",
-        signal: mine.signal,
+        signal: own.signal,
         body: JSON.stringify({ messages: [this.hello, ...this.client._everything()] }),
       });
       status = response.status;
       if (response.ok) await this.read(response.body.getReader());
     } catch {
-      // An aborted or broken stream; what follows is the same.
+      // An aborted stream and a broken one are handled in the same way below.
     }
-    if (this.client._connection === this && mine === this.abort) {
+    if (this.client._connection === this && own === this.abort) {
       this.client._lost(status === 401 ? UNKNOWN_CREDENTIALS : status === 403 ? 4403 : 0, this.opened);
     }
   }
@@ -430,7 +430,7 @@ class EventStream {
     }
   }
 
-  say(message) {
+  send(message) {
     if (message.type === "pong" || this.changed) return;
     this.changed = true;
     setTimeout(() => {

@@ -13,5 +13,5 @@ export interface LiveHooks<Element = unknown> {
   useConnection(): ConnectionState;
 }
 
-/** Made with the application's own React (18 or newer). */
+/** Return the hooks for the application's own React (18 or newer). */
 export function hooks(React: unknown): LiveHooks;

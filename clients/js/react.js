@@ -1,4 +1,4 @@
-// Hooks for React. React is passed in, so that there is exactly one of it:
+// Hooks for React. The application passes its own React, so that only one copy of React is loaded:
 //
 //   import * as React from "react";
 //   import { hooks } from "onceward-live/react";
@@ -8,7 +8,7 @@ import { canonical } from "./client.js";
 
 const PAUSED = Object.freeze({ data: undefined, error: null, loading: false, stale: false });
 
-/** The hooks, made with this React. */
+/** Return the hooks for this React. */
 export function hooks(React) {
   const Context = React.createContext(null);
 
@@ -18,7 +18,7 @@ export function hooks(React) {
 
   function useLive() {
     const client = React.useContext(Context);
-    if (!client) throw new Error("useQuery and its like must stand inside <LiveProvider client={...}>");
+    if (!client) throw new Error("useQuery and the other hooks must be used inside <LiveProvider client={...}>");
     return client;
   }
 
@@ -43,15 +43,15 @@ export function hooks(React) {
     );
   }
 
-  /** Be in a place while mounted: away while the page is hidden. Returns who else is there. */
+  /** Be present in a place while mounted, and `away` while the page is hidden. Returns everyone who is present. */
   function usePresence(place) {
     const client = useLive();
     React.useEffect(() => {
-      const say = () => client.present(place, document.visibilityState === "hidden" ? "away" : "online");
-      say();
-      document.addEventListener("visibilitychange", say);
+      const update = () => client.present(place, document.visibilityState === "hidden" ? "away" : "online");
+      update();
+      document.addEventListener("visibilitychange", update);
       return () => {
-        document.removeEventListener("visibilitychange", say);
+        document.removeEventListener("visibilitychange", update);
         client.present(place, "offline");
       };
     }, [client, place]);

@@ -1,4 +1,4 @@
-"""Live: the result of a query, kept true in every browser. Topics, presence, and the endpoint that serves them."""
+"""Live queries, whose results stay up to date in every browser; topics, presence, and the endpoint that serves them."""
 
 from typing import TYPE_CHECKING
 

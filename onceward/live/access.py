@@ -1,4 +1,4 @@
-"""Who may see a query or a topic, and for which organization it then runs."""
+"""Access rules of queries and topics: who may see them, and for which organization they run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from onceward.trust import Identity, Scope
 
 Verdict = bool | UUID
 Rule = Scope | Literal["anyone", "self"] | Callable[["Caller"], Verdict | Awaitable[Verdict]]
-"""A scope that the caller must have; `anyone`, logged in or not; `self`: the argument `user_id` is the caller's own;
-or a function of the caller, which says yes, no, or yes for this organization."""
+"""Who is allowed: a scope that the caller must have; `anyone`, logged in or not; `self`, if the argument `user_id` is
+the caller's own id; or a function that returns True, False, or the id of the organization that the query runs for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, and for what. `db` is for rules that must look something up."""
+    """The client that subscribes, with its arguments. Rule functions may read `db`."""
 
     identity: Identity | None
     arguments: Mapping[str, Any]
@@ -37,25 +37,25 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """All that a result may depend on besides its arguments: those who are the same to the database share it."""
+    """What a result depends on besides its arguments. Clients with equal viewers share a result."""
 
     organization: UUID | None
     everything: bool = False
-    """An instance administrator without an organization: not under row-level security."""
+    """True for an instance administrator without an organization, who is not restricted by row-level security."""
     user_id: str | None = None
 
 
 async def admit(rule: Rule, caller: Caller, what: str) -> Viewer:
-    """For whom the caller may see this, or `Refused`."""
-    verdict = await _judge(rule, caller)
+    """Return the viewer that the caller acts as. Raises `Refused` if the rule does not allow the caller."""
+    verdict = await _evaluate(rule, caller)
     if verdict is False:
-        raise Refused(f"{what} is not for this caller")
+        raise Refused(f"the caller may not see {what}")
     organization = verdict if isinstance(verdict, UUID) else caller.organization
     everything = organization is None and caller.identity is not None and caller.identity.may("admin")
     return Viewer(organization, everything)
 
 
-async def _judge(rule: Rule, caller: Caller) -> Verdict:
+async def _evaluate(rule: Rule, caller: Caller) -> Verdict:
     if callable(rule):
         answer = rule(caller)
         return await answer if inspect.isawaitable(answer) else answer

@@ -1,4 +1,4 @@
-"""The JavaScript client, served beside what it connects to: `/live/client.js`, `/live/react.js`."""
+"""Serve the files of the JavaScript client: `/live/client.js`, `/live/react.js` and their types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMES = frozenset({"client.js", "client.d.ts", "react.js", "react.d.ts"})
 
 
 def folder() -> Path:
-    """Where the files are: inside the installed package, or in the repository."""
+    """Return the folder of the files: in the installed package, or in the repository."""
     packaged = Path(__file__).parent / "js"
     return packaged if packaged.is_dir() else Path(__file__).parents[2] / "clients" / "js"
 
@@ -24,11 +24,13 @@ def _content(name: str) -> bytes | None:
 
 
 async def serve(path: str, scope: Scope, send: Send) -> None:
-    """A file of the client, or 404; 426 for a plain request to the WebSocket's address."""
+    """Respond with a file of the client, or 404. A plain HTTP request to the address of the WebSocket gets 426."""
     name = path.removeprefix("/live").removeprefix("/")
     body = _content(name) if scope["method"] in ("GET", "HEAD") else None
     status = 200 if body is not None else 426 if not name else 404
-    content = body if body is not None else b"connect with a WebSocket" if not name else b"not found"
+    content = (
+        body if body is not None else b"this address accepts WebSocket connections only" if not name else b"not found"
+    )
     headers = [
         (b"content-type", TYPES.get(Path(name).suffix, b"text/plain") if body is not None else b"text/plain"),
         (b"content-length", str(len(content)).encode()),

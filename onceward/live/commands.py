@@ -1,4 +1,4 @@
-"""`live ls`: what the nodes keep true for whom, and how far they are."""
+"""`live`: list the nodes with their live queries, and reset the feed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onceward.cli.session import opened_database, run
 
 COLUMNS = ("node", "state", "connections", "query", "groups", "subscribers", "runs", "failing", "lag_ms", "progress_s")
 
-group = typer.Typer(no_args_is_help=True, help="Live queries: which nodes serve which, and how far they are.")
+group = typer.Typer(no_args_is_help=True, help="Live queries of all nodes: `ls`, `reset`.")
 
 
 def register(cli: typer.Typer) -> None:
@@ -21,8 +21,8 @@ def register(cli: typer.Typer) -> None:
 
 @group.command("ls")
 def ls(as_json: JsonOption = False) -> None:
-    """List nodes with their queries. `lag_ms`: how old the oldest change is that a result lacks; `progress_s`: how long
-    ago the feed was last read. Lag with progress is load; no progress is `stuck`."""
+    """List nodes with their queries. `lag_ms`: age of the oldest change that a result does not include; `progress_s`:
+    time since the last read of the feed. Lag with progress means load; a node without progress is `stuck`."""
     from onceward.live.report import NodeReport, read
 
     async def work() -> list[NodeReport]:
@@ -48,11 +48,11 @@ def ls(as_json: JsonOption = False) -> None:
 
 @group.command("reset")
 def reset() -> None:
-    """Have every node run all its queries anew: after a restore, or after writes that bypassed triggers."""
+    """Make every node run all its queries again. Needed after a restore, or after writes that bypassed triggers."""
     from onceward.cli.rendering import say
 
     async def work() -> int:
         async with opened_database() as db:
             return await db.fetchval("select onceward.reset_live()")
 
-    say(f"the feed is now in epoch {run(work())}; every node starts afresh within a second")
+    say(f"the feed is now in epoch {run(work())}; every node runs all its queries again within a second")

@@ -1,7 +1,7 @@
-"""One client: what it asked for, and the frames it is sent.
+"""One client: its subscriptions and the frames sent to it.
 
-A frame is written only when the one before has been taken by the network, and then says how things are by then: a slow
-client is sent fewer frames, not later ones, and costs no more memory than a fast one.
+The next frame is written only after the network has accepted the previous one, and it carries the newest results. So a
+slow client gets fewer frames, never outdated ones, and needs no more memory than a fast one.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 Send = Callable[[str], Coroutine[Any, Any, None]]
 
 GONE = (OSError, RuntimeError)
-"""What sending to a client that has gone raises, depending on the server underneath."""
+"""The exceptions for a send to a disconnected client. They depend on the ASGI server."""
 
 MOST_REPLIES = 1000
-"""Answers that a client may leave unread before it is cut off."""
+"""The maximum number of unsent replies. Further replies are dropped."""
 
 
 @coroutine
-def _resumed(begun: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
-    """The rest of a coroutine whose first step has been taken already, and which waits for something."""
+def _resumed(started: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+    """Continue a coroutine that has already run up to its first wait."""
     try:
         while True:
             try:
                 sent = yield waits_for
             except BaseException as error:
-                waits_for = begun.throw(error)
+                waits_for = started.throw(error)
             else:
-                waits_for = begun.send(sent)
+                waits_for = started.send(sent)
     except StopIteration:
         return
 
 
 class Subscription:
-    """A client's interest in a group. `sent` is the hash of what it holds."""
+    """A client's subscription to a group. `sent` is the hash of the result that the client has."""
 
     __slots__ = ("answered", "connection", "failed", "group", "id", "sent")
 
@@ -63,7 +63,7 @@ class Subscription:
 
 
 class Follow:
-    """A client's interest in a topic, and up to where it has been told."""
+    """A client's subscription to a topic. `position` is the position of the last message sent."""
 
     __slots__ = ("channel", "connection", "first", "gap", "id", "position")
 
@@ -72,13 +72,13 @@ class Follow:
         self.id = id
         self.channel = channel
         self.position: int | None = None
-        """None until what came before has been looked up."""
+        """None until the earlier messages have been loaded."""
         self.first: list[str] | None = None
         self.gap = False
 
 
 class Connection:
-    """Made when a client has said who it is; `close` when it has gone."""
+    """A connection after `hello`. `close` releases everything that belongs to it."""
 
     __slots__ = (
         "_closed",
@@ -89,10 +89,10 @@ class Connection:
         "_send",
         "hub",
         "identity",
+        "interests",
         "last_sent",
         "places",
         "sent_version",
-        "things",
         "transport",
         "waits",
     )
@@ -102,7 +102,7 @@ class Connection:
         self.identity = identity
         self.transport = transport
         self._holder: UUID | None = None
-        self.things: dict[int, Subscription | Follow] = {}
+        self.interests: dict[int, Subscription | Follow] = {}
         self.places: dict[str, Viewer] | None = None
         self.waits: dict[int, int] | None = None
         self.sent_version = ""
@@ -121,7 +121,7 @@ class Connection:
 
     @property
     def holder(self) -> UUID:
-        """Its name among the leases of presence; few have any."""
+        """The id of this connection in the presence table. Created on demand, because few connections need it."""
         if self._holder is None:
             self._holder = uuid4()
         return self._holder
@@ -132,14 +132,14 @@ class Connection:
 
     @property
     def detailed(self) -> bool:
-        """Members of the organization are told what is wrong with a query; end users only that something is."""
+        """Whether the client may see the text of query errors: members of the organization may, end users may not."""
         return self.identity is not None and self.identity.may("viewer")
 
-    # -- what it wants ---------------------------------------------------------------------------------------------
+    # -- subscriptions ---------------------------------------------------------------------------------------------
 
     def subscribe(self, id: int, group: Group, sent: str | None) -> Subscription:
         subscription = Subscription(self, id, group, sent)
-        self.things[id] = subscription
+        self.interests[id] = subscription
         group.subscribers.add(subscription)
         if group.text is not None or group.error is not None:
             self.mark(subscription)
@@ -148,39 +148,39 @@ class Connection:
 
     def follow(self, id: int, channel: Channel) -> Follow:
         follow = Follow(self, id, channel)
-        self.things[id] = follow
+        self.interests[id] = follow
         channel.followers.add(follow)
         return follow
 
     def drop(self, id: int) -> None:
-        thing = self.things.pop(id, None)
-        if thing is None:
+        interest = self.interests.pop(id, None)
+        if interest is None:
             return
-        self._dirty.pop(thing, None)
-        if isinstance(thing, Subscription):
-            self.hub.leave(thing.group, thing)
+        self._dirty.pop(interest, None)
+        if isinstance(interest, Subscription):
+            self.hub.leave(interest.group, interest)
         else:
-            thing.channel.followers.discard(thing)
-            if not thing.channel.followers:
-                self.hub.channels.pop((thing.channel.organization, thing.channel.topic), None)
+            interest.channel.followers.discard(interest)
+            if not interest.channel.followers:
+                self.hub.channels.pop((interest.channel.organization, interest.channel.topic), None)
 
     def wait(self, id: int, xid: int) -> None:
-        """Say so when everything this client holds includes the transaction."""
+        """Notify the client when all its results include the transaction."""
         if self._closed:
             return
         if self.waits is None:
             self.waits = {}
         self.waits[id] = xid
         self.hub.waiting.add(self)
-        self.hub.wanted.set()
+        self.hub.in_use.set()
         self.flush()
 
     def close(self) -> None:
-        """Forget everything about it; what is being sent is given up."""
+        """Drop all subscriptions and cancel the frame that is being sent."""
         if self._closed:
             return
         self._closed = True
-        for id in list(self.things):
+        for id in list(self.interests):
             self.drop(id)
         self.hub.connections.discard(self)
         self.hub.connected[self.organization] -= 1
@@ -188,13 +188,13 @@ class Connection:
         if self._pump is not None:
             self._pump.cancel()
 
-    # -- what it is sent -------------------------------------------------------------------------------------------
+    # -- frames -------------------------------------------------------------------------------------------
 
-    def mark(self, thing: Subscription | Follow) -> None:
-        self._dirty[thing] = None
+    def mark(self, interest: Subscription | Follow) -> None:
+        self._dirty[interest] = None
 
     def reply(self, message: dict[str, Any]) -> None:
-        """An answer of its own, besides the frames."""
+        """Send a message that is not part of a frame."""
         if self._replies is None:
             self._replies = []
         if len(self._replies) < MOST_REPLIES:
@@ -202,17 +202,17 @@ class Connection:
         self.flush()
 
     def reply_error(self, error: LiveError, id: int | None) -> None:
-        self.reply({"type": "error", "id": id, **self._told(error)})
+        self.reply({"type": "error", "id": id, **self._error_fields(error)})
 
     def flush(self) -> None:
-        """See to it that everything marked is sent, now or after what is being sent."""
+        """Send everything that is marked, now or after the frame that is being sent."""
         while self._pump is None and not self._closed:
             text = self._next()
             if text is None:
                 return
             self.last_sent = time.monotonic()
             self.hub.frames_sent += 1
-            # Almost always the network takes a frame at once. Only one that must wait is worth a task of its own.
+            # The network nearly always accepts a frame at once. Only a send that must wait gets a task.
             sending = self._send(text)
             try:
                 waits_for = sending.send(None)
@@ -243,17 +243,17 @@ class Connection:
         return self._frame()
 
     def _frame(self) -> str | None:
-        """How things stand now, of all that has changed since the last frame; None if nothing has."""
+        """Return a frame with everything that has changed since the last one, or None if nothing has."""
         if not self._dirty and not self.waits:
             return None
         dirty, self._dirty = self._dirty, {}
         results: list[str] = []
         topics: list[str] = []
-        for thing in dirty:
-            if isinstance(thing, Subscription):
-                self._add_result(thing, results)
+        for interest in dirty:
+            if isinstance(interest, Subscription):
+                self._add_result(interest, results)
             else:
-                self._add_messages(thing, topics)
+                self._add_messages(interest, topics)
         reached = self._reached() if self.waits else ""
         if not (results or topics or reached):
             return None
@@ -271,8 +271,8 @@ class Connection:
         if group.error is not None:
             if subscription.failed is not group.error:
                 subscription.failed = group.error
-                told = orjson.dumps(self._told(group.error)).decode()
-                results.append(f'{{"id":{subscription.id},"error":{told}}}')
+                problem = orjson.dumps(self._error_fields(group.error)).decode()
+                results.append(f'{{"id":{subscription.id},"error":{problem}}}')
             return
         if group.text is None:
             return
@@ -293,48 +293,51 @@ class Connection:
         gap, follow.gap = follow.gap or missing, False
         if messages or first is not None or gap:
             reset = ',"reset":true' if gap else ""
-            # Its own version: topics are told all that the feed has brought, results may still be behind.
-            said = ",".join((first or []) + messages)
-            topics.append(f'{{"id":{follow.id}{reset},"version":"{self.hub.version_text}","messages":[{said}]}}')
+            # A separate version: topics include everything read from the feed, while results may still be behind.
+            text = ",".join((first or []) + messages)
+            topics.append(f'{{"id":{follow.id}{reset},"version":"{self.hub.version_text}","messages":[{text}]}}')
 
-    def _told(self, error: LiveError) -> dict[str, str]:
+    def _error_fields(self, error: LiveError) -> dict[str, str]:
         hidden = isinstance(error, QueryFault) and not self.detailed
-        return {"code": error.code, "message": "the query failed; it has been logged" if hidden else str(error)}
+        return {
+            "code": error.code,
+            "message": "the query failed; the server has logged the error" if hidden else str(error),
+        }
 
     # -- versions --------------------------------------------------------------------------------------------------
 
     def version(self) -> str:
-        """What all that this client holds is at least at."""
+        """Return the version that all results of this client include."""
         return self.hub.reached(self._behind())[1]
 
     def settled(self) -> bool:
-        """Whether no result of this client is about to change; one that keeps failing is not waited for."""
-        for thing in self.things.values():
-            if isinstance(thing, Subscription) and thing.group.behind is not None and not thing.group.failures:
+        """Return whether all results of this client are up to date. Queries that keep failing are ignored."""
+        for interest in self.interests.values():
+            if isinstance(interest, Subscription) and interest.group.behind is not None and not interest.group.failures:
                 return False
         return True
 
     def _behind(self) -> int | None:
-        """The first advance that some result of this client may lack."""
+        """Return the first advance that some result of this client may not include."""
         behind: int | None = None
-        for thing in self.things.values():
-            if isinstance(thing, Subscription) and (own := thing.group.behind) is not None:
+        for interest in self.interests.values():
+            if isinstance(interest, Subscription) and (own := interest.group.behind) is not None:
                 behind = own if behind is None else min(own, behind)
         return behind
 
     def _groups(self) -> list[Group]:
-        return [thing.group for thing in self.things.values() if isinstance(thing, Subscription)]
+        return [interest.group for interest in self.interests.values() if isinstance(interest, Subscription)]
 
     def _reached(self) -> str:
-        """The waits that are over, taken off the list."""
+        """Return the ids of the waits that have ended, and remove them."""
         waits = self.waits or {}
         version, _ = self.hub.reached(self._behind())
         if version is None or any(group.text is None and group.error is None for group in self._groups()):
             return ""
-        over = [id for id, xid in waits.items() if version.snapshot.sees(xid)]
-        for id in over:
+        ended = [id for id, xid in waits.items() if version.snapshot.sees(xid)]
+        for id in ended:
             del waits[id]
         if not waits:
             self.waits = None
             self.hub.waiting.discard(self)
-        return ",".join(map(str, over))
+        return ",".join(map(str, ended))

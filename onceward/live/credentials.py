@@ -1,4 +1,4 @@
-"""Who connects: a session's cookie, an API key, an end user's token, or nobody."""
+"""Authenticate clients by session cookie, API key or end user token. Anonymous clients are possible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SESSION_COOKIE = "onceward_session"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a client showed; never logged."""
+    """The credentials of a client. They must not be logged."""
 
     token: str | None = None
     session: str | None = None
@@ -28,32 +28,32 @@ class Credentials:
 
 
 Authenticate = Callable[[Credentials], Awaitable[Identity | None]]
-"""The identity behind credentials, None for nobody; `NotAuthenticated` or `NotAllowed` when they are wrong."""
+"""Returns the identity, or None without credentials. Raises `NotAuthenticated` or `NotAllowed` if they are wrong."""
 
 
 def acting(identity: Identity, organization: UUID | None) -> Identity:
-    """The identity, in the organization it asks to act for: its own, or any for an administrator of the instance."""
+    """Return the identity in the requested organization: its own, or any organization for an instance administrator."""
     if organization is None or identity.organization == organization:
         return identity
     if identity.organization is None and identity.may("admin"):
         return replace(identity, organization=organization)
-    raise NotAllowed(f"these credentials are not for organization {organization}")
+    raise NotAllowed(f"these credentials give no access to organization {organization}")
 
 
 def authenticator(db: Database, verifier: TokenVerifier | None = None) -> Authenticate:
-    """By API key, end user's token (with a verifier) or session, in this order."""
+    """Return a function that authenticates by API key, end user token (if there is a verifier) or session, in this order."""
 
-    async def authenticate(shown: Credentials) -> Identity | None:
-        if shown.token:
-            if looks_like_key(shown.token):
+    async def authenticate(credentials: Credentials) -> Identity | None:
+        if credentials.token:
+            if looks_like_key(credentials.token):
                 async with db.acquire() as conn:
-                    return acting(await authenticate_key(conn, shown.token), shown.organization)
+                    return acting(await authenticate_key(conn, credentials.token), credentials.organization)
             if verifier is None:
-                raise NotAuthenticated("tokens of end users are not set up: ONCEWARD_JWT_SECRET or a key set is needed")
-            return acting(await verifier.authenticate(shown.token), shown.organization)
-        if shown.session:
+                raise NotAuthenticated("end user tokens are not configured; set ONCEWARD_JWT_SECRET or a key set")
+            return acting(await verifier.authenticate(credentials.token), credentials.organization)
+        if credentials.session:
             async with db.acquire() as conn:
-                return await authenticate_session(conn, shown.session, organization=shown.organization)
+                return await authenticate_session(conn, credentials.session, organization=credentials.organization)
         return None
 
     return authenticate

@@ -1,4 +1,4 @@
-"""`/live` (WebSocket) and `/live/sse` (server-sent events), as bare ASGI. One connection code serves both."""
+"""The endpoints `/live` (WebSocket) and `/live/sse` (server-sent events) as a bare ASGI app. Both use `Connection`."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from onceward.trust import Identity, TrustError
 log = get_logger("onceward.live")
 
 BAD, UNKNOWN, FORBIDDEN, SILENT, BUSY, AWAY = 4400, 4401, 4403, 4408, 4429, 1012
-"""Codes that a connection is closed with."""
+"""WebSocket close codes."""
 RECHECK_AGAIN_S = 10.0
 
 
 MOST_MESSAGES = 1000
-"""Messages that a request for server-sent events may bring."""
+"""The maximum number of messages in a request for server-sent events."""
 End = Callable[[int, str], Awaitable[None]]
 PREFLIGHT = [
     (b"access-control-allow-methods", b"GET, POST"),
@@ -45,7 +45,7 @@ PREFLIGHT = [
 
 
 class Throttle:
-    """How fast a client may talk: a burst, then so many messages a second."""
+    """Limits the messages of a client: `rate` per second, with bursts of five times as many."""
 
     __slots__ = ("_left", "_rate", "_since")
 
@@ -63,7 +63,7 @@ class Throttle:
 
 
 class Open:
-    """An open connection as the endpoint knows it. `end(code, reason)` has the transport closed."""
+    """An open connection with its credentials. `end(code, reason)` closes the transport."""
 
     __slots__ = ("connection", "credentials", "end", "recheck_at")
 
@@ -75,7 +75,7 @@ class Open:
 
 
 class LiveEndpoint:
-    """An ASGI application for everything at and below `/live`."""
+    """The ASGI application for `/live` and all paths below it."""
 
     def __init__(
         self, service: Service, authenticate: Authenticate, *, options: LiveOptions, hosts: tuple[str, ...] = ()
@@ -98,14 +98,14 @@ class LiveEndpoint:
     # -- WebSocket -----------------------------------------------------------------------------------------------------
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # What a handshake needs is forgotten with it: thousands of idle connections would keep it for as long as they live.
-        begun = await self._begin(scope, receive, send)
-        if begun is not None:
+        # A separate call frees the memory of the handshake: thousands of idle connections would keep it otherwise.
+        opened = await self._handshake(scope, receive, send)
+        if opened is not None:
             scope["headers"].clear()
-            await self._serve(*begun, receive, send)
+            await self._serve(*opened, receive, send)
 
-    async def _begin(self, scope: Scope, receive: Receive, send: Send) -> tuple[Connection, Credentials] | None:
-        """From the request to the answered hello; None if it came to nothing."""
+    async def _handshake(self, scope: Scope, receive: Receive, send: Send) -> tuple[Connection, Credentials] | None:
+        """Accept the WebSocket and answer `hello`. Returns None if the handshake failed."""
         await receive()
         headers = _headers(scope)
         if scope["path"].rstrip("/") != "/live" or not self._same_site(headers):
@@ -117,9 +117,10 @@ class LiveEndpoint:
         async def send_text(text: str) -> None:
             await send({"type": "websocket.send", "text": text})
 
-        shown = _credentials(headers)
+        from_headers = _credentials(headers)
         if "origin" not in headers:
-            shown = replace(shown, session=None)  # a cookie counts only from a page that says where it comes from
+            # A cookie counts only with an Origin header, which has been checked above.
+            from_headers = replace(from_headers, session=None)
         try:
             async with asyncio.timeout(self.options.hello_s):
                 first = await receive()
@@ -128,7 +129,7 @@ class LiveEndpoint:
                 return None
             if not isinstance(hello, Hello):
                 raise BadMessage("the first message must be hello")
-            credentials = _with_hello(shown, hello)
+            credentials = _with_hello(from_headers, hello)
             identity = await self._authenticate(credentials)
             return self.service.welcome(identity, hello, send_text, transport="websocket"), credentials
         except (TimeoutError, LiveError, TrustError) as error:
@@ -148,9 +149,9 @@ class LiveEndpoint:
                 if event["type"] != "websocket.receive" or connection.closed:
                     return
                 if not throttle.allows():
-                    raise TooMuch(f"more than {self.options.max_messages_per_s:g} messages a second")
+                    raise TooMuch(f"the client sent more than {self.options.max_messages_per_s:g} messages per second")
                 await self.service.answer(connection, self._parse(event))
-                del event  # the next one may come in an hour
+                del event  # free its memory: the next message may come much later
         except LiveError as error:
             await _close(send, error)
         finally:
@@ -160,25 +161,25 @@ class LiveEndpoint:
     def _parse(self, event: Any) -> Message:
         text = event.get("text") or event.get("bytes") or b""
         if len(text) > self.options.max_message_bytes:
-            raise BadMessage(f"a message must not be longer than {self.options.max_message_bytes} bytes")
+            raise BadMessage(f"the message has more than {self.options.max_message_bytes} bytes")
         return parse(text)
 
     # -- server-sent events ----------------------------------------------------------------------------------------------
 
     async def _events(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The subscriptions come with the request: POST `{"messages": [...]}`, or GET `?query=..&arguments=..`."""
+        """Serve one event stream. The request contains the subscriptions: POST `{"messages": [...]}`, or GET `?query=..`."""
         headers = _headers(scope)
         if not self._same_site(headers):
             metrics.REFUSALS.labels("origin").inc()
             await _respond(send, 403, "origin not allowed")
             return
         cross = _cross_site(headers, self._origins)
-        if scope["method"] == "OPTIONS":  # a page of an allowed origin asks whether it may
+        if scope["method"] == "OPTIONS":  # the CORS preflight of a page of an allowed origin
             await send({"type": "http.response.start", "status": 204, "headers": [*cross, *PREFLIGHT] if cross else []})
             await send({"type": "http.response.body", "body": b""})
             return
         try:
-            hello, messages = await self._asked(scope, receive, headers)
+            hello, messages = await self._read_request(scope, receive, headers)
             credentials = _with_hello(_credentials(headers), hello)
             identity = await self._authenticate(credentials)
         except LiveError as error:
@@ -203,7 +204,7 @@ class LiveEndpoint:
 
         async def send_text(text: str) -> None:
             await started.wait()
-            # One line of data: JSON has no newlines of its own.
+            # One `data:` line is enough: this JSON contains no newlines.
             await send({"type": "http.response.body", "body": f"data: {text}\n\n".encode(), "more_body": True})
 
         try:
@@ -211,18 +212,18 @@ class LiveEndpoint:
         except TooMuch as error:
             await _respond(send, 429, str(error), cross)
             return
-        gone = asyncio.Event()
+        disconnected = asyncio.Event()
 
         async def end(code: int, reason: str) -> None:
-            gone.set()
+            disconnected.set()
 
-        async def watch_for_the_end() -> None:
+        async def wait_for_disconnect() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
-            gone.set()
+            disconnected.set()
 
         self._open[connection] = Open(connection, credentials, self._next_recheck(), end)
-        watching = asyncio.create_task(watch_for_the_end())
+        watching = asyncio.create_task(wait_for_disconnect())
         try:
             await send(
                 {
@@ -239,7 +240,7 @@ class LiveEndpoint:
             started.set()
             for message in messages:
                 await self.service.answer(connection, message)
-            await gone.wait()
+            await disconnected.wait()
         finally:
             watching.cancel()
             self._open.pop(connection, None)
@@ -247,7 +248,9 @@ class LiveEndpoint:
             with contextlib.suppress(OSError, RuntimeError):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _asked(self, scope: Scope, receive: Receive, headers: dict[str, str]) -> tuple[Hello, list[Message]]:
+    async def _read_request(
+        self, scope: Scope, receive: Receive, headers: dict[str, str]
+    ) -> tuple[Hello, list[Message]]:
         if scope["method"] == "GET":
             return _from_url(scope["query_string"], headers)
         if scope["method"] != "POST":
@@ -257,16 +260,16 @@ class LiveEndpoint:
             event = await receive()
             body += event.get("body", b"")
             if len(body) > self.options.max_message_bytes:
-                raise BadMessage(f"the request must not be longer than {self.options.max_message_bytes} bytes")
+                raise BadMessage(f"the request has more than {self.options.max_message_bytes} bytes")
             if event["type"] == "http.disconnect" or not event.get("more_body"):
                 break
         try:
-            found = orjson.loads(body)["messages"]
+            entries = orjson.loads(body)["messages"]
         except (ValueError, KeyError, TypeError):
             raise BadMessage('the body must be {"messages": [...]}') from None
-        if not isinstance(found, list) or len(cast("list[Any]", found)) > MOST_MESSAGES:
-            raise BadMessage(f"messages must be a list of at most {MOST_MESSAGES}")
-        messages = [read(each) for each in cast("list[Any]", found)]
+        if not isinstance(entries, list) or len(cast("list[Any]", entries)) > MOST_MESSAGES:
+            raise BadMessage(f"messages must be a list with at most {MOST_MESSAGES} entries")
+        messages = [read(each) for each in cast("list[Any]", entries)]
         if not messages or not isinstance(messages[0], Hello):
             raise BadMessage("the first message must be hello")
         return messages[0], messages[1:]
@@ -280,25 +283,25 @@ class LiveEndpoint:
         return time.monotonic() + self.options.recheck_s * random.uniform(0.8, 1.2)
 
     async def recheck_due(self) -> None:
-        """Look again at those whose time has come; who is no longer let in is closed."""
+        """Check the credentials and permissions of connections that are due, and close those that are no longer valid."""
         now = time.monotonic()
         for entry in [each for each in self._open.values() if each.recheck_at <= now]:
             entry.recheck_at = self._next_recheck()
             try:
                 identity = await self._authenticate(entry.credentials)
-                stays = await self.service.recheck(entry.connection, identity)
+                may_stay = await self.service.recheck(entry.connection, identity)
             except TrustError:
-                stays = False
+                may_stay = False
             except Exception as error:
-                # Nobody is shut out because the database is away or a rule has a fault; he is looked at again soon.
-                log.log(loudness(error), "live.recheck_failed", error=type(error).__name__)
+                # A database outage or a faulty rule must not disconnect users; the check is repeated soon.
+                log.log(loudness(error), "live_recheck.failed", error=type(error).__name__)
                 entry.recheck_at = min(entry.recheck_at, now + RECHECK_AGAIN_S)
                 continue
-            if not stays:
+            if not may_stay:
                 await self._end(entry, UNKNOWN, "not authenticated")
 
     async def close_all(self) -> None:
-        """The process ends: clients shall connect anew, elsewhere."""
+        """Close all connections because the process stops. Clients reconnect to another node."""
         for entry in list(self._open.values()):
             await self._end(entry, AWAY, "restarting")
 
@@ -324,19 +327,19 @@ def _credentials(headers: dict[str, str]) -> Credentials:
     )
 
 
-def _with_hello(shown: Credentials, hello: Hello) -> Credentials:
-    return Credentials(hello.token or shown.token, shown.session, hello.organization)
+def _with_hello(from_headers: Credentials, hello: Hello) -> Credentials:
+    return Credentials(hello.token or from_headers.token, from_headers.session, hello.organization)
 
 
 def _from_url(query_string: bytes, headers: dict[str, str]) -> tuple[Hello, list[Message]]:
-    """For `curl` and `EventSource`: one query or topic in the address."""
+    """Return the messages for a query or topic in the URL, for `curl` and `EventSource`."""
     fields = {name: values[0] for name, values in parse_qs(query_string.decode("latin-1")).items()}
     version = headers.get("last-event-id")
     try:
         organization = UUID(fields["organization"]) if "organization" in fields else None
         arguments = orjson.loads(fields.get("arguments", "{}"))
     except ValueError:
-        raise BadMessage("organization must be a UUID, and arguments JSON") from None
+        raise BadMessage("organization must be a UUID, and arguments must be JSON") from None
     hello = Hello(None, organization, version)
     if "topic" in fields:
         return hello, [read({"type": "follow", "id": 1, "topic": fields["topic"], "since": version})]
@@ -344,11 +347,11 @@ def _from_url(query_string: bytes, headers: dict[str, str]) -> tuple[Hello, list
 
 
 def _cross_site(headers: dict[str, str], origins: tuple[str, ...]) -> list[tuple[bytes, bytes]]:
-    found = headers.get("origin")
-    if found is None or not any(found.lower() == each.rstrip("/").lower() for each in origins):
+    page_origin = headers.get("origin")
+    if page_origin is None or not any(page_origin.lower() == each.rstrip("/").lower() for each in origins):
         return []
     return [
-        (b"access-control-allow-origin", found.encode("latin-1")),
+        (b"access-control-allow-origin", page_origin.encode("latin-1")),
         (b"access-control-allow-credentials", b"true"),
         (b"vary", b"origin"),
     ]
@@ -358,7 +361,7 @@ async def _close(send: Send, error: BaseException) -> None:
     code, reason = UNKNOWN, "not authenticated"
     match error:
         case TimeoutError():
-            code, reason = SILENT, "no hello"
+            code, reason = SILENT, "no hello in time"
         case TooMuch():
             code, reason = BUSY, str(error)
         case LiveError():

@@ -1,4 +1,4 @@
-"""What live queries hold about a person: where they are present, and broadcasts that mention them."""
+"""The personal data in live tables: presence, and broadcasts that mention a person."""
 
 from __future__ import annotations
 

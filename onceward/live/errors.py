@@ -1,22 +1,22 @@
-"""What live refuses, by name. The code is what a client is told.
+"""The errors of live. Clients get the `code` of an error.
 
 LiveError
-├── UnknownQuery    no query of that name
-├── UnknownTopic    no declared topic fits that name
-├── BadArguments    arguments that do not fit the query's parameters
-├── Refused         somebody we know, who may not see this
-├── TooMuch         a limit of the connection or of the organization is reached
-├── BadMessage      not a message of our protocol
-└── QueryFault      the query is written wrongly: its author must act
-    ├── NotWatched  it reads a table that it does not watch, or watches one that is not in the feed
-    └── NotVisible  it asks who is looking, and was not declared so
+├── UnknownQuery    no query has this name
+├── UnknownTopic    no declared topic matches this name
+├── BadArguments    the arguments do not match the parameters of the query
+├── Refused         the caller may not see this
+├── TooMuch         a limit of the node, the organization or the connection is reached
+├── BadMessage      the message does not follow the protocol
+└── QueryFault      the query has a bug that its author must fix
+    ├── NotWatched  it reads a table that it does not watch, or watches a table that is not in the feed
+    └── NotVisible  it uses `user_id` without `per="user"`, or without a logged-in user
 """
 
 from __future__ import annotations
 
 
 class LiveError(Exception):
-    """Anything this package raises by itself."""
+    """The root of all errors of this package."""
 
     code = "error"
 
@@ -46,7 +46,7 @@ class BadMessage(LiveError):
 
 
 class QueryFault(LiveError):
-    """The text is for the author and goes to the log and to operators; end users are told no more than the code."""
+    """The message is for the author: the log and members of the organization get it, end users get only the code."""
 
     code = "query_fault"
 

@@ -1,4 +1,4 @@
-"""What live contributes: live queries, topics, presence."""
+"""The live feature: live queries, topics, presence."""
 
 from __future__ import annotations
 

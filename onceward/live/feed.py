@@ -1,7 +1,7 @@
-"""Read the feed: what became visible since the last look, whoever wrote it and in whatever order it committed.
+"""Read the feed: all changes that have become visible since the last read, in whatever order they were committed.
 
-The cursor is a snapshot, not a number: rows of a transaction that was still running then are found when it commits,
-and a transaction that stays open delays nobody. Nothing is skipped and nothing is read twice.
+The cursor is a snapshot, not a number. So the rows of a transaction that was still running are found when it commits, and
+a long transaction delays no other. No row is skipped or read twice.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ select pg_current_snapshot()::text as snapshot, epoch,
 """
 
 Change = tuple[int, str | None, str | None]
-"""Table, key and value; no key means every key of the table."""
+"""The table, key and value of a change. Without a key, all rows of the table may have changed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A message of a topic."""
+class TopicMessage:
+    """One message of a topic."""
 
     organization: UUID | None
     topic: str
@@ -41,53 +41,53 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """One step of a reader. `reset`: the feed has a hole before `version`, everything must be looked at anew."""
+    """One read of the feed. `reset` means that the feed has a gap before `version`, so every query must run again."""
 
     version: Version
     reset: bool
     changes: frozenset[Change]
-    messages: tuple[Said, ...]
+    messages: tuple[TopicMessage, ...]
 
 
 class Reader:
-    """A position in the feed."""
+    """Reads the feed and keeps the position."""
 
     def __init__(self) -> None:
         self.version: Version | None = None
 
     async def start(self, conn: Connection) -> Version:
-        """Take up position here: what is visible now counts as read."""
+        """Start at the current snapshot. Changes that are already visible are not read."""
         row = await conn.fetchrow(START)
         if row is None:
-            raise RuntimeError("onceward.feed_state has lost its row: insert it again with `default values`")
+            raise RuntimeError("onceward.feed_state has no row; insert it with `default values`")
         self.version = Version(row["epoch"], row["life"], Snapshot.parse(row["snapshot"]))
         return self.version
 
     async def advance(self, conn: Connection, topics: Sequence[str] = ()) -> Advance:
-        """Read on to what is visible now. If it fails the position stays, and the next call reads it all."""
+        """Read everything that has become visible. If this fails, the position stays and the next call reads it again."""
         before = self.version or await self.start(conn)
         row = await conn.fetchrow(
             ADVANCE, str(before.snapshot.xmax), [str(each) for each in before.snapshot.running], list(topics)
         )
         if row is None:
-            raise RuntimeError("onceward.feed_state has lost its row: insert it again with `default values`")
+            raise RuntimeError("onceward.feed_state has no row; insert it with `default values`")
         self.version = Version(row["epoch"], row["life"], Snapshot.parse(row["snapshot"]))
         return Advance(
             version=self.version,
             reset=broken_between(before, self.version, row["trimmed"]),
             changes=frozenset((relation, key, value) for relation, key, value in row["changes"] or ()),
-            messages=tuple(said(each) for each in row["messages"] or ()),
+            messages=tuple(read_message(each) for each in row["messages"] or ()),
         )
 
 
 def broken_between(before: Version, now: Version, trimmed: str | None) -> bool:
-    """Whether something that `before` had not seen may be gone from the feed, or the database is not the same."""
+    """Return whether changes after `before` may be missing from the feed, by trimming, a new epoch or a crash."""
     if not before.comparable(now) or now.snapshot.xmax < before.snapshot.xmax:
         return True
     return trimmed is not None and not before.snapshot.includes(Snapshot.parse(trimmed))
 
 
-def said(row: Sequence[Any] | asyncpg.Record) -> Said:
+def read_message(row: Sequence[Any] | asyncpg.Record) -> TopicMessage:
     organization, topic, id, at, payload = row
-    acting = organization if organization is None or isinstance(organization, UUID) else UUID(organization)
-    return Said(acting, topic, id, at, payload)
+    organization_id = organization if organization is None or isinstance(organization, UUID) else UUID(organization)
+    return TopicMessage(organization_id, topic, id, at, payload)

@@ -1,4 +1,4 @@
-"""One result, shared by all who asked the same question and see the same rows."""
+"""One result, shared by all clients that run the same query with the same arguments and see the same rows."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ GroupKey = tuple[str, str, Viewer]
 
 
 class Group:
-    """A query with arguments, for a viewer: its newest result and who wants it.
+    """A query with its arguments and viewer, its newest result and its subscribers.
 
-    `behind` is the number of the first advance whose changes the result may lack; None when it lacks none.
+    `behind` is the number of the first advance that the result may not include; None if it includes all of them.
     """
 
     __slots__ = (
@@ -61,7 +61,7 @@ class Group:
         self.behind: int | None = behind
         self.behind_since = time.monotonic()
         self.again: int | None = None
-        """Changed while running, by this advance."""
+        """The first advance that changed a dependency during the current run."""
         self.queued = False
         self.running = False
         self.runs = 0
@@ -83,7 +83,7 @@ class Group:
 
 
 class DependencyIndex:
-    """Which groups a change concerns, without looking at the others."""
+    """Finds the groups that a change affects without visiting all groups."""
 
     def __init__(self) -> None:
         self._whole: dict[int, set[Group]] = {}
@@ -99,17 +99,17 @@ class DependencyIndex:
         for each in dependencies:
             self._add(group, each)
 
-    def concerned(self, changes: frozenset[Change]) -> set[Group]:
-        found: set[Group] = set()
+    def affected_by(self, changes: frozenset[Change]) -> set[Group]:
+        affected: set[Group] = set()
         for relation, key, value in changes:
             if key is None:
-                found.update(self._by_table.get(relation, ()))
+                affected.update(self._by_table.get(relation, ()))
                 continue
-            found.update(self._whole.get(relation, ()))
+            affected.update(self._whole.get(relation, ()))
             for group in self._keyed.get((relation, key, value), ()):
                 if any(matches(each, changes) for each in group.dependencies if each.relation == relation):
-                    found.add(group)
-        return found
+                    affected.add(group)
+        return affected
 
     def _add(self, group: Group, dependency: Dependency) -> None:
         counts = self._by_table.setdefault(dependency.relation, {})
@@ -132,7 +132,7 @@ class DependencyIndex:
             del self._whole[dependency.relation]
 
     def _entry(self, dependency: Dependency) -> set[Group]:
-        # By its first condition: a row for which all hold is named in the feed by each of them.
+        # The first condition is enough as key: the feed lists a row that satisfies all conditions under each of them.
         if dependency.conditions:
             key, value = dependency.conditions[0]
             return self._keyed.setdefault((dependency.relation, key, value), set())
@@ -140,7 +140,7 @@ class DependencyIndex:
 
 
 def matches(dependency: Dependency, changes: frozenset[Change]) -> bool:
-    """Whether these changes may concern a dependency."""
+    """Return whether these changes may affect a dependency."""
     relation = dependency.relation
     if (relation, None, None) in changes:
         return True

@@ -1,7 +1,7 @@
-"""The heart of a node: changes come in, the queries they concern run once each, changed results go out.
+"""The core of a node: it takes changes from the feed, runs each affected query once, and sends changed results.
 
-Why nothing is missed: a run starts after the advance numbered `n` was read, so it sees all that `n` saw; whatever
-advances are read while it runs are compared with its dependencies when it ends, and if one concerns it, it runs again.
+Why no change is missed: a run starts after advance `n` was read, so it sees every change up to `n`. When the run ends,
+the hub compares its dependencies with the advances read since then. If one of them matches, the query runs again.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from onceward.telemetry import get_logger
 
 log = get_logger("onceward.live")
 
-REMEMBERED = 4096
-"""Advances kept to compare with runs that began before them; a run that outlasts them runs again."""
+ADVANCES_KEPT = 4096
+"""The number of advances kept for comparison with runs. A query that runs for longer than that runs again."""
 HOLD_S = 0.1
-"""How long a client's finished results wait for its others of the same advance, to share a frame."""
+"""How long results wait for other results of the same client, so that one frame carries them together."""
 LONGEST_RETRY_S = 5.0
 SLICE = 250
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class LoggedAdvance:
     number: int
     before: Version
     changes: frozenset[Change] | None
-    """None: everything (a reset)."""
+    """None means that everything may have changed (a reset)."""
 
 
 class Hub:
-    """Groups, channels and the connections that follow them. Everything here runs on one event loop."""
+    """Holds the groups, channels and connections of a node. Everything here runs on one event loop."""
 
     def __init__(self, db: Database, tables: Tables, options: LiveOptions) -> None:
         self.db = db
@@ -60,21 +60,21 @@ class Hub:
         self.channels: dict[tuple[UUID | None, str], Channel] = {}
         self.connections: set[Connection] = set()
         self.connected: Counter[UUID | None] = Counter()
-        """Connections by organization."""
+        """The number of connections per organization."""
         self.waiting: set[Connection] = set()
         self.frames_sent = 0
         self.number = 0
         self.version: Version | None = None
         self.version_text = ""
         self.index = DependencyIndex()
-        self.wanted = asyncio.Event()
-        """Set while anybody depends on the feed being read."""
+        self.in_use = asyncio.Event()
+        """Set while a query, topic or wait needs the feed."""
         self.positioned = asyncio.Event()
-        """Set while the feed is being read."""
+        """Set while this node has a position in the feed."""
         self.nudged = asyncio.Event()
-        """Set to have the feed read now."""
+        """Set to make the feed loop read without delay."""
         self._readers: list[asyncio.Future[Version]] = []
-        self._log: deque[Remembered] = deque(maxlen=REMEMBERED)
+        self._log: deque[LoggedAdvance] = deque(maxlen=ADVANCES_KEPT)
         self._ready: asyncio.Queue[Group] = asyncio.Queue()
         self._runners: list[asyncio.Task[None]] = []
         self._dirty: set[Connection] = set()
@@ -97,22 +97,22 @@ class Hub:
     # -- when to read ------------------------------------------------------------------------------------------------
 
     def nudge(self) -> None:
-        """Something was committed: do not wait for the next look."""
+        """Read the feed now, because something was committed."""
         self.nudged.set()
 
     def rest(self) -> bool:
-        """Stop reading if nobody depends on it; the next position is taken anew."""
+        """Stop reading if nothing needs the feed. Returns whether reading stopped; the next read takes a new position."""
         if self.groups or self.channels or self.waiting or self._readers:
             return False
-        self.wanted.clear()
+        self.in_use.clear()
         self.positioned.clear()
         return True
 
     async def next_read(self) -> Version:
-        """The version of a read that begins after this call."""
+        """Return the version of a read that starts after this call."""
         future: asyncio.Future[Version] = asyncio.get_running_loop().create_future()
         self._readers.append(future)
-        self.wanted.set()
+        self.in_use.set()
         self.nudge()
         return await future
 
@@ -126,27 +126,27 @@ class Hub:
     # -- the feed ----------------------------------------------------------------------------------------------------
 
     def take_position(self, version: Version) -> None:
-        """The feed is read from here on."""
+        """Start at this version of the feed."""
         self.version, self.version_text = version, str(version)
-        # Nobody was reading until now, so there is no earlier advance that a run could be compared with.
+        # The feed was not read until now, so runs cannot be compared with any earlier advance.
         self._log.clear()
         self.positioned.set()
 
     def apply(self, advance: Advance) -> bool:
-        """Take in what a read of the feed brought; returns whether there was anything."""
+        """Apply the changes and messages of one read of the feed. Returns whether there were any."""
         before = self.version or advance.version
         self.version, self.version_text = advance.version, str(advance.version)
         if advance.reset:
             self._reset(before)
         elif advance.changes:
             self.number += 1
-            self._log.append(Remembered(self.number, before, advance.changes))
-            for group in self.index.concerned(advance.changes):
+            self._log.append(LoggedAdvance(self.number, before, advance.changes))
+            for group in self.index.affected_by(advance.changes):
                 self._mark(group)
-        for said in advance.messages:
-            channel = self.channels.get((said.organization, said.topic))
+        for message in advance.messages:
+            channel = self.channels.get((message.organization, message.topic))
             if channel is not None:
-                channel.add(said)
+                channel.add(message)
                 for follow in channel.followers:
                     self.touch(follow.connection, follow)
         self._dirty.update(self.waiting)
@@ -154,11 +154,11 @@ class Hub:
         return advance.reset or bool(advance.changes or advance.messages)
 
     def _reset(self, before: Version) -> None:
-        """The feed has a hole: run everything, and let topics say that something may be missing."""
+        """The feed has a gap: run every query, and tell the followers of topics that messages may be missing."""
         metrics.RESETS.inc()
-        log.warning("live.reset", groups=len(self.groups))
+        log.warning("live_feed.reset", groups=len(self.groups))
         self.number += 1
-        self._log.append(Remembered(self.number, before, None))
+        self._log.append(LoggedAdvance(self.number, before, None))
         for group in self.groups.values():
             self._mark(group)
         for channel in self.channels.values():
@@ -170,17 +170,17 @@ class Hub:
     # -- groups ------------------------------------------------------------------------------------------------------
 
     def join(self, definition: QueryDefinition, arguments: dict[str, Any], canonical: str, viewer: Viewer) -> Group:
-        """The group for this question, made if it is the first to be asked."""
+        """Return the group for this query, arguments and viewer. The first call creates it."""
         key = (definition.name, canonical, viewer)
         group = self.groups.get(key)
         if group is None:
             count = self._per_organization.get(viewer.organization, 0)
             if count >= self.options.max_groups_per_organization:
-                raise TooMuch(f"the organization already has {count} different live queries open here")
+                raise TooMuch(f"the organization has reached its limit of {count} different live queries on this node")
             self._per_organization[viewer.organization] = count + 1
             group = Group(key, definition, arguments, viewer, behind=self.number + 1)
             self.groups[key] = group
-            self.wanted.set()
+            self.in_use.set()
             self._enqueue(group)
         elif group.leaving is not None:
             group.leaving.cancel()
@@ -200,9 +200,9 @@ class Hub:
         del self.groups[group.key]
         self.index.replace(group, frozenset())
         group.cancel_timers()
-        left = self._per_organization[group.viewer.organization] - 1
-        if left:
-            self._per_organization[group.viewer.organization] = left
+        remaining = self._per_organization[group.viewer.organization] - 1
+        if remaining:
+            self._per_organization[group.viewer.organization] = remaining
         else:
             del self._per_organization[group.viewer.organization]
 
@@ -225,7 +225,7 @@ class Hub:
                 if self.groups.get(group.key) is group:
                     await self._run(group)
             except Exception:
-                log.exception("live.runner_failed", query=group.definition.name)
+                log.exception("live_runner.failed", query=group.definition.name)
             finally:
                 group.queued = False
             if self.groups.get(group.key) is group and group.behind is not None and not group.failures:
@@ -234,7 +234,7 @@ class Hub:
 
     async def _run(self, group: Group) -> None:
         await self.positioned.wait()
-        began, started = self.number, time.perf_counter()
+        number_at_start, started = self.number, time.perf_counter()
         group.running, group.again = True, None
         try:
             outcome = await run(
@@ -252,7 +252,7 @@ class Hub:
             self._failed(group, error, error)
             return
         except Exception as error:
-            log.exception("live.query_failed", query=group.definition.name)
+            log.exception("live_query.failed", query=group.definition.name)
             self._failed(group, QueryFault(f"query {group.definition.name} failed: {type(error).__name__}"), None)
             return
         finally:
@@ -263,7 +263,7 @@ class Hub:
             metrics.RUN_SECONDS.observe(group.last_ms / 1000)
         self.index.replace(group, outcome.dependencies)
         group.behind = None
-        missed = self._first_missed(group, began)
+        missed = self._first_missed(group, number_at_start)
         if missed is not None:
             group.fall_behind(missed)
         group.failures = 0
@@ -272,25 +272,27 @@ class Hub:
             group.text, group.hash, group.error = outcome.text, outcome.hash, None
             self._publish(group)
 
-    def _first_missed(self, group: Group, began: int) -> int | None:
-        """The first advance since the run began that concerns the group as it now is."""
-        if self.number == began:
+    def _first_missed(self, group: Group, number_at_start: int) -> int | None:
+        """Return the first advance since the run started that matches the current dependencies of the group."""
+        if self.number == number_at_start:
             return None
-        if self._log[0].number > began + 1:
-            return began + 1
+        if self._log[0].number > number_at_start + 1:
+            return number_at_start + 1
         for each in self._log:
-            if each.number > began and (each.changes is None or any_matches(group.dependencies, each.changes)):
+            if each.number > number_at_start and (
+                each.changes is None or any_matches(group.dependencies, each.changes)
+            ):
                 return each.number
         return group.again
 
-    def _failed(self, group: Group, told: LiveError, error: BaseException | None) -> None:
-        """Try again by and by; who has no result yet is told, who has one keeps it, known to be behind."""
+    def _failed(self, group: Group, shown: LiveError, error: BaseException | None) -> None:
+        """Schedule a retry. Report the error, except that clients keep their old result during a database failure."""
         group.failures += 1
         group.fall_behind(self.number)
         metrics.FAILURES.labels(group.definition.name).inc()
         if error is not None:
             log.warning(
-                "live.query_failed",
+                "live_query.failed",
                 query=group.definition.name,
                 failures=group.failures,
                 error=type(error).__name__,
@@ -299,8 +301,8 @@ class Hub:
         wait_s = min(LONGEST_RETRY_S, 0.1 * 2 ** min(group.failures, 10))
         asyncio.get_running_loop().call_later(wait_s, self._retry, group)
         fault = isinstance(error, LiveError) or error is None
-        if (group.text is None or fault) and (group.error is None or str(group.error) != str(told)):
-            group.error = told
+        if (group.text is None or fault) and (group.error is None or str(group.error) != str(shown)):
+            group.error = shown
             self._publish(group)
 
     def _retry(self, group: Group) -> None:
@@ -312,29 +314,29 @@ class Hub:
             group.stale.cancel()
             group.stale = None
         if stale_in_s is not None:
-            # Not at once again: a query that names a moment in the past would run without end.
+            # At least 50 ms: a query with a `stale_at` in the past would otherwise run in an endless loop.
             wait_s = min(max(stale_in_s, 0.05), 3600.0)
             group.stale = asyncio.get_running_loop().call_later(wait_s, self._expired, group)
 
     def _expired(self, group: Group) -> None:
         group.stale = None
         if self.groups.get(group.key) is group:
-            self._enqueue(group)  # one that is running anyway says itself when it is stale next
+            self._enqueue(group)  # without effect while it runs; that run sets the next expiry
 
-    # -- results go out ----------------------------------------------------------------------------------------------
+    # -- send results ----------------------------------------------------------------------------------------------
 
     def _publish(self, group: Group) -> None:
         for subscription in group.subscribers:
             subscription.connection.mark(subscription)
             self._dirty.add(subscription.connection)
 
-    def touch(self, connection: Connection, what: Subscription | Follow) -> None:
-        """Something of this connection has news."""
-        connection.mark(what)
+    def touch(self, connection: Connection, changed: Subscription | Follow) -> None:
+        """Mark a subscription or follow of this connection as changed."""
+        connection.mark(changed)
         self._dirty.add(connection)
 
     def _send_ready(self, connections: Iterable[Connection]) -> None:
-        """Send to those that have news and wait for no other result; the others get theirs soon, come what may."""
+        """Send frames to changed connections that wait for no other result. The rest get theirs after `HOLD_S`."""
         ready = [each for each in connections if each in self._dirty and each.settled()]
         self._dirty.difference_update(ready)
         self._send_some(ready)
@@ -347,7 +349,7 @@ class Hub:
         self._send_some(list(dirty))
 
     def _send_some(self, connections: list[Connection], start: int = 0) -> None:
-        """A slice at a time, so that ten thousand subscribers of one group do not hold up everything else."""
+        """Send to `SLICE` connections at a time, so that a group with many subscribers does not block the event loop."""
         for connection in connections[start : start + SLICE]:
             connection.flush()
         metrics.FRAMES.inc(self.frames_sent)
@@ -356,13 +358,13 @@ class Hub:
             asyncio.get_running_loop().call_soon(self._send_some, connections, start + SLICE)
 
     def version_before(self, number: int) -> Version | None:
-        """The newest version that lacks nothing of the advances before `number`."""
+        """Return the newest version that includes all advances before `number`."""
         if not self._log or number > self.number:
             return self.version
         return self._log[max(0, number - self._log[0].number)].before
 
     def reached(self, behind: int | None) -> tuple[Version | None, str]:
-        """The version that results are at least at, of which the first lack is in this advance."""
+        """Return the newest version that includes all advances before `behind`, also as text. None means all advances."""
         if behind is None or behind > self.number:
             return self.version, self.version_text
         version = self.version_before(behind)

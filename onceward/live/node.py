@@ -1,4 +1,4 @@
-"""Live in one process: reads the feed, runs queries, serves clients, keeps house. A component of the runtime."""
+"""The live node of one process: it reads the feed, runs queries, serves clients and does maintenance."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from onceward.work import Loop, Waker
 log = get_logger("onceward.live")
 
 WAKE = "onceward.live"
-"""The name under which commits wake the readers of the feed, among the names of queues."""
+"""The wake-up name with which commits wake the feed readers. It shares a namespace with the queue names."""
 TRIM_EVERY_S = 30.0
 AWAY_AFTER_S = 5.0
-"""How long a connection that ended still counts as present."""
+"""How long the user of a closed connection still counts as present."""
 
 
 class LiveNode:
-    """`start()`, mount `endpoint` at `/live`, `stop()`."""
+    """Serves live queries. Call `start()`, mount `endpoint` at `/live`, and call `stop()` at the end."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class LiveNode:
             await loop.start()
 
     async def stop(self) -> None:
-        """Clients are told to go elsewhere; they resume there."""
+        """Close all connections, so that clients resume on another node, and stop all loops."""
         await self.endpoint.close_all()
         for loop in reversed(self._loops):
             await loop.stop()
@@ -79,7 +79,7 @@ class LiveNode:
         if name == WAKE:
             self.hub.nudge()
 
-    # -- housekeeping ------------------------------------------------------------------------------------------------
+    # -- maintenance ------------------------------------------------------------------------------------------------
 
     async def report(self) -> None:
         lease_s = self.options.presence_s
@@ -95,7 +95,7 @@ class LiveNode:
         await presence.sweep(self.db)
 
     async def keep(self) -> None:
-        """Pings, looking again at credentials, and leaving places."""
+        """Send pings, recheck credentials, and end the presence of closed connections."""
         now = time.monotonic()
         ping = {"type": "ping", "version": self.hub.version_text}
         for n, connection in enumerate(list(self.hub.connections)):
@@ -104,8 +104,8 @@ class LiveNode:
             if n % 500 == 499:
                 await asyncio.sleep(0)
         await self.endpoint.recheck_due()
-        over = [holder for since, holder in self.service.gone if now - since >= AWAY_AFTER_S]
-        if over:
-            await presence.leave(self.db, over)
-            self.service.gone = [each for each in self.service.gone if each[1] not in over]
+        expired = [holder for since, holder in self.service.departed if now - since >= AWAY_AFTER_S]
+        if expired:
+            await presence.leave(self.db, expired)
+            self.service.departed = [each for each in self.service.departed if each[1] not in expired]
             self.hub.nudge()

@@ -1,4 +1,4 @@
-"""How live behaves in one process, checked when it is made."""
+"""The options of live queries in one process, checked at construction."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class LiveOptions:
-    """Times in seconds. The limits are per process: a cluster of three allows three times as much."""
+    """Limits apply per process: three processes together allow three times as much."""
 
     poll_busy_s: float = 0.01
-    """Between two looks at the feed while changes keep coming."""
+    """The pause between two reads of the feed while there are changes."""
     poll_quiet_s: float = 0.1
-    """Between two looks when nothing has changed for a while; a wake-up cuts it short."""
+    """The pause when nothing has changed for a while. A wake-up ends it early."""
     runners: int = 4
-    """Queries that run at the same time; each takes a database connection."""
+    """The number of queries that run concurrently. Each uses a database connection."""
     query_timeout_s: float = 10.0
     linger_s: float = 5.0
-    """How long a result without subscribers is kept for those who reconnect."""
+    """How long a result without subscribers is kept for clients that reconnect."""
     ping_s: float = 25.0
     hello_s: float = 10.0
-    """How long a connection may stay silent before it says who it is."""
+    """How long a new connection may take to send `hello`."""
     recheck_s: float = 300.0
-    """How often a connection's credential and permissions are looked at again."""
+    """The interval between checks of a connection's credentials and permissions."""
     retention_s: float = 300.0
-    """How long the feed is kept: a node or client away for longer starts afresh."""
+    """How long changes stay in the feed. A node that was disconnected for longer runs all its queries again."""
     topic_retention_s: float = 86_400.0
     topic_replay: int = 100
-    """Messages of a topic that are kept for replay, at most."""
+    """The maximum number of messages per topic that are kept for replay."""
     presence_s: float = 300.0
     report_s: float = 5.0
     max_connections: int = 20_000
@@ -38,12 +38,14 @@ class LiveOptions:
     max_message_bytes: int = 65_536
     max_messages_per_s: float = 50.0
     origins: tuple[str, ...] = ()
-    """Origins of pages that may connect besides our own."""
+    """Further origins whose pages may connect."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name != "origins" and value <= 0:
-                raise ValueError(f"live option {field.name} must be above 0, not {value}")
+                raise ValueError(f"live option {field.name} must be greater than 0, not {value}")
         if self.poll_busy_s > self.poll_quiet_s:
-            raise ValueError(f"poll_busy_s={self.poll_busy_s} must not be above poll_quiet_s={self.poll_quiet_s}")
+            raise ValueError(
+                f"poll_busy_s={self.poll_busy_s} must not be greater than poll_quiet_s={self.poll_quiet_s}"
+            )

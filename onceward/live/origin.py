@@ -1,7 +1,7 @@
-"""Pages of other sites may not open a connection in their visitors' name.
+"""Check the origin of a connection, so that other sites cannot connect in the name of their visitors.
 
-A browser sends cookies along with a WebSocket whichever page opens it, and asks nobody first; the `Origin` header is
-the only thing that tells. Clients that are not browsers send none, and have no cookies to be misused.
+A browser sends cookies with every WebSocket, whichever page opens it, and makes no CORS preflight; only the `Origin`
+header shows the page. Clients that are not browsers send no `Origin`, and have no cookies to misuse.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from urllib.parse import urlsplit
 
 
 def allowed(origin: str | None, host: str | None, *, others: Iterable[str] = ()) -> bool:
-    """Whether a page of `origin` may connect to the server it reached as `host`."""
+    """Return whether a page of `origin` may connect to the server at `host`."""
     if origin is None:
         return True
-    found = urlsplit(origin)
-    if found.scheme not in ("http", "https") or not found.netloc:
-        return False  # "null", as sandboxed frames and files send it
-    if host is not None and _place(found.scheme, found.netloc) == _place(found.scheme, host):
+    parsed = urlsplit(origin)
+    if parsed.scheme not in ("http", "https") or not parsed.netloc:
+        return False  # "null", which sandboxed frames and files send
+    if host is not None and _without_default_port(parsed.scheme, parsed.netloc) == _without_default_port(
+        parsed.scheme, host
+    ):
         return True
     return any(origin.rstrip("/").lower() == other.rstrip("/").lower() for other in others)
 
 
-def _place(scheme: str, netloc: str) -> str:
+def _without_default_port(scheme: str, netloc: str) -> str:
     default = ":443" if scheme == "https" else ":80"
     return netloc.lower().removesuffix(default)

@@ -1,4 +1,4 @@
-"""The parts of a process that live runs."""
+"""The parts of a process that serve live queries."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from onceward.web.auth import verifier_from
 
 
 def wake_ups(context: Context) -> None:
-    """Let commits of this process wake the readers of the feed, where the app has live queries; nothing runs."""
+    """Let commits of this process wake the feed readers if the app has live queries. Starts nothing."""
     context.engine.wakes_live = bool(context.app.live)
 
 
 def node(context: Context) -> LiveNode:
-    """Reads the feed, runs live queries and serves clients."""
+    """Create the live node with the queries of the app and of all features."""
     settings = context.settings
     registry = LiveRegistry()
     registry.include(context.app.live)

@@ -1,7 +1,7 @@
-"""Who is where: leases, so that a crashed browser or node does not stay online for ever.
+"""Presence: which users are in which place. Leases end the presence of crashed browsers and nodes.
 
-While a connection is open its node vouches for it: one lease per node, renewed for all its connections at once. Who
-speaks through the API takes a lease of their own. Several tabs count as one user, online if any of them is.
+Open connections share the lease of their node. Clients without a connection have a lease of their own (`set_presence`).
+Several tabs count as one user, who is online if any tab is.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ select p.user_id, min(p.since) as since,
 async def set_presence(
     tx: Transaction, place: str, user_id: str, status: Status = "online", *, lease: timedelta = LEASE
 ) -> None:
-    """For clients that speak HTTP: call it again before the lease ends. `offline` ends it at once."""
+    """Set the presence of a user without a live connection. Call it again before the lease ends. `offline` ends it."""
     holder = uuid5(API_LEASES, f"{tx.organization}/{user_id}")
     if status == "offline":
         await tx.execute("delete from onceward.presence where holder = $1 and place = $2", holder, place)
@@ -64,7 +64,7 @@ async def set_presence(
 async def enter(
     db: Database, *, organization: UUID | None, place: str, user_id: str, holder: UUID, node: UUID, status: Status
 ) -> None:
-    """A connection of this node is in a place; said again with the same status it writes nothing."""
+    """Record the status of a connection of this node in a place. A repeated call with the same status writes nothing."""
     if status == "offline":
         await db.execute("delete from onceward.presence where holder = $1 and place = $2", holder, place)
     else:
@@ -72,19 +72,19 @@ async def enter(
 
 
 async def leave(db: Database, holders: Sequence[UUID]) -> None:
-    """These connections are gone."""
+    """Remove closed connections from all places."""
     await db.execute("delete from onceward.presence where holder = any ($1::uuid[])", list(holders))
 
 
 async def sweep(db: Database) -> None:
-    """Remove what no living lease stands behind; queries already do not see it."""
+    """Delete rows without a valid lease. Queries already ignore them."""
     await db.execute(SWEEP)
 
 
 async def presence(q: Query, *, place: str) -> dict[str, object]:
-    """The built-in live query: who is in a place now."""
+    """Return who is in a place now. This is a built-in live query."""
     q.watch("onceward.presence", place=place)
-    q.ignore("onceward.live_nodes")  # renewals change nothing; the end of a lease is a matter of time
+    q.ignore("onceward.live_nodes")  # renewals do not change the result; `stale_at` covers the end of a lease
     rows = await q.fetch(HERE, place)
     q.stale_at(min((row["until"] for row in rows), default=None))
     users = [{"user_id": row["user_id"], "status": row["status"], "since": row["since"]} for row in rows]

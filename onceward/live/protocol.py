@@ -1,9 +1,9 @@
-"""What clients say, checked before anything is done about it.
+"""Parse and validate the messages of clients.
 
-Everything is a JSON object with a `type`. A client says: `hello` (first; who it is), `subscribe` (a query with
-arguments, and the hash of the result it still holds), `follow` (a topic), `drop`, `wait` (for a transaction to be
-included), `presence`, `pong`. A server says: `welcome`, `frame` (results and messages, from one version to the next),
-`error`, `ping`, and `batch` (several of these).
+Every message is a JSON object with a `type`. A client sends: `hello` (first, with its credentials), `subscribe` (a query
+with arguments, and the hash of the result it already has), `follow` (a topic), `drop`, `wait` (until all results include
+a transaction), `presence`, `pong`. A server sends: `welcome`, `frame` (results and messages, from one version to the
+next), `error`, `ping`, and `batch` (several of these).
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class FollowTopic:
     id: int
     topic: str
     since: str | None
-    """The version up to which the client has been told; messages after it are replayed."""
+    """The version of the last message that the client has. Later messages are replayed."""
     last: int | None
-    """Without `since`: how many of the last messages to begin with."""
+    """Without `since`: how many of the latest messages to send first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +72,25 @@ Message = Hello | Subscribe | FollowTopic | Drop | Wait | Present | Pong
 
 
 def parse(text: str | bytes) -> Message:
-    """One message of a client, or `BadMessage` that says what is wrong with it."""
+    """Return one message of a client. Raises `BadMessage` with the reason if it is invalid."""
     try:
-        found = orjson.loads(text)
+        value = orjson.loads(text)
     except ValueError:
         raise BadMessage("a message must be JSON") from None
-    return read(found)
+    return read(value)
 
 
-def _refuse_unstorable(found: Any) -> None:
-    unstorable = find_unstorable(found)
+def _refuse_unstorable(value: Any) -> None:
+    unstorable = find_unstorable(value)
     if unstorable is not None:
         raise BadMessage(f"{unstorable.field[:50]}: {unstorable.reason}")
 
 
-def read(found: Any) -> Message:
-    """The same for what has been decoded already."""
-    if not isinstance(found, dict):
-        raise BadMessage("a message must be an object")
-    fields = cast(dict[str, Any], found)
+def read(value: Any) -> Message:
+    """Return one message that is already decoded from JSON. Raises `BadMessage`."""
+    if not isinstance(value, dict):
+        raise BadMessage("a message must be a JSON object")
+    fields = cast(dict[str, Any], value)
     _refuse_unstorable(fields)
     match fields.get("type"):
         case "hello":
@@ -100,7 +100,7 @@ def read(found: Any) -> Message:
         case "follow":
             last = fields.get("last")
             if last is not None and (not isinstance(last, int) or last < 0):
-                raise BadMessage("last must be a number of messages")
+                raise BadMessage("last must be an integer of 0 or more")
             return FollowTopic(_id(fields), _required(fields, "topic"), _text(fields, "since"), last)
         case "drop":
             return Drop(_id(fields))
@@ -114,43 +114,43 @@ def read(found: Any) -> Message:
         case "pong":
             return Pong()
         case other:
-            raise BadMessage(f"there is no message of type {str(other)[:50]!r}")
+            raise BadMessage(f"type {str(other)[:50]!r} is unknown")
 
 
 def _id(fields: dict[str, Any]) -> int:
-    found = fields.get("id")
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found < LARGEST_ID:
+    value = fields.get("id")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < LARGEST_ID:
         raise BadMessage(f"id must be a number from 0 to {LARGEST_ID - 1}")
-    return found
+    return value
 
 
 def _arguments(fields: dict[str, Any]) -> dict[str, Any]:
-    found = fields.get("arguments")
-    if found is not None and not isinstance(found, dict):
+    value = fields.get("arguments")
+    if value is not None and not isinstance(value, dict):
         raise BadMessage("arguments must be an object")
-    return cast(dict[str, Any], found or {})
+    return cast(dict[str, Any], value or {})
 
 
 def _text(fields: dict[str, Any], name: str) -> str | None:
-    found = fields.get(name)
-    if found is not None and not isinstance(found, str):
+    value = fields.get(name)
+    if value is not None and not isinstance(value, str):
         raise BadMessage(f"{name} must be text")
-    return found
+    return value
 
 
 def _required(fields: dict[str, Any], name: str) -> str:
-    found = _text(fields, name)
-    if not found:
+    value = _text(fields, name)
+    if not value:
         raise BadMessage(f"{name} is missing")
-    return found
+    return value
 
 
 def _uuid(fields: dict[str, Any], name: str) -> UUID | None:
-    found = _text(fields, name)
-    if found is None:
+    value = _text(fields, name)
+    if value is None:
         return None
     try:
-        return UUID(found)
+        return UUID(value)
     except ValueError:
         raise BadMessage(f"{name} must be a UUID") from None
 
@@ -158,5 +158,5 @@ def _uuid(fields: dict[str, Any], name: str) -> UUID | None:
 def _xid(fields: dict[str, Any]) -> int:
     text = str(fields.get("version", ""))
     if not (text.isascii() and text.isdigit() and len(text) < 20 and 0 < int(text) < LARGEST_XID):
-        raise BadMessage("version must be the one that a write has returned")
+        raise BadMessage("version must be a version that `tx.version()` returned")
     return int(text)

@@ -1,4 +1,4 @@
-"""A live query: a function from arguments to a result, and what it says about when that result changes.
+"""A live query: a function that returns a result and declares which changes affect that result.
 
 @app.query
 async def occupancy(q: Query, *, event_id: UUID):
@@ -31,14 +31,14 @@ Condition = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A table; with conditions, only its rows for which all of them hold."""
+    """A dependency on a table, or only on its rows that satisfy all conditions."""
 
     relation: int
     conditions: tuple[Condition, ...] = ()
 
 
 class Query:
-    """What a query function is given: the database as its viewers see it, and a way to say what it depends on."""
+    """The argument of a query function: it reads the database as the viewer sees it, and declares dependencies."""
 
     __slots__ = (
         "_conn",
@@ -63,7 +63,7 @@ class Query:
         self.soonest: float | None = None
         self.until: datetime | None = None
 
-    # -- who is looking ------------------------------------------------------------------------------------------
+    # -- the viewer ------------------------------------------------------------------------------------------
 
     @property
     def organization(self) -> UUID | None:
@@ -71,54 +71,59 @@ class Query:
 
     @property
     def user_id(self) -> str:
-        """The end user or member who looks; the query must be declared `per="user"`, or they would share a result."""
+        """The user for whom the query runs. Only for queries declared with `per="user"`; other results are shared by users."""
         if self._definition.per != "user":
             raise NotVisible(
-                f"query {self._definition.name} asks for user_id, but its result is shared by the organization: "
-                'declare it @app.query(per="user")'
+                f"query {self._definition.name} uses user_id, but all users of the organization share its result; "
+                'declare it with @app.query(per="user")'
             )
         if self._viewer.user_id is None:
-            raise NotVisible(f"query {self._definition.name} asks for user_id, but nobody is logged in")
+            raise NotVisible(f"query {self._definition.name} uses user_id, but the caller is not logged in as a user")
         return self._viewer.user_id
 
     # -- what the result depends on --------------------------------------------------------------------------------
 
     def watch(self, table: str, /, **keys: Any) -> None:
-        """Run again when rows of `table` change; with keys, when rows for which all of these hold do."""
-        found = self._tables.get(table)
-        conditions = tuple(found.condition(key, value) for key, value in keys.items())
-        self.dependencies.add(Dependency(found.oid, conditions))
-        self.named.add(found.name)
+        """Run the query again when rows of `table` change. With keys, only rows that match all of them count."""
+        watched = self._tables.get(table)
+        conditions = tuple(watched.condition(key, value) for key, value in keys.items())
+        self.dependencies.add(Dependency(watched.oid, conditions))
+        self.named.add(watched.name)
 
     def ignore(self, *tables: str) -> None:
-        """These are read, but their changes do not matter here."""
+        """Declare that the query reads these tables but does not depend on their changes."""
         self.named.update(name if "." in name else f"public.{name}" for name in tables)
 
     def stale_after(self, seconds: float) -> None:
-        """Run again after so much time, even if nothing changes. The soonest of several counts."""
+        """Run the query again after this time even if nothing changes. If called several times, the shortest time counts."""
         if seconds <= 0:
-            raise QueryFault(f"query {self._definition.name}: stale_after must be above 0 seconds, not {seconds}")
+            raise QueryFault(f"query {self._definition.name}: stale_after must be more than 0 seconds, not {seconds}")
         self.soonest = seconds if self.soonest is None else min(self.soonest, seconds)
 
     def stale_at(self, moment: datetime | None) -> None:
-        """Run again at this (business) time: when a hold expires, a day ends. None says nothing."""
+        """Run the query again at this business time, for example when a hold expires. None has no effect."""
         if moment is None:
             return
         if moment.tzinfo is None:
-            raise QueryFault(f"query {self._definition.name}: stale_at {moment} has no time zone")
+            raise QueryFault(
+                f"query {self._definition.name}: stale_at {moment} has no time zone; pass an aware datetime"
+            )
         self.until = moment if self.until is None else min(self.until, moment)
 
     # -- statements --------------------------------------------------------------------------------------------------
 
     async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]:
+        """Return all rows of a statement."""
         self.statements[query] = len(args)
         return await self._conn.fetch(query, *args)
 
     async def fetchrow(self, query: str, *args: Any) -> asyncpg.Record | None:
+        """Return the first row of a statement, or None."""
         self.statements[query] = len(args)
         return await self._conn.fetchrow(query, *args)
 
     async def fetchval(self, query: str, *args: Any) -> Any:
+        """Return the first column of the first row, or None."""
         self.statements[query] = len(args)
         return await self._conn.fetchval(query, *args)
 
@@ -144,14 +149,14 @@ class QueryDefinition:
         self.per: Per = per
         self.model = _arguments_model(function, name, parameter)
         self.relations: dict[str, frozenset[str]] = {}
-        """The tables that each of its statements reads, by its text; filled when one is first run."""
+        """The tables that each statement reads, by the text of the statement. Filled at the first run."""
         self.__doc__ = function.__doc__
 
     def __repr__(self) -> str:
         return f"<query {self.name}>"
 
     def load(self, arguments: Any) -> tuple[dict[str, Any], str]:
-        """Arguments as the signature's types, and the text by which equal ones are known to be equal."""
+        """Return the arguments converted to the types of the signature, and a canonical text for comparison."""
         try:
             model = self.model.model_validate({} if arguments is None else arguments)
         except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Keep a hub's position in the feed moving: at a wake-up, and without one every now and then."""
+"""The loop that reads the feed for a hub, at each wake-up and otherwise at intervals."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from onceward.telemetry import get_logger
 log = get_logger("onceward.live")
 
 BUSY_FOR_S = 1.0
-"""After a change, more are expected for this long."""
+"""How long after a change the loop uses the shorter interval."""
 RECONNECT_S = 0.25
 
 
 class FeedLoop:
-    """Reads while anybody depends on it, and does nothing otherwise. Holds one connection of its own."""
+    """Reads the feed while something needs it. Holds its own database connection."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self.reader = Reader()
         self.progress_at: float | None = None
-        """When the feed was last read, on the monotonic clock."""
+        """The time of the last read, on the monotonic clock."""
         self.failing_since: float | None = None
         self._conn: Connection | None = None
         self._task: asyncio.Task[None] | None = None
@@ -45,7 +45,7 @@ class FeedLoop:
             self._conn = None
 
     async def step(self) -> bool:
-        """Read on once; returns whether there was anything new."""
+        """Read the feed once. Returns whether there was anything new."""
         hub = self.hub
         if self._conn is None or self._conn.is_closed():
             self._conn = await hub.db.connect(application_name="onceward live")
@@ -58,7 +58,7 @@ class FeedLoop:
             advance = await self.reader.advance(self._conn, topics)
             if any(not hub.tables.knows(change[0]) for change in advance.changes):
                 await hub.tables.load(self._conn)
-            found = hub.apply(advance)
+            has_news = hub.apply(advance)
         except BaseException:
             hub.give_back(waiting)
             raise
@@ -66,15 +66,15 @@ class FeedLoop:
         for future in waiting:
             if not future.done():
                 future.set_result(advance.version)
-        if found:
+        if has_news:
             metrics.ADVANCES.inc()
-        return found
+        return has_news
 
     async def _run(self) -> None:
         hub, options = self.hub, self.hub.options
         changed_at = 0.0
         while True:
-            await hub.wanted.wait()
+            await hub.in_use.wait()
             hub.nudged.clear()
             try:
                 if await self.step():
@@ -90,10 +90,10 @@ class FeedLoop:
                     await hub.nudged.wait()
 
     async def _failed(self, error: BaseException) -> None:
-        # The position is kept: after the interruption the feed is read from there, and nothing is lost.
+        # The position is kept, so the next read after the interruption misses nothing.
         if self.failing_since is None:
             self.failing_since = time.monotonic()
-            log.warning("live.feed_interrupted", error=type(error).__name__)
+            log.warning("live_feed.interrupted", error=type(error).__name__)
         if self._conn is not None:
             self._conn.terminate()
             self._conn = None

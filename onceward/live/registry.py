@@ -8,7 +8,7 @@ from onceward.live.topics import Topic
 
 
 class LiveRegistry:
-    """What clients may ask for. A name stands for one thing."""
+    """The queries and topics that clients can subscribe to. Names are unique."""
 
     def __init__(self) -> None:
         self.queries: dict[str, QueryDefinition] = {}
@@ -18,15 +18,17 @@ class LiveRegistry:
         return bool(self.queries or self.topics)
 
     def add(self, definition: QueryDefinition) -> None:
-        known = self.queries.get(definition.name)
-        if known is not None and known is not definition:
-            raise ValueError(f"there are two live queries called {definition.name!r}; give one of them a name=")
+        existing = self.queries.get(definition.name)
+        if existing is not None and existing is not definition:
+            raise ValueError(
+                f"two live queries are called {definition.name!r}; give one of them another name with name="
+            )
         self.queries[definition.name] = definition
 
     def add_topic(self, topic: Topic) -> None:
-        known = self.topics.get(topic.pattern)
-        if known is not None and known is not topic:
-            raise ValueError(f"topic {topic.pattern!r} is declared twice")
+        existing = self.topics.get(topic.pattern)
+        if existing is not None and existing is not topic:
+            raise ValueError(f"topic {topic.pattern!r} is declared twice; remove one declaration")
         self.topics[topic.pattern] = topic
 
     def include(self, other: LiveRegistry) -> None:
@@ -36,7 +38,7 @@ class LiveRegistry:
             self.add_topic(topic)
 
     def query(self, name: str) -> QueryDefinition:
-        found = self.queries.get(name)
-        if found is None:
-            raise UnknownQuery(f"there is no live query {name[:100]!r}")
-        return found
+        definition = self.queries.get(name)
+        if definition is None:
+            raise UnknownQuery(f"there is no live query called {name[:100]!r}")
+        return definition

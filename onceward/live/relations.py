@@ -1,7 +1,7 @@
-"""Which tables a statement reads, so that a query cannot forget to watch one.
+"""Find the tables that a statement reads, so that a query cannot miss one in its `watch` calls.
 
-Two looks, each seeing what the other cannot: the plan (views expanded, policies included, branches that this run did
-not take) and the session's counters of scans (tables read inside functions).
+Two sources complement each other: the query plan (with views, policies, and branches that this run did not take) and the
+scan counters of the session (tables read inside functions).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import asyncpg
 
 from onceward.db import Connection
 
-OURS = ("pg_catalog", "information_schema", "pg_toast")
+SYSTEM_SCHEMAS = ("pg_catalog", "information_schema", "pg_toast")
 
-# Planned without the values, and without leaving out partitions: other arguments may reach other tables.
+# A generic plan without partition pruning: other arguments may read other tables.
 PLAN_SETTINGS = (
     "savepoint live_check; set local plan_cache_mode = force_generic_plan; set local enable_partition_pruning = off"
 )
@@ -26,16 +26,16 @@ select n.nspname || '.' || c.relname as name, pg_stat_get_xact_numscans(c.oid) a
  where c.relkind in ('r', 'm', 'p') and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
    and pg_stat_get_xact_numscans(c.oid) > 0
 """
-"""Counts since the session last reported its statistics: only the difference of two looks says something."""
+"""The counts restart when the session reports its statistics, so only the difference of two readings is meaningful."""
 
 
 async def planned(conn: Connection, statement: str, arguments: int) -> frozenset[str]:
-    """The tables in the plan of a statement; must be called in a transaction."""
+    """Return the tables in the plan of a statement. Must be called in a transaction."""
     await conn.execute(PLAN_SETTINGS)
     try:
         await conn.execute(f"prepare live_check as {statement}")
     except asyncpg.SyntaxOrAccessError:
-        # Not something that can be prepared by name (`show`, `explain`): it reads no table of ours.
+        # Statements that cannot be prepared (`show`, `explain`) read no application table.
         await conn.execute("rollback to savepoint live_check")
         return frozenset()
     nulls = f"({', '.join(['null'] * arguments)})" if arguments else ""
@@ -51,14 +51,14 @@ def _relations(node: Any) -> Iterator[str]:
         for each in cast(list[Any], node):
             yield from _relations(each)
     elif isinstance(node, dict):
-        found = cast(dict[str, Any], node)
-        if "Relation Name" in found and found.get("Schema") not in OURS:
-            yield f"{found.get('Schema')}.{found['Relation Name']}"
-        for each in found.values():
+        fields = cast(dict[str, Any], node)
+        if "Relation Name" in fields and fields.get("Schema") not in SYSTEM_SCHEMAS:
+            yield f"{fields.get('Schema')}.{fields['Relation Name']}"
+        for each in fields.values():
             if isinstance(each, list | dict):
                 yield from _relations(each)
 
 
 async def scans(conn: Connection) -> dict[str, int]:
-    """Scans of each table that the session has not yet reported."""
+    """Return the number of scans of each table that the session has not yet reported."""
     return {row["name"]: row["scans"] for row in await conn.fetch(SCANS)}

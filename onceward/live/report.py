@@ -1,4 +1,4 @@
-"""What each node serves and how far it is, kept in a small table, so that slow and stuck can be told apart."""
+"""Each node reports its queries and progress to a small table, so that operators can distinguish slow from stuck."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ SILENT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """A node as `onceward live ls` shows it."""
+    """The state of one node, as `onceward live ls` shows it."""
 
     node: UUID
     name: str
     state: str
-    """`ok`; `behind`: results lag; `failing`: a query fails again and again; `stuck`: the feed is not read; `silent`."""
+    """`ok`; `behind`: results lag; `failing`: a query fails; `stuck`: the feed is not read; `silent`: no reports."""
     started_at: datetime
     seen_at: datetime
     connections: int
@@ -49,7 +49,7 @@ class NodeReport:
 
 
 def describe(hub: Hub, feed: FeedLoop) -> dict[str, Any]:
-    """How a node stands now."""
+    """Return the report of this node, and update its gauges."""
     now = time.monotonic()
     queries: dict[str, dict[str, Any]] = {}
     subscriptions = 0
@@ -76,20 +76,20 @@ def describe(hub: Hub, feed: FeedLoop) -> dict[str, Any]:
         "queries": sorted(queries.values(), key=lambda each: each["query"]),
         "topics": {"channels": len(hub.channels), "followers": followers},
         "lag_ms": round(lag_ms, 1),
-        "reading": hub.wanted.is_set(),
+        "reading": hub.in_use.is_set(),
         "progress_s": None if feed.progress_at is None else round(now - feed.progress_at, 3),
         "version": hub.version_text,
     }
 
 
 async def write(db: Database, node: UUID, report: dict[str, Any], *, lease_s: float) -> None:
-    """Leave word of this node and renew the lease behind its presence."""
+    """Store the report of this node. This also renews the lease of the users who are present through it."""
     await db.execute(WRITE, node, f"{platform.node()}:{os.getpid()}", lease_s, report)
     await db.execute(FORGET)
 
 
 async def read(conn: Connection) -> list[NodeReport]:
-    """Every node that has reported within the hour."""
+    """Return the reports of all nodes that have reported within the last hour."""
     return [_read_one(row) for row in await conn.fetch(READ)]
 
 

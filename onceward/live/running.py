@@ -1,4 +1,4 @@
-"""Run a query once: in one snapshot of the database, as its viewers see it, unable to write."""
+"""Run a query once, in a read-only transaction with one snapshot, with the permissions of the viewer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REMAINING = "select extract(epoch from $1::timestamptz - onceward.now())::float8
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A result as it is sent, what it depends on, and after how many seconds it is stale by itself."""
+    """A result as JSON text, its dependencies, and the seconds after which it must be computed again in any case."""
 
     text: str
     hash: str
@@ -46,21 +46,21 @@ async def run(
     *,
     timeout_s: float,
 ) -> Outcome:
-    """The result now. Raises `QueryFault` when the query does not watch what it reads."""
+    """Run the query and return its outcome. Raises `QueryFault` if it reads a table that it does not watch."""
     async with db.acquire() as conn:
         try:
-            await conn.execute(_opening(viewer, timeout_s))
+            await conn.execute(_begin_statement(viewer, timeout_s))
         except BROKEN as error:
-            raise Unavailable(f"could not open a transaction: {error}") from error
+            raise Unavailable(f"could not start a transaction: {error}") from error
         try:
             async with asyncio.timeout(timeout_s):
-                return await _within(conn, tables, definition, arguments, viewer)
+                return await _run_query(conn, tables, definition, arguments, viewer)
         finally:
             await _end(conn)
 
 
 async def _end(conn: Connection) -> None:
-    """Roll back (nothing was written), also when cancelled: a pool must not be given a session that is still busy."""
+    """Roll back, also on cancellation: a busy connection must not return to the pool. Nothing was written."""
     if conn.is_closed():
         return
     rollback = asyncio.ensure_future(conn.execute("rollback", timeout=ROLLBACK_S))
@@ -73,7 +73,7 @@ async def _end(conn: Connection) -> None:
         conn.terminate()
 
 
-def _opening(viewer: Viewer, timeout_s: float) -> str:
+def _begin_statement(viewer: Viewer, timeout_s: float) -> str:
     organization = "" if viewer.organization is None else str(viewer.organization)
     role = "" if viewer.everything else "set local role onceward_app; "
     return (
@@ -82,7 +82,7 @@ def _opening(viewer: Viewer, timeout_s: float) -> str:
     )
 
 
-async def _within(
+async def _run_query(
     conn: Connection, tables: Tables, definition: QueryDefinition, arguments: dict[str, Any], viewer: Viewer
 ) -> Outcome:
     first = not definition.relations
@@ -91,30 +91,30 @@ async def _within(
     value = await definition.call(q, arguments)
     if first:
         after = await scans(conn)
-        _require(definition, q, tables, (name for name, count in after.items() if count > before.get(name, 0)))
+        _require_watched(definition, q, tables, (name for name, count in after.items() if count > before.get(name, 0)))
     for statement, count in q.statements.items():
         if statement not in definition.relations:
             definition.relations[statement] = await planned(conn, statement, count)
-        _require(definition, q, tables, definition.relations[statement])
+        _require_watched(definition, q, tables, definition.relations[statement])
     text = to_json(value)
     stale_in_s = q.soonest
     if q.until is not None:
-        left: float = await conn.fetchval(REMAINING, q.until)
-        stale_in_s = left if stale_in_s is None else min(left, stale_in_s)
+        remaining_s: float = await conn.fetchval(REMAINING, q.until)
+        stale_in_s = remaining_s if stale_in_s is None else min(remaining_s, stale_in_s)
     return Outcome(text, digest(text), frozenset(q.dependencies), stale_in_s)
 
 
-def _require(definition: QueryDefinition, q: Query, tables: Tables, read: Any) -> None:
+def _require_watched(definition: QueryDefinition, q: Query, tables: Tables, read: Any) -> None:
     missing = sorted({tables.root(name) for name in read} - q.named)
     if missing:
         raise NotWatched(
-            f"query {definition.name} reads {', '.join(missing)} without watching it: changes there would be missed; "
-            f'add q.watch("{missing[0]}"), or q.ignore("{missing[0]}") if they do not matter'
+            f"query {definition.name} reads {', '.join(missing)} without watching it and would miss changes; "
+            f'add q.watch("{missing[0]}"), or q.ignore("{missing[0]}") if its changes do not matter'
         )
 
 
 def to_json(value: Any) -> str:
-    """A result as JSON text. Rows become objects, decimals strings (a number would lose digits in a browser)."""
+    """Return a result as JSON text. Rows become objects; decimals become strings, because a browser would round them."""
     try:
         return orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z).decode()
     except TypeError as error:
@@ -126,7 +126,7 @@ def _plain(value: Any) -> Any:
         return dict(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
-    if isinstance(value, Decimal | UUID):  # asyncpg's UUID is a subclass, which orjson does not take
+    if isinstance(value, Decimal | UUID):  # orjson does not accept asyncpg's subclass of UUID
         return str(value)
     if isinstance(value, timedelta):
         return value.total_seconds()
@@ -136,5 +136,5 @@ def _plain(value: Any) -> Any:
 
 
 def digest(text: str) -> str:
-    """Equal results have equal hashes, on every node."""
+    """Return the hash of a result, which is the same on every node."""
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

@@ -1,4 +1,4 @@
-"""Answer what clients say: let them in, subscribe them, tell them what they may not have."""
+"""Handle the messages of clients: accept connections, subscribe, check permissions."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ TRIMMED = "select trimmed::text from onceward.feed_state"
 
 
 class Service:
-    """What is behind the endpoint, whatever the transport."""
+    """The logic behind the endpoint, the same for every transport."""
 
     def __init__(self, hub: Hub, registry: LiveRegistry, options: LiveOptions, *, node: UUID) -> None:
         self.hub = hub
         self.registry = registry
         self.options = options
         self.node = node
-        self.gone: list[tuple[float, UUID]] = []
-        """Connections that were present somewhere and have ended, with the time."""
+        self.departed: list[tuple[float, UUID]] = []
+        """The end time and presence holder of closed connections whose users were present in a place."""
         self.presence_query = QueryDefinition(
             presence.presence, name="presence", parameter="q", allow=self._may_see_place
         )
 
-    # -- coming and going --------------------------------------------------------------------------------------------
+    # -- connect and disconnect --------------------------------------------------------------------------------------------
 
     def welcome(self, identity: Identity | None, hello: Hello, send: Send, *, transport: str) -> Connection:
-        """Let a client in, or raise `TooMuch`."""
+        """Accept a client and return its connection. Raises `TooMuch` if a connection limit is reached."""
         organization = None if identity is None else identity.organization
         if len(self.hub.connections) >= self.options.max_connections:
-            raise TooMuch("this node has as many live connections as it may")
+            raise TooMuch(f"this node has reached its limit of {self.options.max_connections} live connections")
         same = self.hub.connected[organization]
         if organization is not None and same >= self.options.max_connections_per_organization:
-            raise TooMuch(f"the organization already has {same} live connections here")
+            raise TooMuch(f"the organization has reached its limit of {same} live connections on this node")
         connection = Connection(self.hub, identity, send, transport=transport)
         metrics.CONNECTIONS.labels(transport).inc()
         connection.reply(
@@ -70,17 +70,17 @@ class Service:
             return True
 
     def farewell(self, connection: Connection) -> None:
-        """A client has gone."""
+        """Release everything that belongs to a client that has disconnected."""
         if connection.places:
-            # Not at once: who reloads the page is back within seconds and was never away.
-            self.gone.append((time.monotonic(), connection.holder))
+            # Presence ends later: a user who reloads the page returns within seconds and should not appear to leave.
+            self.departed.append((time.monotonic(), connection.holder))
         connection.close()
         metrics.CONNECTIONS.labels(connection.transport).dec()
 
-    # -- what clients say ----------------------------------------------------------------------------------------------
+    # -- messages of clients ----------------------------------------------------------------------------------------------
 
     async def answer(self, connection: Connection, message: Message) -> None:
-        """Do what a message asks; a refusal is told and changes nothing else."""
+        """Handle one message. A `LiveError` is sent to the client and does not affect its other subscriptions."""
         id: int | None = getattr(message, "id", None)
         try:
             match message:
@@ -92,7 +92,7 @@ class Service:
                     connection.drop(message.id)
                 case Wait():
                     if connection.waits is not None and len(connection.waits) >= MOST_WAITS:
-                        raise TooMuch(f"a connection may wait for {MOST_WAITS} versions at once")
+                        raise TooMuch(f"a connection may wait for at most {MOST_WAITS} versions at a time")
                     connection.wait(message.id, message.xid)
                 case Present():
                     await self._present(connection, message)
@@ -105,7 +105,7 @@ class Service:
             connection.reply_error(error, id)
 
     async def _subscribe(self, connection: Connection, message: Subscribe) -> None:
-        self._room(connection, message.id)
+        self._make_room(connection, message.id)
         definition = self.presence_query if message.query == "presence" else self.registry.query(message.query)
         arguments, canonical = definition.load(message.arguments)
         viewer = await self._viewer(connection, definition, arguments)
@@ -121,17 +121,17 @@ class Service:
         return replace(viewer, user_id=caller.user_id) if definition.per == "user" else viewer
 
     async def _follow(self, connection: Connection, message: FollowTopic) -> None:
-        self._room(connection, message.id)
+        self._make_room(connection, message.id)
         topic, parts = find(self.registry.topics, message.topic)
         viewer = await admit(topic.allow, Caller(connection.identity, parts, self.hub.db), f"topic {message.topic}")
         if connection.closed:
-            return  # while the rule was asked: nobody would ever take it off the channel
+            return  # closed while the rule ran: nothing would remove the follower from the channel
         key = (viewer.organization, message.topic)
         channel = self.hub.channels.get(key)
         if channel is None:
             channel = self.hub.channels[key] = Channel(*key, keep=self.options.topic_replay)
         follow = connection.follow(message.id, channel)
-        # The next read of the feed is the first that surely asks for this topic.
+        # Only a read that starts after this point is certain to include this topic.
         version = await self.hub.next_read()
         position = channel.position
         since = self._since(message.since)
@@ -149,7 +149,7 @@ class Service:
         follow.gap = lost or (since is not None and len(earlier) > limit)
         follow.first = [message_text(each) for each in earlier[-limit:]] if limit else []
         follow.position = position
-        if not connection.closed and connection.things.get(message.id) is follow:
+        if not connection.closed and connection.interests.get(message.id) is follow:
             connection.mark(follow)
             connection.flush()
 
@@ -164,20 +164,20 @@ class Service:
             return None
 
     async def _lost(self, since: Version, now: Version) -> bool:
-        """Messages are kept longer than the feed; only another epoch, or another life of the database, loses them."""
+        """Return whether messages since then may be lost. Trimming the feed loses none; a new epoch or a crash may."""
         return broken_between(since, now, None)
 
     async def _present(self, connection: Connection, message: Present) -> None:
         topic, parts = find(self.registry.topics, message.place, presence=True)
         if connection.identity is None or connection.identity.user_id is None:
-            raise Refused("only a user can be present")
+            raise Refused("presence needs the credentials of a user")
         caller = Caller(connection.identity, parts, self.hub.db)
         viewer = await admit(topic.allow, caller, f"place {message.place}")
         if connection.closed:
             return
         places = connection.places if connection.places is not None else {}
         if message.place not in places and len(places) >= self.options.max_places_per_connection:
-            raise TooMuch(f"a connection may be in {self.options.max_places_per_connection} places at once")
+            raise TooMuch(f"a connection may be in at most {self.options.max_places_per_connection} places at a time")
         if message.status == "offline":
             places.pop(message.place, None)
         else:
@@ -200,28 +200,28 @@ class Service:
         viewer = await admit(topic.allow, replace(caller, arguments=parts), f"place {place}")
         return viewer.organization or True
 
-    def _room(self, connection: Connection, id: int) -> None:
-        if id in connection.things:
+    def _make_room(self, connection: Connection, id: int) -> None:
+        if id in connection.interests:
             connection.drop(id)
-        elif len(connection.things) >= self.options.max_subscriptions_per_connection:
+        elif len(connection.interests) >= self.options.max_subscriptions_per_connection:
             raise TooMuch(
-                f"a connection may have {self.options.max_subscriptions_per_connection} subscriptions: drop some first"
+                f"a connection may have at most {self.options.max_subscriptions_per_connection} subscriptions; drop some"
             )
 
-    # -- looking again ---------------------------------------------------------------------------------------------------
+    # -- recheck permissions ---------------------------------------------------------------------------------------------------
 
     async def recheck(self, connection: Connection, identity: Identity | None) -> bool:
-        """Whether the connection may stay; what its rules no longer allow is dropped from it, and it is told."""
+        """Return whether the connection may stay open. Subscriptions that are no longer allowed end with an error."""
         if identity != connection.identity:
             return False
-        for id, thing in list(connection.things.items()):
+        for id, interest in list(connection.interests.items()):
             try:
-                if isinstance(thing, Subscription):
-                    await self._recheck_query(connection, thing)
+                if isinstance(interest, Subscription):
+                    await self._recheck_query(connection, interest)
                 else:
-                    await self._recheck_topic(connection, thing)
+                    await self._recheck_topic(connection, interest)
             except LiveError as error:
-                if connection.things.get(id) is thing:
+                if connection.interests.get(id) is interest:
                     connection.drop(id)
                     connection.reply_error(error, id)
         for place, viewer in list((connection.places or {}).items()):
@@ -233,12 +233,12 @@ class Service:
         return True
 
     async def _recheck_query(self, connection: Connection, subscription: Subscription) -> None:
-        """Raise `LiveError` if the connection may no longer see this. A scope is the identity's, and did not change."""
+        """Raise `LiveError` if a rule function no longer allows this. Scopes need no recheck: the identity is unchanged."""
         definition = subscription.group.definition
         if not callable(definition.allow):
             return
         if await self._viewer(connection, definition, subscription.group.arguments) != subscription.group.viewer:
-            raise Refused(f"query {definition.name} is now to be seen differently: subscribe again")
+            raise Refused(f"the permissions for query {definition.name} have changed; subscribe again")
 
     async def _recheck_topic(self, connection: Connection, follow: Follow) -> None:
         name = follow.channel.topic
@@ -247,17 +247,17 @@ class Service:
             return
         viewer = await admit(topic.allow, Caller(connection.identity, parts, self.hub.db), f"topic {name}")
         if viewer.organization != follow.channel.organization:
-            raise Refused(f"topic {name} is now another organization's: follow it again")
+            raise Refused(f"topic {name} now belongs to another organization; follow it again")
 
     async def _recheck_place(self, connection: Connection, place: str, before: Viewer) -> None:
         topic, parts = find(self.registry.topics, place, presence=True)
         if not callable(topic.allow):
             return
         if await admit(topic.allow, Caller(connection.identity, parts, self.hub.db), f"place {place}") != before:
-            raise Refused(f"place {place} is now another organization's: enter it again")
+            raise Refused(f"the permissions for place {place} have changed; enter it again")
 
     async def _expel(self, connection: Connection, place: str, viewer: Viewer) -> None:
-        """Take a user out of a place that he may no longer be in."""
+        """Remove a user from a place that the user may no longer enter."""
         if connection.places is None or connection.identity is None or connection.identity.user_id is None:
             return
         connection.places.pop(place, None)

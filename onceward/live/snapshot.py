@@ -1,4 +1,4 @@
-"""Which transactions a reader has seen: PostgreSQL's snapshots, compared without asking PostgreSQL."""
+"""PostgreSQL snapshots: which transactions a reader has seen. They are compared here, without a database query."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ LONGEST = 20_000
 
 
 class BadVersion(ValueError):
-    """A version that no server of ours has given out."""
+    """The text is not a version or snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything below `xmax` that is not in `running` is seen."""
+    """A snapshot sees every transaction below `xmax` that is not in `running`."""
 
     xmin: int
     xmax: int
@@ -30,11 +30,11 @@ class Snapshot:
         return cls(int(xmin), int(xmax), frozenset(int(each) for each in running.split(",") if each))
 
     def sees(self, xid: int) -> bool:
-        """Whether the transaction was over when the snapshot was taken (a rolled back one is over, too)."""
+        """Return whether the transaction had ended, by commit or rollback, when the snapshot was taken."""
         return xid < self.xmax and xid not in self.running
 
     def includes(self, other: Snapshot) -> bool:
-        """Whether everything that `other` sees is seen here; may say no where it would take a closer look to say yes."""
+        """Return whether this snapshot sees everything that `other` sees. False may also mean "unknown"."""
         return other.xmax <= self.xmax and all(each >= other.xmax or each in other.running for each in self.running)
 
     def __str__(self) -> str:
@@ -43,10 +43,10 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a client holds: a snapshot, in an epoch of the feed and a life of the server. Written `3.77/10:20:11,12`.
+    """A snapshot with the epoch of the feed and the life of the server. Its text form is `3.77/10:20:11,12`.
 
-    `epoch` is raised by an operator, `life` changes with a crash of PostgreSQL. Snapshots of different ones say nothing
-    about each other: transaction ids are used again.
+    An operator increases `epoch`; a crash of PostgreSQL changes `life`. Snapshots with different epochs or lives cannot be
+    compared, because PostgreSQL may use transaction ids again.
     """
 
     epoch: int
@@ -61,7 +61,7 @@ class Version:
         return cls(int(match[1]), int(match[2]), Snapshot.parse(match[3]))
 
     def comparable(self, other: Version) -> bool:
-        """Whether both count the same transactions."""
+        """Return whether the two snapshots can be compared: same epoch, same life."""
         return (self.epoch, self.life) == (other.epoch, other.life)
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
-"""Keep the feed short. Any node may do it; a missed turn costs some rows more.
+"""Trim the feed. Any node may run it; a missed run only leaves more rows.
 
-A row goes when it has been visible for the retention time, which is not when it was written: a transaction may commit
-hours after its first statement. So marks are kept (a snapshot and when it was taken), and what an old enough mark saw is
-deleted.
+A row is deleted when it has been visible for the retention time. The time of writing does not count, because a transaction
+may commit hours after its first statement. So each run stores a mark (a snapshot with its time), and rows that a
+sufficiently old mark sees are deleted.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ TRIM_LONG_TOPICS = """
 delete from onceward.topic_messages m using (
     select id, row_number() over (partition by topic, organization_id order by id desc) as place, xid
       from onceward.topic_messages
-) kept
- where kept.id = m.id and kept.place > $1 and pg_visible_in_snapshot(m.xid, $2::text::pg_snapshot)
+) ranked
+ where ranked.id = m.id and ranked.place > $1 and pg_visible_in_snapshot(m.xid, $2::text::pg_snapshot)
 """
 
 
 async def trim(db: Database, *, retention_s: float, topic_retention_s: float, topic_replay: int) -> int:
-    """Remove what everyone has had the time to read; returns how many rows of the feed that were."""
+    """Delete rows that are older than the retention time. Returns the number of deleted rows of the feed."""
     async with db.transaction(role="engine") as tx:
         if not await tx.fetchval("select pg_try_advisory_xact_lock($1)", LOCK):
             return 0
@@ -45,13 +45,13 @@ async def trim(db: Database, *, retention_s: float, topic_retention_s: float, to
         mark = await tx.fetchval(OLD_MARK, retention_s)
         if mark is None:
             return 0
-        # Said before it is done: a reader that finds rows missing must find this, too.
+        # In the same transaction as the deletes: a reader that misses rows must also see this mark.
         await tx.execute("update onceward.feed_state set trimmed = $1::text::pg_snapshot", mark)
-        done = await tx.execute(TRIM_FEED, mark)
+        command_tag = await tx.execute(TRIM_FEED, mark)
         await tx.execute(TRIM_TOPICS, topic_retention_s, mark)
         await tx.execute(TRIM_LONG_TOPICS, 2 * topic_replay, mark)
         await tx.execute(
             "delete from onceward.feed_marks where taken_at < clock_timestamp() - make_interval(secs => $1)",
             retention_s * 2,
         )
-        return int(done.split()[-1])
+        return int(command_tag.split()[-1])

@@ -1,4 +1,4 @@
-"""The tables in the feed, and the text by which a value of a key is known there."""
+"""The watched tables, and the text form of key values in the feed."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Table:
     keys: Mapping[str, str]
 
     def condition(self, key: str, value: Any) -> tuple[str, str | None]:
-        """The key and the text that the feed has for this value of it."""
+        """Return the key and the text form of the value in the feed. Raises `NotWatched` for an unknown key."""
         kind = self.keys.get(key)
         if kind is None:
             known = ", ".join(sorted(self.keys)) or "none"
             raise NotWatched(
-                f"{self.name} is not watched by {key} (its keys: {known}): "
-                f"put `select onceward.watch('{self.name}', key => '{key}')` into a migration"
+                f"{self.name} is not watched by {key} (its keys: {known}); "
+                f"add `select onceward.watch('{self.name}', key => '{key}')` to a migration"
             )
         return key, _text(self.name, key, kind, value)
 
@@ -56,11 +56,11 @@ def _text(table: str, key: str, kind: str, value: Any) -> str | None:
             case _:
                 return str(value.value) if isinstance(value, Enum) else str(value)
     except (ValueError, TypeError) as error:
-        raise NotWatched(f"{table}.{key} is of type {kind}, and {value!r} is not: {error}") from None
+        raise NotWatched(f"{table}.{key} has type {kind}, but the value is {value!r}: {error}") from None
 
 
 class Tables:
-    """The watched tables as this process knows them. Reloaded when a name or number is not known."""
+    """A cache of the watched tables, loaded at connection and when the feed contains an unknown table."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, Table] = {}
@@ -77,12 +77,12 @@ class Tables:
         self._roots = {leaf: row["name"] for row in rows for leaf in row["partitions"]}
 
     def get(self, name: str) -> Table:
-        """By `schema.table`; a name without a schema is in public."""
+        """Return a table by `schema.table`. A name without a schema means the schema `public`."""
         table = self._by_name.get(name if "." in name else f"public.{name}")
         if table is None:
             raise NotWatched(
-                f"table {name} is not in the feed: put `select onceward.watch('{name}')` into a migration, "
-                "with `key => 'column'` for the column that queries are about"
+                f"table {name} is not in the feed; add `select onceward.watch('{name}')` to a migration, "
+                "with `key => 'column'` for the column that queries filter by"
             )
         return table
 
@@ -90,5 +90,5 @@ class Tables:
         return oid in self._names
 
     def root(self, name: str) -> str:
-        """The watched table that a partition belongs to; any other name as it is."""
+        """Return the watched table that a partition belongs to, or the name itself if it is not a partition."""
         return self._roots.get(name, name)

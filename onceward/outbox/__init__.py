@@ -1,4 +1,4 @@
-"""Outbound webhooks: every customer's endpoint isolated, signed and recoverable."""
+"""Outbound webhooks. A failing endpoint does not delay the others; deliveries are signed and can be sent again."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""The catalogue of event types: what is published, with a JSON Schema and a sample of each.
+"""The catalogue of event types, with a JSON Schema and a sample of each.
 
-Apps declare theirs with `app.event_type(...)`; at start they are written to the database, where endpoints are checked
-against them, whichever process registers one.
+Apps declare event types with `app.event_type(...)`. At start each process writes them to the database, so that every
+process can check the subscriptions of an endpoint against them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DECLARED_OVER_API = "select 1 from onceward.event_types where name = $1 and decl
 
 @dataclass(frozen=True, slots=True)
 class EventType:
-    """One type; `adapter` validates and serialises its data where a model was declared."""
+    """One event type. If it was declared with a model, `adapter` validates and serialises its data."""
 
     name: str
     description: str = ""
@@ -56,16 +56,18 @@ class Catalogue:
     def declare(
         self, name: str, model: Any = None, *, sample: Any = None, description: str = "", declared_by: str = "app"
     ) -> EventType:
-        """Add a type. The sample must fit the model: it is what customers build against."""
+        """Add an event type. The sample must match the model, because customers develop against the sample."""
         check_name(name)
         if name in self._types:
-            raise ValueError(f"event type {name!r} is declared twice: names are unique over all apps")
+            raise ValueError(f"event type {name!r} is declared twice; use a name that no other event type has")
         adapter: TypeAdapter[Any] | None = None if model is None else TypeAdapter(model)
         if adapter is not None and sample is not None:
             try:
                 sample = adapter.dump_python(adapter.validate_python(sample), mode="json", by_alias=True)
             except ValidationError as error:
-                raise ValueError(f"the sample of event type {name!r} does not fit its model: {_first(error)}") from None
+                raise ValueError(
+                    f"the sample of event type {name!r} does not match its model: {_first(error)}"
+                ) from None
         declared = EventType(
             name,
             description=description or (model.__doc__ or "").strip().split("\n")[0]
@@ -82,26 +84,26 @@ class Catalogue:
     def include(self, other: Catalogue) -> None:
         for each in other:
             if each.name in self._types:
-                raise ValueError(f"event type {each.name!r} is declared by two apps: names are unique over all of them")
+                raise ValueError(f"event type {each.name!r} is declared by two apps; rename one of them")
             self._types[each.name] = each
 
     async def check_published(self, conn: Connection | Transaction, name: str) -> None:
-        """Raise UnknownType unless an app of this process or somebody over the API has declared the type."""
+        """Raise `UnknownType` unless the type was declared by an app of this process or over the API."""
         check_name(name)
         if self._types and name not in self._types and not await conn.fetchval(DECLARED_OVER_API, name):
             raise UnknownType("type", f"{name!r} is not in the catalogue{_nearest(name, self._types)}")
 
     def dump(self, name: str, data: Any) -> str:
-        """Data as JSON text, checked against the model that an app of this process declared, if any; raises Invalid."""
-        known = self._types.get(name)
+        """Return the data as JSON text. Raises `Invalid` if it does not match the model that an app of this process declared."""
+        event_type = self._types.get(name)
         try:
-            if known is not None and known.adapter is not None:
-                return known.adapter.dump_json(known.adapter.validate_python(data), by_alias=True).decode()
+            if event_type is not None and event_type.adapter is not None:
+                return event_type.adapter.dump_json(event_type.adapter.validate_python(data), by_alias=True).decode()
             if isinstance(data, BaseModel):
                 return data.model_dump_json(by_alias=True)
             return orjson.dumps(data, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z).decode()
         except ValidationError as error:
-            raise Invalid("data", f"does not fit {name}: {_first(error)}") from None
+            raise Invalid("data", f"does not match the model of {name}: {_first(error)}") from None
         except (TypeError, ValueError) as error:
             raise Invalid("data", f"of {name} cannot be written as JSON: {error}") from None
 
@@ -121,15 +123,15 @@ def check_name(name: str) -> None:
 
 
 async def save(conn: Connection | Transaction, types: Iterable[EventType]) -> None:
-    """Write types to the database, as the engine. Nodes that start together may all do so."""
+    """Write event types to the database. `conn` must run as the engine. Several nodes may do so at the same time."""
     for each in sorted(types, key=lambda one: one.name):
         if len(orjson.dumps(each.schema)) > MAX_SCHEMA_BYTES:
-            raise Invalid("schema", f"of {each.name} takes more than {MAX_SCHEMA_BYTES} bytes")
+            raise Invalid("schema", f"of {each.name} has more than {MAX_SCHEMA_BYTES} bytes; shorten it")
         await conn.execute(SAVE, each.name, each.description, dict(each.schema), each.sample, each.declared_by)
 
 
 async def known(conn: Connection | Transaction) -> list[EventType]:
-    """The whole catalogue, by name."""
+    """Return the whole catalogue, sorted by name."""
     rows = await conn.fetch(
         "select name, description, schema, sample, declared_by from onceward.event_types order by 1"
     )
@@ -137,7 +139,7 @@ async def known(conn: Connection | Transaction) -> list[EventType]:
 
 
 async def check_subscription(conn: Connection | Transaction, events: Iterable[str]) -> None:
-    """Every entry is a known type, `*`, or a prefix like `order.*` of a known type."""
+    """Raise `UnknownType` unless every entry is a known type, `*`, or a prefix like `order.*` of a known type."""
     names = [row["name"] for row in await conn.fetch("select name from onceward.event_types")]
     for event in events:
         if event == "*" or event in names:

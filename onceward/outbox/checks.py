@@ -1,4 +1,4 @@
-"""What must hold of the outbox at any time."""
+"""The invariants of the outbox. Each check returns the problems that it finds."""
 
 from __future__ import annotations
 
@@ -31,22 +31,30 @@ select d.id from onceward.deliveries d
 
 
 async def check_nothing_pending_is_lost(conn: Connection) -> Sequence[str]:
-    """What has not been delivered is still to do."""
-    return [f"delivery {row['id']} is pending and nobody will send it" for row in await conn.fetch(LOST)]
+    """Every pending delivery has a row in `work`."""
+    return [
+        f"delivery {row['id']} is pending but has no row in work, so no worker will send it"
+        for row in await conn.fetch(LOST)
+    ]
 
 
 async def check_ended_deliveries_have_no_work(conn: Connection) -> Sequence[str]:
-    """A delivery's status and its work say the same."""
-    return [f"delivery {row['id']} is {row['status']} and its work disagrees" for row in await conn.fetch(ENDED)]
+    """The status of a delivery agrees with its row in `work`: a finished delivery has none."""
+    return [
+        f"delivery {row['id']} is {row['status']}, which contradicts its row in work" for row in await conn.fetch(ENDED)
+    ]
 
 
 async def check_active_endpoints_can_sign(conn: Connection) -> Sequence[str]:
-    return [f"endpoint {row['endpoint_id']} is active and has no live secret" for row in await conn.fetch(BARE)]
+    return [f"endpoint {row['endpoint_id']} is active but has no valid secret" for row in await conn.fetch(BARE)]
 
 
 async def check_organizations_are_apart(conn: Connection) -> Sequence[str]:
-    """An event reaches endpoints of its own organization only."""
-    return [f"delivery {row['id']} crosses organizations" for row in await conn.fetch(STRAY)]
+    """Events are delivered only to endpoints of their own organization."""
+    return [
+        f"delivery {row['id']} belongs to another organization than its event or endpoint"
+        for row in await conn.fetch(STRAY)
+    ]
 
 
 CHECKS: tuple[Check, ...] = (

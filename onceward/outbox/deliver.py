@@ -1,7 +1,7 @@
-"""Deliver: sign one stored payload, send it once, and say what the answer means.
+"""Deliver a webhook: sign a stored payload, send it once, and turn the response into an outcome.
 
-No transaction and no connection is held while the endpoint is called. A delivery whose worker dies is sent again under
-the same `webhook-id`: at least once, for the receiver to tell apart.
+No transaction and no database connection is held during the request. If the worker dies, another worker sends the
+delivery again with the same `webhook-id`: delivery is at least once, and receivers deduplicate by that id.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Delivery:
 
 
 class DeliveryFailed(Retry):
-    """To be tried again. `details` are kept with the attempt; the database acts on some of them."""
+    """The delivery will be retried. `details` are stored with the attempt; SQL functions act on some of them."""
 
     def __init__(self, reason: str, after_s: float, details: dict[str, Any]) -> None:
         super().__init__(reason, after=after_s)
@@ -54,7 +54,7 @@ class DeliveryFailed(Retry):
 
 
 class DeliveryEnded(Permanent):
-    """Not tried again: the tries are used up, or the endpoint does not want any more."""
+    """The delivery will not be retried: no attempts are left, or the endpoint is disabled or asked us to stop."""
 
     def __init__(self, reason: str, details: dict[str, Any]) -> None:
         super().__init__(reason)
@@ -62,7 +62,7 @@ class DeliveryEnded(Permanent):
 
 
 class DeliveryKind:
-    """Deliveries as a kind of work: where their bodies are, and how many successes are written at once."""
+    """Deliveries as a kind of work: how to load their bodies, and the statement that settles successes in batches."""
 
     name: str = "delivery"
     finish = FINISH
@@ -85,7 +85,7 @@ class Deliverer:
         self._timeout_s = timeout_s
 
     def tasks(self) -> tuple[Task, Task]:
-        """First tries and later ones are claimed from queues of their own, so neither takes the other's room."""
+        """Return one task for first attempts and one for retries. Separate queues keep retries from delaying new events."""
         shared: dict[str, Any] = {
             "run": self.run,
             "kind": "delivery",
@@ -101,13 +101,13 @@ class Deliverer:
         )
 
     def install(self, registry: Registry, targets: Targets) -> None:
-        """In place of what an earlier runtime of the same app had installed."""
+        """Register the kind and its tasks. They replace those that an earlier runtime of the same app registered."""
         registry.add_kind(DeliveryKind(targets))
         for task in self.tasks():
             registry.tasks[task.name] = task
 
     async def run(self, work: Claimed, _tx: None) -> dict[str, Any]:
-        """One attempt. Returns what is kept of a success; raises what is kept of a failure."""
+        """Make one attempt. Return the result to store, or raise the failure to store."""
         delivery: Delivery = work.body
         target = delivery.target
         if not target.active or target.signer is None:
@@ -117,65 +117,65 @@ class Deliverer:
         )
         if target.headers:
             headers = {**target.headers, **headers}
-        began = time.monotonic()
+        started = time.monotonic()
         gate("delivery-before-send")
         try:
             response = await self._client.request(
                 "POST", target.url, headers=headers, body=delivery.body, timeout_s=self._timeout_s
             )
         except HttpError as error:
-            ms = round((time.monotonic() - began) * 1000)
+            ms = round((time.monotonic() - started) * 1000)
             metrics.count_attempt("no_answer")
             raise _failure(
                 work, target, error.reason, {"ms": ms, "cause": type(error).__name__, "trips": True}
             ) from None
         gate("delivery-after-send")
-        told = {"status": response.status, "ms": response.elapsed_ms, "response": _text(response)}
+        details = {"status": response.status, "ms": response.elapsed_ms, "response": _text(response)}
         metrics.count_attempt(f"{response.status // 100}xx")
-        stop = response.headers.get("webhook-delivery", "").strip().lower() == "disable"
+        asks_to_stop = response.headers.get("webhook-delivery", "").strip().lower() == "disable"
         if response.ok:
-            if stop:
+            if asks_to_stop:
                 await self._db.execute("select onceward.disable_endpoint($1, 'asked')", target.endpoint_id)
-            return told
-        if response.status == 410 or stop:
-            why = "the endpoint is gone (410)" if response.status == 410 else "the endpoint asked for no more"
-            raise DeliveryEnded(why, {**told, "disable": "gone" if response.status == 410 else "asked"})
+            return details
+        if response.status == 410 or asks_to_stop:
+            reason = "the endpoint is gone (410)" if response.status == 410 else "the endpoint asked us to stop"
+            raise DeliveryEnded(reason, {**details, "disable": "gone" if response.status == 410 else "asked"})
         if 300 <= response.status < 400:
-            raise _failure(work, target, f"answered {response.status}: redirects are not followed", told)
+            raise _failure(work, target, f"answered {response.status}: redirects are not followed", details)
         busy_s = _retry_after_s(response) if response.status in BUSY else None
-        told["trips"] = response.status >= 500
-        raise _failure(work, target, f"answered {response.status}", told, busy_s=busy_s)
+        details["trips"] = response.status >= 500
+        raise _failure(work, target, f"answered {response.status}", details, busy_s=busy_s)
 
 
 def _failure(
-    work: Claimed, target: Target, reason: str, told: dict[str, Any], *, busy_s: float | None = None
+    work: Claimed, target: Target, reason: str, details: dict[str, Any], *, busy_s: float | None = None
 ) -> DeliveryFailed | DeliveryEnded:
-    """The n-th failure of a delivery: again after a wait, or never."""
+    """Return the failure to raise: a retry with its wait, or the end of the delivery if no attempts are left."""
     failures = work.attempts + 1
     if failures >= target.quick:
-        told["counted"] = True
+        details["counted"] = True
     wait = wait_s(target.waits_s, failures)
     if wait is None:
-        return DeliveryEnded(f"{reason}; all {failures} tries are used up", {**told, "reason": "tries_used_up"})
+        return DeliveryEnded(f"{reason}; all {failures} attempts failed", {**details, "reason": "tries_used_up"})
     if busy_s is not None:
-        told["park_s"] = busy_s
+        details["park_s"] = busy_s
         wait = max(wait, busy_s)
-    return DeliveryFailed(reason, wait, told)
+    return DeliveryFailed(reason, wait, details)
 
 
 def _retry_after_s(response: Response) -> float | None:
-    """How long the endpoint asks us to stay away; None when it does not say so in a way we can read."""
+    """Return the seconds in the `Retry-After` header, at most a day, or None if it is absent or unreadable."""
     text = response.headers.get("retry-after", "").strip()
     if not text:
         return None
     if text.isdecimal():
-        asked = float(text[:9])
+        requested_s = float(text[:9])
     else:
         try:
-            asked = (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds()
+            requested_s = (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds()
         except (TypeError, ValueError):
             return None
-    return min(max(asked, 0.0), LONGEST_RETRY_AFTER_S)
+    return min(max(requested_s, 0.0), LONGEST_RETRY_AFTER_S)
 
 
 def _text(response: Response) -> str:

@@ -1,4 +1,4 @@
-"""An endpoint as people see it, and the rules for what may be registered. Nothing here asks the database."""
+"""The public fields of an endpoint, and the rules that they must satisfy. Nothing here uses the database."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ DENIED_HEADERS = frozenset(
     }
 )
 DENIED_PREFIXES = ("proxy-", "sec-", "svix-", "webhook-", "x-amz-", "x-forwarded-", "x-real-", "x-webhook-")
-"""What frames the request, says where it comes from, or carries our signature is not for customers to set."""
+"""Customers may not set headers that frame the request, state its origin or carry our signature."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Secrets are not part of it, and of its own headers only the names."""
+    """An endpoint as the API shows it: without secrets, and with the names of its headers only."""
 
     endpoint_id: UUID
     organization_id: UUID | None
@@ -79,7 +79,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointFields:
-    """What a customer says about an endpoint. Checked as a whole by `check`; the address itself by the HTTP client."""
+    """The fields that a customer sets. `check` validates all of them except the address, which the HTTP client checks."""
 
     url: str
     events: Sequence[str]
@@ -96,7 +96,7 @@ class EndpointFields:
     ed25519: bool = False
 
     def check(self) -> None:
-        """Raises `Invalid` for the first field that does not fit."""
+        """Raise `Invalid` for the first invalid field."""
         _check_events(self.events)
         if self.secret is not None:
             read_secret(self.secret)
@@ -110,11 +110,11 @@ class EndpointFields:
         if self.owner is not None and (len(self.owner) > 320 or not ADDRESS.match(self.owner)):
             raise Invalid("owner", "must be a mail address like name@example.org")
         if self.max_in_flight is not None and not 1 <= self.max_in_flight <= MOST_IN_FLIGHT:
-            raise Invalid("max_in_flight", f"must lie between 1 and {MOST_IN_FLIGHT}, not {self.max_in_flight}")
+            raise Invalid("max_in_flight", f"must be between 1 and {MOST_IN_FLIGHT}, not {self.max_in_flight}")
         if self.ordered and self.max_in_flight not in (None, 1):
-            raise Invalid("max_in_flight", f"an ordered endpoint gets one at a time, not {self.max_in_flight}")
+            raise Invalid("max_in_flight", f"must be 1 for an ordered endpoint, not {self.max_in_flight}")
         if self.rate_per_s is not None and not 0.001 <= self.rate_per_s <= MOST_PER_S:
-            raise Invalid("rate_per_s", f"must lie between 0.001 and {MOST_PER_S:g}, not {self.rate_per_s:g}")
+            raise Invalid("rate_per_s", f"must be between 0.001 and {MOST_PER_S:g}, not {self.rate_per_s:g}")
         _check_waits(self.retry_waits_s)
 
 
@@ -126,18 +126,16 @@ def _check_events(events: Sequence[str]) -> None:
     for event in events:
         name = event.removesuffix(".*")
         if event != "*" and (len(event) > MAX_NAME or not NAME.match(name)):
-            raise Invalid(
-                "events", f"{event[:MAX_NAME]!r} is no event type; write it like `order.paid`, `order.*` or `*`"
-            )
+            raise Invalid("events", f"{event[:MAX_NAME]!r} is not an event type; write `order.paid`, `order.*` or `*`")
     if len(set(events)) < len(events):
-        raise Invalid("events", "names an event type twice")
+        raise Invalid("events", "contains an event type twice")
 
 
 def _check_channels(channels: Sequence[str] | None) -> None:
     if channels is None:
         return
     if isinstance(channels, str) or not 1 <= len(channels) <= MAX_CHANNELS:
-        raise Invalid("channels", f"must be a list of 1 to {MAX_CHANNELS} names, or left out for every channel")
+        raise Invalid("channels", f"must be a list of 1 to {MAX_CHANNELS} names, or omitted for all channels")
     for channel in channels:
         if not CHANNEL.match(channel):
             raise Invalid("channels", f"{channel[:128]!r} must be 1 to 128 letters, digits, dots, colons, dashes")
@@ -150,15 +148,15 @@ def _check_headers(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         lower = name.lower()
         if not HEADER_NAME.match(name):
-            raise Invalid("headers", f"{name[:128]!r} is not a header's name")
+            raise Invalid("headers", f"{name[:128]!r} is not a valid header name")
         if lower in seen:
-            raise Invalid("headers", f"{name!r} is there twice: names do not differ by case")
+            raise Invalid("headers", f"{name!r} is given twice; header names ignore case")
         if lower in DENIED_HEADERS or lower.startswith(DENIED_PREFIXES):
-            raise Invalid("headers", f"{name!r} is set by the sender; use a name of your own, like X-Api-Key")
+            raise Invalid("headers", f"{name!r} is reserved; use another name, like X-Api-Key")
         if len(value) > MAX_HEADER_BYTES:
             raise Invalid("headers", f"{name!r} has {len(value)} characters, at most {MAX_HEADER_BYTES} are allowed")
         if not value.isascii() or not value.isprintable():
-            raise Invalid("headers", f"{name!r} holds a character that is not printable ASCII")
+            raise Invalid("headers", f"{name!r} contains a character that is not printable ASCII")
         seen.add(lower)
 
 
@@ -168,7 +166,7 @@ def _check_metadata(metadata: Mapping[str, Any]) -> None:
     except (TypeError, ValueError) as error:
         raise Invalid("metadata", f"cannot be written as JSON: {error}") from None
     if size > MAX_METADATA_BYTES:
-        raise Invalid("metadata", f"takes {size} bytes, at most {MAX_METADATA_BYTES} are allowed")
+        raise Invalid("metadata", f"has {size} bytes, at most {MAX_METADATA_BYTES} are allowed")
 
 
 def _check_waits(waits: Sequence[float] | None) -> None:
@@ -178,4 +176,4 @@ def _check_waits(waits: Sequence[float] | None) -> None:
         raise Invalid("retry_waits_s", f"has {len(waits)} waits, at most {MOST_WAITS} are allowed")
     for wait in waits:
         if not 1 <= wait <= LONGEST_WAIT_S:
-            raise Invalid("retry_waits_s", f"a wait must lie between 1 and {LONGEST_WAIT_S:g} seconds, not {wait:g}")
+            raise Invalid("retry_waits_s", f"each wait must be between 1 and {LONGEST_WAIT_S:g} seconds, not {wait:g}")

@@ -1,7 +1,7 @@
 """Endpoints: register, change, rotate their secret, disable, enable, delete. Each change is audited.
 
-All of it runs as the engine with the organization said explicitly: secrets are not the app role's to read. The address
-is checked before a transaction is opened, because that asks a name server.
+Everything here runs as the engine, because the app role may not read secrets; so each statement names the organization.
+The address is checked before the transaction opens, because the check needs a DNS lookup.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ insert into onceward.lanes (queue, lane, cap, rate_per_s)
 select q, $1::text, case when $3 then 1 else $2::smallint end, $4 from unnest(array['deliveries', 'deliveries-retry']) q
 on conflict (queue, lane) do update set cap = excluded.cap, rate_per_s = excluded.rate_per_s, next_at = null
 """
-"""The limits of rows that already wait are those of their lane."""
+"""Stores the limits on the lanes, so that they also apply to deliveries that already wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """`secret` is shown this once, in the form that Standard Webhooks libraries take."""
+    """A new endpoint with its signing secret in Standard Webhooks format. The secret is never shown again."""
 
     endpoint: Endpoint
     secret: str
 
 
 class Endpoints:
-    """The endpoints of all organizations, as seen by whoever may manage them."""
+    """Manages the endpoints of all organizations. The caller checks who may call it."""
 
     def __init__(self, db: Database, *, box: SecretBox, client: GuardedClient) -> None:
         self._db = db
@@ -79,16 +79,18 @@ class Endpoints:
         self._client = client
 
     async def register(self, organization: UUID | None, fields: EndpointFields, *, actor: Actor) -> Registered:
-        """A new endpoint. Raises `Invalid` naming the field that does not fit."""
+        """Create an endpoint. Raises `Invalid` with the name of the invalid field."""
         fields.check()
         fields = replace(fields, url=await self._checked(fields.url))
         key = make_secret() if fields.secret is None else read_secret(fields.secret)
         async with self._db.transaction(role="engine", organization=organization) as tx:
             await check_subscription(tx, fields.events)
-            # Locked, so that two registrations at once do not both take the last place.
+            # Locked before the count: two concurrent registrations may both see room for one more endpoint.
             await tx.execute("select pg_advisory_xact_lock(hashtextextended($1, 8))", f"endpoints {organization}")
             if len(await tx.fetch(LIST, organization)) >= MOST_PER_ORGANIZATION:
-                raise Invalid("url", f"there are {MOST_PER_ORGANIZATION} endpoints already; delete one you do not need")
+                raise Invalid(
+                    "url", f"the organization already has {MOST_PER_ORGANIZATION} endpoints; delete one first"
+                )
             endpoint_id: UUID = await tx.fetchval("select gen_random_uuid()")
             row = await tx.fetchrow(INSERT, endpoint_id, organization, *self._values(endpoint_id, fields))
             assert row is not None
@@ -96,23 +98,23 @@ class Endpoints:
             if fields.ed25519:
                 await ensure_signing_key(tx, self._box, organization)
             await self._limit(tx, endpoint_id, fields, new=True)
-            await self._record(tx, "endpoint.registered", endpoint_id, actor, changes=_told(fields))
+            await self._record(tx, "endpoint.registered", endpoint_id, actor, changes=_audit_fields(fields))
         return Registered(self._endpoint(row), show_secret(key))
 
     async def for_url(self, organization: UUID | None, url: str, *, actor: Actor) -> UUID:
-        """The endpoint for an address that came with a request (a `webhookUrl`); made at its first use.
+        """Return the endpoint for an address that a request contained (a `webhookUrl`). The first call creates it.
 
-        It gets only what is published to it by name, signed with a secret of its own and with the organization's key pair,
-        whose public half anyone may fetch. To be called before the transaction that publishes.
+        The endpoint gets only events that are published with its id. They are signed with its own secret and with the
+        organization's key pair, whose public key anyone may fetch. Call this before the transaction that publishes.
         """
         checked = await self._checked(url)
         async with self._db.transaction(role="engine", organization=organization) as tx:
-            made: UUID | None = await tx.fetchval(DIRECT, organization, checked)
-            if made is not None:
-                await self._add_secret(tx, made, organization, make_secret())
+            created: UUID | None = await tx.fetchval(DIRECT, organization, checked)
+            if created is not None:
+                await self._add_secret(tx, created, organization, make_secret())
                 await ensure_signing_key(tx, self._box, organization)
-                await self._record(tx, "endpoint.registered", made, actor, changes={"url": checked, "direct": True})
-                return made
+                await self._record(tx, "endpoint.registered", created, actor, changes={"url": checked, "direct": True})
+                return created
             return await tx.fetchval(
                 f"select e.endpoint_id from onceward.endpoints e where e.direct and e.deleted_at is null and {OWN}"
                 " and e.url = $2",
@@ -126,31 +128,31 @@ class Endpoints:
         return [self._endpoint(row) for row in rows]
 
     async def get(self, organization: UUID | None, endpoint_id: UUID) -> Endpoint:
-        """Raises `NotFound`, also for what belongs to another organization."""
+        """Return one endpoint. Raises `NotFound`, also for an endpoint of another organization."""
         async with self._db.acquire() as conn:
             return self._endpoint(await _find(conn, organization, endpoint_id))
 
     async def change(
         self, organization: UUID | None, endpoint_id: UUID, changes: Mapping[str, Any], *, actor: Actor
     ) -> Endpoint:
-        """Change some fields; the others stay. Secrets are rotated, not changed."""
+        """Change the given fields only. To replace the secret, call `rotate_secret`."""
         async with self._db.acquire() as conn:
             before = self._fields(await _find(conn, organization, endpoint_id))
-        wanted = replace(before, **changes)
-        wanted.check()
-        if wanted.url != before.url:
-            wanted = replace(wanted, url=await self._checked(wanted.url))
+        changed = replace(before, **changes)
+        changed.check()
+        if changed.url != before.url:
+            changed = replace(changed, url=await self._checked(changed.url))
         async with self._db.transaction(role="engine", organization=organization) as tx:
             await _find(tx, organization, endpoint_id, lock=True)
-            await check_subscription(tx, wanted.events)
-            row = await tx.fetchrow(CHANGE, endpoint_id, *self._values(endpoint_id, wanted))
+            await check_subscription(tx, changed.events)
+            row = await tx.fetchrow(CHANGE, endpoint_id, *self._values(endpoint_id, changed))
             assert row is not None
-            if wanted.ed25519:
+            if changed.ed25519:
                 await ensure_signing_key(tx, self._box, organization)
-            await self._limit(tx, endpoint_id, wanted)
-            told = _told(wanted)
+            await self._limit(tx, endpoint_id, changed)
+            values = _audit_fields(changed)
             await self._record(
-                tx, "endpoint.changed", endpoint_id, actor, changes={name: told.get(name) for name in changes}
+                tx, "endpoint.changed", endpoint_id, actor, changes={name: values.get(name) for name in changes}
             )
         return self._endpoint(row)
 
@@ -165,9 +167,9 @@ class Endpoints:
         secret: str | None = None,
         overlap: timedelta = timedelta(hours=24),
     ) -> str:
-        """A new secret; the ones before sign along for the overlap. Returns it, this once."""
+        """Create a secret and return it; it is never shown again. The old secrets keep signing until `overlap` has passed."""
         if not timedelta(0) <= overlap <= LONGEST_OVERLAP:
-            raise Invalid("overlap_s", f"must lie between 0 and {LONGEST_OVERLAP.total_seconds():g} seconds")
+            raise Invalid("overlap_s", f"must be between 0 and {LONGEST_OVERLAP.total_seconds():g} seconds")
         key = make_secret() if secret is None else read_secret(secret)
         async with self._db.transaction(role="engine", organization=organization) as tx:
             await _find(tx, organization, endpoint_id, lock=True)
@@ -193,7 +195,7 @@ class Endpoints:
     async def _add_secret(self, tx: Transaction, endpoint_id: UUID, organization: UUID | None, key: bytes) -> None:
         secret_id: UUID = await tx.fetchval("select gen_random_uuid()")
         sealed = self._box.seal(key, table="onceward.endpoint_secrets", row=secret_id, column="secret")
-        # Clock time: two rotations in one second must still be in order.
+        # clock_timestamp(), not now(): two rotations in quick succession must still be in order.
         await tx.execute(
             "insert into onceward.endpoint_secrets (secret_id, organization_id, endpoint_id, secret, created_at)"
             " values ($1, $2, $3, $4, clock_timestamp())",
@@ -204,7 +206,7 @@ class Endpoints:
         )
 
     async def public_keys(self, organization: UUID | None) -> list[str]:
-        """The public keys that v1a signatures of this organization are verified with."""
+        """Return the public keys that verify the `v1a` signatures of this organization."""
         rows = await self._db.fetch(
             "select public_key from onceward.signing_keys where organization_id is not distinct from $1", organization
         )
@@ -213,35 +215,35 @@ class Endpoints:
     # -- off and on ----------------------------------------------------------------------------------------------------
 
     async def disable(self, organization: UUID | None, endpoint_id: UUID, *, actor: Actor) -> bool:
-        """Send nothing more until it is enabled; what waits ends as failed and can be recovered."""
+        """Stop sending until the endpoint is enabled. Waiting deliveries end as `failed` and can be recovered."""
         async with self._db.transaction(role="engine", organization=organization) as tx:
             await _find(tx, organization, endpoint_id, lock=True)
-            done: bool = await tx.fetchval("select onceward.disable_endpoint($1, 'manual')", endpoint_id)
-            if done:
+            was_changed: bool = await tx.fetchval("select onceward.disable_endpoint($1, 'manual')", endpoint_id)
+            if was_changed:
                 await self._record(tx, "endpoint.disabled", endpoint_id, actor)
-        return done
+        return was_changed
 
     async def enable(self, organization: UUID | None, endpoint_id: UUID, *, actor: Actor) -> bool:
-        """Send again what is published from now on. Earlier failures no longer count against it."""
+        """Send events that are published from now on. Earlier failures no longer count towards disabling the endpoint."""
         async with self._db.transaction(role="engine", organization=organization) as tx:
             await _find(tx, organization, endpoint_id, lock=True)
-            done = await tx.fetchval(
+            was_changed = await tx.fetchval(
                 "update onceward.endpoints set active = true, enabled_at = onceward.now(), disabled_at = null,"
                 " disabled_reason = null, warned_at = null, version = nextval('onceward.ids')"
                 " where endpoint_id = $1 and not active returning true",
                 endpoint_id,
             )
-            if done:
+            if was_changed:
                 await tx.execute(
                     "update onceward.lanes set paused_at = null, failures = 0, open_until = null"
                     " where queue in ('deliveries', 'deliveries-retry') and lane = $1",
                     str(endpoint_id),
                 )
                 await self._record(tx, "endpoint.enabled", endpoint_id, actor)
-        return bool(done)
+        return bool(was_changed)
 
     async def delete(self, organization: UUID | None, endpoint_id: UUID, *, actor: Actor) -> None:
-        """Gone for good: its secrets and headers now, what waits for it soon. Its history stays readable."""
+        """Delete an endpoint, its secrets and its headers. Waiting deliveries end soon after; the history stays readable."""
         async with self._db.transaction(role="engine", organization=organization) as tx:
             await _find(tx, organization, endpoint_id, lock=True)
             await tx.execute("select onceward.disable_endpoint($1, 'deleted')", endpoint_id)
@@ -289,17 +291,17 @@ class Endpoints:
         return open_headers(self._box, row["endpoint_id"], row["headers"])
 
     def _endpoint(self, row: Any) -> Endpoint:
-        known = dict(row)
-        known.pop("headers")
-        return Endpoint(**known, header_names=sorted(self._headers(row)))
+        values = dict(row)
+        values.pop("headers")
+        return Endpoint(**values, header_names=sorted(self._headers(row)))
 
     def _fields(self, row: Any) -> EndpointFields:
         names = set(EndpointFields.__dataclass_fields__) - {"secret", "headers"}
         return EndpointFields(**{name: row[name] for name in names}, headers=self._headers(row))
 
     @staticmethod
-    async def _record(tx: Transaction, action: str, endpoint_id: UUID, actor: Actor, **told: Any) -> None:
-        await audit.record(tx, action, entity_type="endpoint", entity_id=endpoint_id, actor=actor, **told)
+    async def _record(tx: Transaction, action: str, endpoint_id: UUID, actor: Actor, **audit_fields: Any) -> None:
+        await audit.record(tx, action, entity_type="endpoint", entity_id=endpoint_id, actor=actor, **audit_fields)
 
 
 def open_headers(box: SecretBox, endpoint_id: UUID, sealed: bytes | None) -> dict[str, str]:
@@ -309,7 +311,7 @@ def open_headers(box: SecretBox, endpoint_id: UUID, sealed: bytes | None) -> dic
 
 
 async def ensure_signing_key(tx: Transaction, box: SecretBox, organization: UUID | None) -> None:
-    """The organization's ed25519 pair; made once. `tx` must run as the engine."""
+    """Create the organization's ed25519 key pair unless it exists. `tx` must run as the engine."""
     key_id: UUID = await tx.fetchval("select gen_random_uuid()")
     private = Ed25519PrivateKey.generate()
     await tx.execute(
@@ -331,8 +333,8 @@ async def _find(
     return row
 
 
-def _told(fields: EndpointFields) -> dict[str, Any]:
-    """What the audit log keeps: no secrets, no addresses of people, of headers only the names."""
+def _audit_fields(fields: EndpointFields) -> dict[str, Any]:
+    """Return the fields for the audit log: no secret, no owner's address, and the names of headers without values."""
     return {
         "url": fields.url,
         "events": list(fields.events),

@@ -1,4 +1,4 @@
-"""What outbound webhooks hold about a person: payloads that mention them, errors, owners of endpoints."""
+"""The personal data in outbound webhooks: payloads, errors, owners of endpoints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ERASERS: tuple[Eraser, ...] = (
         name="publication keys",
         table="onceward.published",
         columns={"key": "text"},
-        kept="Without its key the same event could be published a second time.",
+        kept="Without its key, the same event could be published again.",
     ),
     Eraser(
         name="deliveries",
@@ -35,7 +35,7 @@ ERASERS: tuple[Eraser, ...] = (
         name="endpoint addresses",
         table="onceward.endpoints",
         columns={"url": "text", "channels": "list"},
-        kept="The address and the filter of an endpoint in use: change or delete the endpoint.",
+        kept="The endpoint needs its address and channels to work; change or delete the endpoint.",
     ),
     Eraser(
         name="endpoint notices",
@@ -58,16 +58,16 @@ ERASERS: tuple[Eraser, ...] = (
 )
 
 UNSEARCHED: dict[str, str] = {
-    "onceward.event_types.*": "the catalogue of the app, the same for everybody",
-    "onceward.endpoints.events": "names given by code",
+    "onceward.event_types.*": "the catalogue of the app, without data of persons",
+    "onceward.endpoints.events": "event types",
     "onceward.endpoints.headers": "sealed; cannot be searched",
     "onceward.endpoint_secrets.*": "sealed; cannot be searched",
     "onceward.signing_keys.*": "keys of the organization",
     "onceward.published.message_id": "random",
-    "onceward.published.type": "a name given by code",
+    "onceward.published.type": "an event type",
     "onceward.published.fingerprint": "a hash",
-    "onceward.deliveries.type": "a name given by code",
-    "onceward.resends.types": "names given by code",
+    "onceward.deliveries.type": "an event type",
+    "onceward.resends.types": "event types",
     "onceward.resends.statuses": "a closed set",
     "onceward.portal_tokens.hash": "a hash",
 }

@@ -1,21 +1,21 @@
-"""What the outbox refuses, by name. The HTTP status is chosen in `onceward.web`.
+"""The errors of the outbox. `routes/errors.py` chooses their HTTP status.
 
 OutboxError
-├── Invalid            a field that does not fit; says which, what it was, and what would fit
-├── UnknownType        an event type that nobody declared
-├── KeyReused          an idempotency key that was used for something else
-└── NotResent          a delivery that cannot be sent again now; says why
+├── Invalid            a field has an invalid value; names the field, the value and what is allowed
+│   └── UnknownType    an event type that is not in the catalogue
+├── KeyReused          an idempotency key that was used with different content
+└── NotResent          a delivery that cannot be sent again now, with the reason
 """
 
 from __future__ import annotations
 
 
 class OutboxError(Exception):
-    """Anything this package raises by itself."""
+    """The root of all errors of this package."""
 
 
 class Invalid(OutboxError):
-    """One field of what was asked for does not fit."""
+    """One field of the request has an invalid value."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}")
@@ -24,12 +24,12 @@ class Invalid(OutboxError):
 
 
 class UnknownType(Invalid):
-    """The catalogue has no such event type."""
+    """The event type is not in the catalogue."""
 
 
 class KeyReused(OutboxError):
-    """The same key stands for another type, channel or data."""
+    """The key was already used with a different type, channels or data."""
 
 
 class NotResent(OutboxError):
-    """Running at this moment, its body pruned, or its endpoint disabled."""
+    """The delivery is running, its body was pruned, or its endpoint is disabled."""

@@ -1,4 +1,4 @@
-"""What the outbox contributes: webhooks to customers' endpoints."""
+"""The outbox feature: webhooks to the endpoints of customers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the outbox counts."""
+"""The metrics of the outbox."""
 
 from functools import cache
 
@@ -6,15 +6,15 @@ from prometheus_client import Counter
 
 from onceward.telemetry.metrics import counter
 
-ATTEMPTS = counter("onceward_delivery_attempts_total", "Attempts at delivering a webhook, by answer.", ["answer"])
-DISABLED = counter("onceward_endpoints_disabled_total", "Endpoints disabled because they kept failing.")
+ATTEMPTS = counter("onceward_delivery_attempts_total", "Attempts to deliver a webhook, by response class.", ["answer"])
+DISABLED = counter("onceward_endpoints_disabled_total", "Endpoints disabled because too many deliveries failed.")
 
 
 @cache
-def _answered(answer: str) -> Counter:
+def _counter_for(answer: str) -> Counter:
     return ATTEMPTS.labels(answer)
 
 
 def count_attempt(answer: str) -> None:
-    """`2xx`, `5xx`, ... or `no_answer`: a closed set, so each is looked up once."""
-    _answered(answer).inc()
+    """Count one attempt. `answer` is `2xx`, `5xx`, ... or `no_answer`: few values, so their counters are cached."""
+    _counter_for(answer).inc()

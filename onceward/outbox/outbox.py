@@ -1,4 +1,4 @@
-"""The outbox of one process: endpoints to manage, deliveries to send, loops that keep it in order."""
+"""The outbox of one process: it manages endpoints, sends deliveries, and runs the maintenance loops."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEST_TYPE = "endpoint.test"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxOptions:
-    """How the outbox of a process behaves; units are in the names."""
+    """Options of the outbox of one process."""
 
     concurrency: int = 256
     retry_concurrency: int = 64
@@ -38,20 +38,20 @@ class OutboxOptions:
     keep_keys: timedelta = timedelta(days=400)
 
 
-def guarded_client(options: OutboxOptions, **given: Any) -> GuardedClient:
-    """One client for all endpoints. Lanes decide who gets a connection, so the client itself never makes anyone wait."""
+def guarded_client(options: OutboxOptions, **client_options: Any) -> GuardedClient:
+    """Return the HTTP client for all endpoints. Lanes limit the concurrency, so the client's own limits are never reached."""
     return GuardedClient(
         allow_loopback_http=options.allow_loopback_http,
         timeout_s=options.timeout_s,
         concurrency=(options.concurrency + options.retry_concurrency) * (1 + LENT) + 16,
         per_host=0,
         user_agent=options.user_agent,
-        **given,
+        **client_options,
     )
 
 
 class Outbox:
-    """Made by the composition root. `install` lets workers deliver; without `upkeep` the loops are another process's."""
+    """The composition root creates it. `install` lets workers deliver. With `upkeep=False` another process runs the loops."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Outbox:
             self._loops.clear()
 
     def install(self, registry: Registry) -> None:
-        """Let workers with this registry claim deliveries."""
+        """Let workers that use this registry claim deliveries."""
         self._deliverer.install(registry, self._targets)
         if TEMPLATES not in registry.template_folders:
             registry.template_folders.append(TEMPLATES)
@@ -95,7 +95,7 @@ class Outbox:
         return {QUEUE: self.options.concurrency, RETRY_QUEUE: self.options.retry_concurrency}
 
     async def save_catalogue(self) -> None:
-        """Write the types that apps declared to the database."""
+        """Write the event types that apps declared to the database."""
         async with self.db.transaction(role="engine") as tx:
             await save(tx, self.catalogue)
 
@@ -114,7 +114,7 @@ class Outbox:
     async def send_test(
         self, organization: UUID | None, endpoint_id: UUID, *, actor: Actor, type: str = TEST_TYPE
     ) -> Published:
-        """The sample of a type, to this endpoint only, through the same path as everything else."""
+        """Publish the sample of an event type to this endpoint only, along the same path as any other event."""
         await self.endpoints.get(organization, endpoint_id)
         async with self.db.transaction(role="engine", organization=organization) as tx:
             sample = await tx.fetchval("select sample from onceward.event_types where name = $1", type)
@@ -122,7 +122,7 @@ class Outbox:
                 raise Invalid("type", f"{type[:128]!r} is not in the catalogue")
             sent = await publish(tx, type, sample, endpoint=endpoint_id, waker=self.waker)
             if not sent.deliveries:
-                raise Invalid("endpoint", "is disabled: enable it before testing it")
+                raise Invalid("endpoint", "is disabled; enable the endpoint before you test it")
             await audit.record(
                 tx,
                 "endpoint.tested",

@@ -1,4 +1,4 @@
-"""Tell the owners of endpoints what was decided about them. Notices are rows; whoever sends mail is passed in."""
+"""Notify the owners of endpoints about warnings and disabled endpoints. The caller passes the function that sends a notice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onceward.db import Database
 TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = "endpoint-notice"
 
-UNTOLD = """
+UNSENT = """
 select n.id, n.organization_id, n.kind, n.owner, e.url, n.details
   from onceward.endpoint_notices n join onceward.endpoints e using (endpoint_id)
  where n.told_at is null order by n.id limit 100
@@ -22,7 +22,7 @@ select n.id, n.organization_id, n.kind, n.owner, e.url, n.details
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`kind` is `warning` or `disabled`; `owner` an address, never logged."""
+    """A notice for an owner. `kind` is `warning` or `disabled`; `owner` is a mail address and must not be logged."""
 
     id: int
     organization_id: UUID | None
@@ -33,12 +33,12 @@ class Notice:
 
     @property
     def key(self) -> str:
-        """Makes the message happen once, however often it is asked for."""
+        """The unique key of the message: retries send one mail."""
         return f"endpoint-notice:{self.id}"
 
     @property
     def data(self) -> dict[str, Any]:
-        """What the template needs."""
+        """The variables of the template."""
         return {
             "kind": self.kind,
             "url": self.url,
@@ -51,11 +51,11 @@ Tell = Callable[[Notice], Awaitable[None]]
 
 
 async def tell_owners(db: Database, tell: Tell) -> int:
-    """Pass on what has not been told yet; a notice without an owner is only kept."""
-    told = 0
-    for row in await db.fetch(UNTOLD):
+    """Send the notices that have not been sent, and return their number. A notice without an owner is only marked as sent."""
+    sent = 0
+    for row in await db.fetch(UNSENT):
         if row["owner"] is not None:
             await tell(Notice(**dict(row)))
-            told += 1
+            sent += 1
         await db.execute("update onceward.endpoint_notices set told_at = onceward.now() where id = $1", row["id"])
-    return told
+    return sent

@@ -16,7 +16,7 @@ from onceward.trust import SecretBox
 
 
 def options_from(settings: Settings) -> OutboxOptions:
-    """How the outbox behaves, from the settings."""
+    """Return the options of the outbox that the settings define."""
     return OutboxOptions(
         concurrency=settings.delivery_concurrency,
         retry_concurrency=max(1, settings.delivery_concurrency // 4),
@@ -29,9 +29,9 @@ def options_from(settings: Settings) -> OutboxOptions:
 
 
 def outbox(context: Context) -> Outbox:
-    """Workers deliver with it; the loops that keep endpoints in order run where there is a worker."""
+    """Create the outbox of a process. Its maintenance loops run only in processes with the role `worker`."""
     engine = context.engine
-    made = Outbox(
+    created = Outbox(
         context.database,
         box=context.box,
         catalogue=context.app.event_types,
@@ -40,17 +40,17 @@ def outbox(context: Context) -> Outbox:
         upkeep="worker" in context.roles,
         tell=partial(_notify_owner, engine),
     )
-    made.install(context.registry)
-    context.queue_concurrency.update(made.queue_concurrency)
-    return made
+    created.install(context.registry)
+    context.queue_concurrency.update(created.queue_concurrency)
+    return created
 
 
 def outbox_for_commands(database: Database, settings: Settings, box: SecretBox, catalogue: Catalogue) -> Outbox:
-    """For a command: manages endpoints, runs no loops. The caller stops it."""
+    """Create an outbox for a command. It runs no loops; the caller closes its client."""
     return Outbox(database, box=box, catalogue=catalogue, options=options_from(settings), upkeep=False)
 
 
 async def _notify_owner(engine: Engine, notice: Notice) -> None:
-    """Mail the owner of an endpoint. The key makes it one mail, however often this is tried."""
+    """Send a mail to the owner of an endpoint. The key of the notice makes retries send one mail."""
     async with engine.transaction(organization=notice.organization_id) as tx:
         await tx.send(TEMPLATE, to=notice.owner, key=notice.key, data=notice.data, channel="email")

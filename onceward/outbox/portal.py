@@ -1,4 +1,4 @@
-"""Access for an organization's customers: a token that opens the consumer page, for a time and for some endpoints."""
+"""Access tokens for the customer portal. A token expires and may be limited to some endpoints."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from onceward.trust import Identity, NotAuthenticated, audit
 
 PREFIX = "owp_"
 FOREIGN = """
-select asked.endpoint_id from unnest($2::uuid[]) as asked (endpoint_id)
- where not exists (select from onceward.endpoints e where e.endpoint_id = asked.endpoint_id
+select requested.endpoint_id from unnest($2::uuid[]) as requested (endpoint_id)
+ where not exists (select from onceward.endpoints e where e.endpoint_id = requested.endpoint_id
                    and e.organization_id is not distinct from $1::uuid and e.deleted_at is null)
  limit 1
 """
@@ -26,7 +26,7 @@ Actor = str | Identity
 
 @dataclass(frozen=True, slots=True)
 class MadeToken:
-    """`token` is shown this once; the database knows its hash."""
+    """A new token. The database stores only its hash, so it cannot be shown again."""
 
     token: str
     expires_at: datetime
@@ -34,7 +34,7 @@ class MadeToken:
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """A customer with a token: which endpoints they see, and whether they may resend and test."""
+    """A customer with a valid token: which endpoints they see, and whether they may resend and test."""
 
     organization_id: UUID | None
     endpoint_ids: list[UUID] | None
@@ -58,11 +58,11 @@ async def create(
     endpoint_ids: Sequence[UUID] | None = None,
     may_act: bool = True,
 ) -> MadeToken:
-    """A new token. Raises `Invalid` for an endpoint that is not one of the organization's."""
+    """Create a token. Raises `Invalid` for an endpoint that does not belong to the organization."""
     token = PREFIX + secrets.token_urlsafe(32)
     async with db.transaction(role="engine", organization=organization) as tx:
         for foreign in await tx.fetch(FOREIGN, organization, list(endpoint_ids or ())):
-            raise Invalid("endpoint_ids", f"there is no endpoint {foreign['endpoint_id']}")
+            raise Invalid("endpoint_ids", f"there is no endpoint {foreign['endpoint_id']} in this organization")
         expires_at: datetime = await tx.fetchval(
             "insert into onceward.portal_tokens (hash, organization_id, endpoint_ids, may_act, created_by, expires_at)"
             " values ($1, $2, $3, $4, $5, onceward.now() + $6::interval) returning expires_at",
@@ -85,16 +85,16 @@ async def create(
 
 
 async def visitor(db: Database, token: str) -> Visitor:
-    """Whose token this is; raises `NotAuthenticated` for one that is unknown or over."""
+    """Return the visitor that the token belongs to. Raises `NotAuthenticated` if it is unknown or has expired."""
     if not token.startswith(PREFIX) or len(token) > 200:
-        raise NotAuthenticated("not a token of the consumer page")
+        raise NotAuthenticated("this is not a portal token")
     row = await db.fetchrow(
         "select organization_id, endpoint_ids, may_act from onceward.portal_tokens"
         " where hash = $1 and expires_at > onceward.now()",
         _hash(token),
     )
     if row is None:
-        raise NotAuthenticated("this token of the consumer page is unknown or has expired")
+        raise NotAuthenticated("this portal token is unknown or has expired")
     return Visitor(**dict(row), csrf=hmac.digest(token.encode(), b"csrf", "sha256").hex())
 
 

@@ -1,4 +1,4 @@
-"""Publish an event: one stored payload and one delivery per matching endpoint, in the caller's transaction."""
+"""Publish an event: store one payload and one delivery per matching endpoint, in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PUBLISH = "select id, message_id, deliveries, duplicate, fingerprint from oncewa
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The event that now exists. `duplicate`: it existed already, under the same key."""
+    """A published event. `duplicate` is true if an event with the same key already existed."""
 
     id: int
     message_id: str
     deliveries: int
     duplicate: bool = False
     same: bool = True
-    """False for a duplicate that was published with other content under this key."""
+    """False if this key was first used with a different type, channels or data."""
 
 
 async def publish(
@@ -44,17 +44,17 @@ async def publish(
     catalogue: Catalogue | None = None,
     waker: Waker | None = None,
 ) -> Published:
-    """Tell every endpoint of the transaction's organization that asked for this type, if and only if it commits.
+    """Send an event to every endpoint of the transaction's organization that subscribes to its type, if `tx` commits.
 
-    `key` makes it happen once, however often this is called. An endpoint with channels gets only events that are
-    published to one of them. `endpoint` addresses a single one, whatever it subscribes to.
+    Calls with the same `key` publish one event. An endpoint with channels gets only events that are published to one of
+    those channels. `endpoint` selects a single endpoint, whatever its subscriptions are.
     """
     known = catalogue or Catalogue()
     await known.check_published(tx, type)
     text = known.dump(type, data)
     if len(text) > MAX_DATA_BYTES:
         raise Invalid(
-            "data", f"of {type} takes {len(text)} bytes, more than {MAX_DATA_BYTES}: send a reference instead"
+            "data", f"of {type} has {len(text)} bytes, at most {MAX_DATA_BYTES} are allowed; send a reference instead"
         )
     if key is not None and not 1 <= len(key) <= MAX_KEY:
         raise Invalid("key", f"must have 1 to {MAX_KEY} characters, not {len(key)}")
@@ -79,5 +79,5 @@ async def publish(
 
 
 def fingerprint(type: str, channels: Sequence[str], text: str) -> bytes:
-    """As the database makes it: tells whether two publications under one key are the same."""
+    """Return the same hash as `onceward.publish` computes. It shows whether two events with one key have the same content."""
     return hashlib.sha256(f"{type}\n{','.join(channels)}\n{text}".encode()).digest()

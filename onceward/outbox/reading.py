@@ -1,4 +1,4 @@
-"""Deliveries and their attempts, to look at. Runs as the engine with the organization said explicitly."""
+"""Read deliveries and their attempts. The queries run as the engine, so each one names the organization."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ select a.number, a.outcome, a.started_at, a.finished_at,
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRow:
-    """One delivery; `id` names it, `message_id` the event, the same at every endpoint."""
+    """One delivery. `message_id` identifies the event and is the same for every endpoint."""
 
     id: int
     organization_id: UUID | None
@@ -61,7 +61,7 @@ class DeliveryRow:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """One try: what was answered, how long it took, and the first kilobyte of the answer."""
+    """One attempt, with the status, duration and first kilobyte of the response."""
 
     number: int
     outcome: str
@@ -85,7 +85,7 @@ async def deliveries(
     before: int | None = None,
     limit: int = 50,
 ) -> list[DeliveryRow]:
-    """Newest first; `before` is the last id of the page before."""
+    """Return deliveries, newest first. For the next page, pass the last id of this one as `before`."""
     rows = await db.fetch(LIST, organization, all_organizations, endpoint_ids, status, type, message_id, before, limit)
     return [DeliveryRow(**dict(row)) for row in rows]
 
@@ -93,7 +93,7 @@ async def deliveries(
 async def delivery(
     db: Database, organization: UUID | None, id: int, *, all_organizations: bool = False
 ) -> tuple[DeliveryRow, Any, list[AttemptRow]]:
-    """One delivery, the body it sends (None: pruned), and every attempt."""
+    """Return a delivery, its body (None if it was pruned) and all its attempts."""
     row = await db.fetchrow(
         f"{DELIVERY} where d.id = $3 and ($2::boolean or {OWN})", organization, all_organizations, id
     )

@@ -1,7 +1,7 @@
-"""Send again: one delivery, all that failed since a time, or whatever fits a filter.
+"""Send deliveries again: one, all that failed since a time, or those that match a filter.
 
-A bulk resend is a row with its progress in it. Any node takes its next step, so it survives restarts; each step is one
-transaction of about a second's worth of its rate, so it can be watched and cancelled at any time.
+A bulk resend is a row that stores its progress. Any node may take its next step, so it survives restarts. Each step is
+one transaction that resends about one second's share of the rate, so progress is visible and it can be cancelled.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ MOST_PER_STEP = 500
 STATUSES = ("pending", "success", "failed", "dead_letter", "cancelled")
 UNDELIVERED = ("pending", "failed", "dead_letter", "cancelled")
 WHY_NOT = {
-    "running": "it is being sent at this moment",
-    "gone": "its body is no longer kept",
-    "disabled": "its endpoint is disabled: enable it first",
+    "running": "it is being sent now; try again when that attempt has ended",
+    "gone": "its body has been deleted",
+    "disabled": "its endpoint is disabled; enable it first",
 }
 
 COLUMNS = """
@@ -79,7 +79,7 @@ select p.id, p.type, p.channels from onceward.published p
 
 @dataclass(frozen=True, slots=True)
 class Resend:
-    """A bulk resend and how far it has come."""
+    """A bulk resend with its progress."""
 
     id: int
     organization_id: UUID | None
@@ -101,7 +101,7 @@ class Resend:
 
 
 async def resend_one(db: Database, organization: UUID | None, delivery_id: int, *, actor: Actor) -> None:
-    """Send one delivery again now, whatever became of it before; raises `NotResent` with the reason if it cannot."""
+    """Send one delivery again now, whatever its status is. Raises `NotResent` with the reason if that is impossible."""
     async with db.transaction(role="engine", organization=organization) as tx:
         if not await tx.fetchval(
             "select 1 from onceward.deliveries where id = $1 and organization_id is not distinct from $2",
@@ -109,9 +109,9 @@ async def resend_one(db: Database, organization: UUID | None, delivery_id: int, 
             organization,
         ):
             raise NotFound(f"there is no delivery {delivery_id} in this organization")
-        said: str = await tx.fetchval("select onceward.resend($1)", delivery_id)
-        if said != "resent":
-            raise NotResent(f"delivery {delivery_id} was not sent again: {WHY_NOT[said]}")
+        outcome: str = await tx.fetchval("select onceward.resend($1)", delivery_id)
+        if outcome != "resent":
+            raise NotResent(f"delivery {delivery_id} was not sent again: {WHY_NOT[outcome]}")
         await audit.record(tx, "delivery.resent", entity_type="delivery", entity_id=delivery_id, actor=actor)
 
 
@@ -128,27 +128,30 @@ async def start(
     statuses: Sequence[str] | None = None,
     rate_per_s: float = DEFAULT_RATE_PER_S,
 ) -> Resend:
-    """Begin a bulk resend. `recover` takes what did not arrive, and events that a disabled endpoint missed;
-    `replay` takes what the filter says, delivered or not."""
+    """Start a bulk resend.
+
+    `recover` sends undelivered events, also those published while the endpoint was disabled. `replay` sends all
+    deliveries that match the filter, delivered or not.
+    """
     until = until or datetime.now(UTC)
     for name, moment in (("since", since), ("until", until)):
         if moment.tzinfo is None:
-            raise Invalid(name, f"{moment.isoformat()} has no time zone; write it like 2026-01-31T12:00:00Z")
+            raise Invalid(name, f"{moment.isoformat()} has no time zone; write it as 2026-01-31T12:00:00Z")
     if since >= until:
         raise Invalid("since", f"{since.isoformat()} is not before {until.isoformat()}")
     if not 0.1 <= rate_per_s <= MOST_PER_STEP:
-        raise Invalid("rate_per_s", f"must lie between 0.1 and {MOST_PER_STEP}, not {rate_per_s:g}")
+        raise Invalid("rate_per_s", f"must be between 0.1 and {MOST_PER_STEP}, not {rate_per_s:g}")
     for status in statuses or ():
         if status not in STATUSES:
-            raise Invalid("statuses", f"{status!r} is none of {', '.join(STATUSES)}")
+            raise Invalid("statuses", f"{status!r} is not one of {', '.join(STATUSES)}")
     if verb == "recover":
         if endpoint_id is None:
-            raise Invalid("endpoint_id", "recover needs the endpoint that missed something")
+            raise Invalid("endpoint_id", "is missing; `recover` works on one endpoint")
         statuses = UNDELIVERED
-    wanted = (endpoint_id, organization, since, until, _list(types), _list(statuses))
+    filters = (endpoint_id, organization, since, until, _list(types), _list(statuses))
     async with db.transaction(role="engine", organization=organization) as tx:
         await _check_endpoint(tx, organization, endpoint_id)
-        matched = await tx.fetchval(MATCHED, *wanted)
+        matched = await tx.fetchval(MATCHED, *filters)
         name = actor.actor if isinstance(actor, Identity) else actor
         row = await tx.fetchrow(
             START,
@@ -177,7 +180,7 @@ async def start(
 
 
 async def cancel(db: Database, organization: UUID | None, id: int, *, actor: Actor) -> bool:
-    """Stop a bulk resend; what it has already made due is still sent. False: it had ended."""
+    """Stop a bulk resend. Deliveries that are already due are still sent. Returns False if the resend had ended."""
     async with db.transaction(role="engine", organization=organization) as tx:
         done = await tx.fetchval(
             "update onceward.resends set state = 'cancelled', finished_at = onceward.now()"
@@ -191,7 +194,7 @@ async def cancel(db: Database, organization: UUID | None, id: int, *, actor: Act
 
 
 async def listed(db: Database, organization: UUID | None, *, limit: int = 50) -> list[Resend]:
-    """Newest first."""
+    """Return the bulk resends of an organization, newest first."""
     rows = await db.fetch(
         f"select {COLUMNS} from onceward.resends where organization_id is not distinct from $1 order by id desc limit $2",
         organization,
@@ -212,25 +215,25 @@ async def get(db: Database, organization: UUID | None, id: int) -> Resend:
 
 
 async def step(db: Database) -> bool:
-    """Take the next step of one bulk resend. False: none is due."""
+    """Take the next step of one bulk resend. Returns False if no step is due."""
     async with db.transaction(role="engine") as tx:
         row = await tx.fetchrow(NEXT)
         if row is None:
             return False
         at_once = min(MOST_PER_STEP, max(1, round(row["rate_per_s"])))
-        wanted = (row["endpoint_id"], row["organization_id"], row["since"], row["until"], row["types"])
-        # Ids grow: what is newer than the resend itself is not meant, least of all what it adds.
-        found = [
+        filters = (row["endpoint_id"], row["organization_id"], row["since"], row["until"], row["types"])
+        # Ids grow, so `id < resend id` excludes newer deliveries, among them those that this resend adds.
+        ids = [
             each["id"]
-            for each in await tx.fetch(NEXT_DELIVERIES, *wanted, row["statuses"], row["cursor"], at_once, row["id"])
+            for each in await tx.fetch(NEXT_DELIVERIES, *filters, row["statuses"], row["cursor"], at_once, row["id"])
         ]
-        said = [await tx.fetchval("select onceward.resend($1)", id) for id in found]
-        cursor = found[-1] if found else row["cursor"]
+        outcomes = [await tx.fetchval("select onceward.resend($1)", id) for id in ids]
+        cursor = ids[-1] if ids else row["cursor"]
         missing_cursor, added = row["missing_cursor"], 0
-        if row["missing"] and len(found) < at_once:
-            missing_cursor, added = await _add_missing(tx, wanted, row["missing_cursor"], at_once - len(found))
-        ended = len(found) + added == 0
-        # Below one a second the pause between steps is what keeps the rate.
+        if row["missing"] and len(ids) < at_once:
+            missing_cursor, added = await _add_missing(tx, filters, row["missing_cursor"], at_once - len(ids))
+        ended = len(ids) + added == 0
+        # Below one delivery per second, the pause between steps enforces the rate.
         await tx.execute(
             "update onceward.resends set cursor = $2, missing_cursor = $3, resent = resent + $4, skipped = skipped + $5,"
             " state = case when $6 then 'done' else state end, finished_at = case when $6 then onceward.now() end,"
@@ -239,8 +242,8 @@ async def step(db: Database) -> bool:
             row["id"],
             cursor,
             missing_cursor,
-            said.count("resent") + added,
-            len(said) - said.count("resent"),
+            outcomes.count("resent") + added,
+            len(outcomes) - outcomes.count("resent"),
             ended,
             added,
             max(0.0, 1 / row["rate_per_s"] - 1),
@@ -248,12 +251,12 @@ async def step(db: Database) -> bool:
     return True
 
 
-async def _add_missing(tx: Transaction, wanted: tuple[Any, ...], cursor: int, most: int) -> tuple[int, int]:
-    """Deliveries of events that were published while the endpoint was off."""
-    endpoint_id, organization, since, until, types = wanted
+async def _add_missing(tx: Transaction, filters: tuple[Any, ...], cursor: int, most: int) -> tuple[int, int]:
+    """Add deliveries of events that were published while the endpoint was disabled. Return the new cursor and their number."""
+    endpoint_id, organization, since, until, types = filters
     added = 0
     for each in await tx.fetch(NEXT_MISSING, endpoint_id, organization, since, until, types, cursor, most):
-        made: int = await tx.fetchval(
+        created: int = await tx.fetchval(
             "select onceward.fan_out($1, $2, $3, $4, $5)",
             each["id"],
             each["type"],
@@ -262,7 +265,7 @@ async def _add_missing(tx: Transaction, wanted: tuple[Any, ...], cursor: int, mo
             endpoint_id,
         )
         cursor = each["id"]
-        added += made
+        added += created
     return cursor, added
 
 
@@ -278,7 +281,7 @@ async def _check_endpoint(tx: Transaction, organization: UUID | None, endpoint_i
     if active is None:
         raise NotFound(f"there is no endpoint {endpoint_id} in this organization")
     if not active:
-        raise NotResent("the endpoint is disabled: enable it first")
+        raise NotResent("the endpoint is disabled; enable it first")
 
 
 def _list(values: Sequence[str] | None) -> list[str] | None:

@@ -1,4 +1,4 @@
-"""When a delivery is tried again: a few quick tries, then longer and longer waits past a whole day."""
+"""The retry schedule of deliveries: a few quick retries, then longer waits for more than a day."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from onceward.work import RetryPolicy
 QUICK_WAITS_S = (2.0, 4.0, 5.0)
 LONG_WAITS_S = (300.0, 1800.0, 7200.0, 18000.0, 36000.0, 36000.0)
 WAITS_S = QUICK_WAITS_S + LONG_WAITS_S
-"""Ten tries in about 28 hours."""
+"""Ten attempts in about 28 hours."""
 
 QUICK_S = 10.0
-"""A wait up to this long belongs to the quick tries."""
+"""A retry after at most this wait is a quick one."""
 MOST_WAITS = 50
 LONGEST_WAIT_S = 7 * 86400.0
 LONGEST_RETRY_AFTER_S = 86400.0
@@ -21,13 +21,13 @@ JITTER = 0.1
 JITTER_FROM_S = 60.0
 
 POLICY = RetryPolicy(attempts=MOST_WAITS + 2, waits_s=WAITS_S)
-"""For a failure of our own code. What an endpoint does is judged by its own schedule."""
+"""For failures of our own code. Failures of an endpoint follow the schedule of that endpoint."""
 
 
 def wait_s(waits: Sequence[float], failures: int) -> float | None:
-    """How long to wait after the n-th failure; None when that was the last try.
+    """Return the wait after the n-th failure, or None if that was the last attempt.
 
-    Long waits vary a little, so that what failed together does not come back together.
+    Long waits get a random jitter, so that deliveries that failed together are not retried together.
     """
     if failures > len(waits):
         return None
@@ -36,7 +36,7 @@ def wait_s(waits: Sequence[float], failures: int) -> float | None:
 
 
 def quick_tries(waits: Sequence[float]) -> int:
-    """How many tries pass before a delivery counts as a failure of its endpoint."""
+    """Return the number of failed attempts after which a delivery counts as a failure of its endpoint."""
     tries = 1
     for wait in waits:
         if wait > QUICK_S:

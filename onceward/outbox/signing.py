@@ -1,4 +1,4 @@
-"""Signatures on what is sent: Standard Webhooks (v1, v1a) and the plain `X-Webhook-*` headers, with one key for both."""
+"""Sign outbound webhooks: Standard Webhooks (v1, v1a) and the simpler `X-Webhook-*` headers, with the same secret."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ MADE_BYTES = 32
 
 
 def make_secret() -> bytes:
-    """A new key."""
+    """Return a new random key."""
     return random.token_bytes(MADE_BYTES)
 
 
 def show_secret(key: bytes) -> str:
-    """A key in the form that Standard Webhooks libraries take."""
+    """Return the key in the format of Standard Webhooks: `whsec_` and base64."""
     return PREFIX + base64.b64encode(key).decode()
 
 
 def read_secret(text: str) -> bytes:
-    """The key that a customer chose: `whsec_` and base64, or plain text, which stands for its own bytes."""
+    """Return the key that a customer chose. Text without `whsec_` is not decoded: its UTF-8 bytes are the key."""
     if text.startswith(PREFIX):
         try:
             key = base64.b64decode(text.removeprefix(PREFIX), validate=True)
         except binascii.Error:
             raise Invalid(
-                "secret", "what follows whsec_ is not base64; leave the secret out to have one made"
+                "secret", "the text after whsec_ is not base64; omit the secret to get a generated one"
             ) from None
     else:
         key = text.encode()
     if not SHORTEST_SECRET <= len(key) <= LONGEST_SECRET:
         raise Invalid(
             "secret",
-            f"has {len(key)} bytes, must have {SHORTEST_SECRET} to {LONGEST_SECRET}; leave it out to have one made",
+            f"has {len(key)} bytes, must have {SHORTEST_SECRET} to {LONGEST_SECRET}; omit it to get a generated one",
         )
     return key
 
 
 @dataclass(frozen=True, slots=True)
 class LiveSecret:
-    """A key that signs, until it expires where it does. Oldest first in a `Signer`."""
+    """A signing key, with its expiry time if it has one."""
 
     key: bytes
     expires_at: datetime | None = None
@@ -62,7 +62,7 @@ class LiveSecret:
 
 
 class Signer:
-    """All live keys of one endpoint."""
+    """Signs with all valid keys of one endpoint, which are passed oldest first."""
 
     __slots__ = ("_private", "_secrets")
 
@@ -73,10 +73,10 @@ class Signer:
         self._private = private
 
     def headers(self, *, message_id: str, type: str, body: bytes, now: datetime) -> dict[str, str]:
-        """The headers for one attempt at `now` (UTC).
+        """Return the headers for one attempt at `now` (UTC).
 
-        During a rotation `webhook-signature` has one signature for each key. `X-Webhook-Signature` holds one only: that of
-        the oldest, so that a receiver has until the end of the overlap to accept the new key.
+        During a rotation `webhook-signature` has one signature per key. `X-Webhook-Signature` has only the signature of the
+        oldest key, so that a receiver has until the end of the overlap to switch to the new key.
         """
         second = int(now.timestamp())
         stamp = str(second)
@@ -99,7 +99,7 @@ class Signer:
 
 @lru_cache(maxsize=8)
 def _show_second(second: int) -> str:
-    """The same for everything that is signed within it."""
+    """Format a second. Cached, because many deliveries are signed within one second."""
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 

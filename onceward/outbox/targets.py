@@ -1,4 +1,4 @@
-"""What sending to an endpoint needs, opened once and kept until the endpoint changes."""
+"""A cache of decrypted endpoints: everything that a worker needs to send to them, until they change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onceward.outbox.schedule import WAITS_S, quick_tries
 from onceward.outbox.signing import LiveSecret, Signer
 from onceward.trust import SecretBox
 
-MOST_KEPT = 10_000
+MOST_CACHED = 10_000
 
 TARGETS = """
 select e.endpoint_id, e.url, e.headers, e.active, e.retry_waits_s, e.version,
@@ -35,7 +35,7 @@ select e.endpoint_id, e.url, e.headers, e.active, e.retry_waits_s, e.version,
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One endpoint, ready to be sent to. `signer` is None for one that has been deleted."""
+    """One endpoint with decrypted secrets and headers. `signer` is None if the endpoint was deleted."""
 
     endpoint_id: UUID
     version: int
@@ -48,52 +48,48 @@ class Target:
 
 
 class Targets:
-    """Keeps opened endpoints by version: a change in the database is a new version, so nothing stale is used."""
+    """Caches endpoints by version. Every change in the database creates a new version, so no stale entry is used."""
 
     def __init__(self, box: SecretBox) -> None:
         self._box = box
-        self._kept: OrderedDict[UUID, Target] = OrderedDict()
+        self._cache: OrderedDict[UUID, Target] = OrderedDict()
 
-    async def get(self, conn: Connection, wanted: Iterable[tuple[UUID, int]]) -> dict[UUID, Target]:
-        """Those of the wanted (endpoint, version) that exist."""
-        found: dict[UUID, Target] = {}
+    async def get(self, conn: Connection, requested: Iterable[tuple[UUID, int]]) -> dict[UUID, Target]:
+        """Return the requested endpoints that exist, each in the requested version or a newer one."""
+        targets: dict[UUID, Target] = {}
         missing: list[UUID] = []
-        for endpoint_id, version in set(wanted):
-            kept = self._kept.get(endpoint_id)
-            if kept is not None and kept.version >= version:
-                self._kept.move_to_end(endpoint_id)
-                found[endpoint_id] = kept
+        for endpoint_id, version in set(requested):
+            cached = self._cache.get(endpoint_id)
+            if cached is not None and cached.version >= version:
+                self._cache.move_to_end(endpoint_id)
+                targets[endpoint_id] = cached
             else:
                 missing.append(endpoint_id)
         if missing:
             for row in await conn.fetch(TARGETS, missing):
                 target = self._open(row)
-                found[target.endpoint_id] = self._kept[target.endpoint_id] = target
-            while len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
-        return found
+                targets[target.endpoint_id] = self._cache[target.endpoint_id] = target
+            while len(self._cache) > MOST_CACHED:
+                self._cache.popitem(last=False)
+        return targets
 
-    def _open(self, known: Any) -> Target:
+    def _open(self, row: Any) -> Target:
         box = self._box
         secrets = [
             LiveSecret(box.open(sealed, table="onceward.endpoint_secrets", row=secret_id, column="secret"), expires_at)
-            for secret_id, sealed, expires_at in zip(
-                known["secret_ids"], known["secrets"], known["expiries"], strict=True
-            )
+            for secret_id, sealed, expires_at in zip(row["secret_ids"], row["secrets"], row["expiries"], strict=True)
         ]
         private = None
-        if known["private_key"] is not None:
-            seed = box.open(
-                known["private_key"], table="onceward.signing_keys", row=known["key_id"], column="private_key"
-            )
+        if row["private_key"] is not None:
+            seed = box.open(row["private_key"], table="onceward.signing_keys", row=row["key_id"], column="private_key")
             private = Ed25519PrivateKey.from_private_bytes(seed)
-        waits = WAITS_S if known["retry_waits_s"] is None else tuple(known["retry_waits_s"])
+        waits = WAITS_S if row["retry_waits_s"] is None else tuple(row["retry_waits_s"])
         return Target(
-            endpoint_id=known["endpoint_id"],
-            version=known["version"],
-            url=known["url"],
-            active=known["active"],
-            headers=open_headers(box, known["endpoint_id"], known["headers"]),
+            endpoint_id=row["endpoint_id"],
+            version=row["version"],
+            url=row["url"],
+            active=row["active"],
+            headers=open_headers(box, row["endpoint_id"], row["headers"]),
             signer=Signer(secrets, private) if secrets else None,
             waits_s=waits,
             quick=quick_tries(waits),

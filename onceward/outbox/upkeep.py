@@ -1,5 +1,6 @@
-"""What keeps the outbox in order: endpoints that keep failing are warned about and disabled, what waits for a disabled one
-ends, old bodies go. Each step is small and safe to repeat; any node may do it.
+"""Maintain the outbox: warn about and disable failing endpoints, end deliveries to disabled endpoints, prune old data.
+
+Each step is small and safe to repeat; any node may run it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ MOST_FAILURES = 10
 MOST_RATE = 0.5
 LEAST_SPREAD = timedelta(hours=1)
 WARN_FROM = 6
-"""Warned from so many failures on, as long as the rate is too high: half way to being disabled."""
+"""The owner is warned after this many failures if the failure rate is also too high."""
 
 FAILING = """
 select e.endpoint_id, e.organization_id, e.warned_at, f.failed, f.first_at, f.last_at
@@ -92,7 +93,7 @@ delete from onceward.published p
 
 
 async def watch(db: Database) -> list[str]:
-    """Warn about endpoints that keep failing, and disable those beyond the limit. Returns the ids disabled."""
+    """Warn about failing endpoints and disable those above the limit. Return the ids of the disabled endpoints."""
     disabled: list[str] = []
     for row in await db.fetch(FAILING, WINDOW, WARN_FROM):
         async with db.transaction(role="engine", organization=row["organization_id"]) as tx:
@@ -111,7 +112,7 @@ async def watch(db: Database) -> list[str]:
                         entity_type="endpoint",
                         entity_id=row["endpoint_id"],
                         actor="system",
-                        reason="it kept failing",
+                        reason="too many deliveries failed",
                         metadata=details,
                     )
                     disabled.append(str(row["endpoint_id"]))
@@ -119,18 +120,18 @@ async def watch(db: Database) -> list[str]:
                 await tx.execute("select onceward.warn_endpoint($1, $2)", row["endpoint_id"], details)
     if disabled:
         metrics.DISABLED.inc(len(disabled))
-        log.warning("endpoints_disabled", endpoints=disabled, hint="they kept failing; their owners are told")
+        log.warning("endpoints.disabled", endpoints=disabled, hint="too many deliveries failed; the owners get a mail")
     return disabled
 
 
 async def sweep(conn: Connection, *, at_once: int = 1000) -> int:
-    """End what waits for disabled endpoints, some at a time; it can be recovered once they are enabled."""
-    said = await conn.execute(SWEEP, at_once)
-    return int(said.rsplit(" ", 1)[-1])
+    """End up to `at_once` waiting deliveries of disabled endpoints. They can be recovered when the endpoint is enabled."""
+    command_tag = await conn.execute(SWEEP, at_once)
+    return int(command_tag.rsplit(" ", 1)[-1])
 
 
 async def prune(conn: Connection, *, keep: timedelta, keep_keys: timedelta, at_once: int = 500) -> int:
-    """Delete what was delivered long ago. Where an idempotency key was given the event stays, without its body."""
+    """Delete old events and deliveries. An event with an idempotency key stays, without its body, for `keep_keys`."""
     pruned: int = await conn.fetchval(PRUNE, keep, at_once)
     await conn.execute(FORGET_KEYS, keep_keys)
     await conn.execute("delete from onceward.portal_tokens where expires_at < onceward.now()")

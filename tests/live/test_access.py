@@ -181,7 +181,7 @@ async def test_following_on_a_connection_that_closed_meanwhile_leaves_nothing_be
     await ada.until(lambda: ada.closed_with is not None)
     hub = here.node.hub
     async with asyncio.timeout(10):
-        while hub.wanted.is_set():  # until nobody depends on the feed any more
+        while hub.in_use.is_set():  # until nobody depends on the feed any more
             await asyncio.sleep(0.01)
     assert (hub.channels, hub.waiting, hub.connections) == ({}, set(), set())
 

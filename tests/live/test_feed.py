@@ -220,4 +220,4 @@ async def test_nothing_is_read_while_nobody_asks(site: Start, shop: Database) ->
     here = await site(shop_app())
     await asyncio.sleep(0)
     assert here.node.feed.progress_at is None
-    assert not here.node.hub.wanted.is_set()
+    assert not here.node.hub.in_use.is_set()

@@ -216,5 +216,5 @@ async def test_a_group_without_subscribers_is_forgotten_and_the_feed_left_alone(
     await ada.until(lambda: bool(ada.results))
     await ada.close()
     async with asyncio.timeout(5):
-        while here.node.hub.groups or here.node.hub.wanted.is_set():
+        while here.node.hub.groups or here.node.hub.in_use.is_set():
             await asyncio.sleep(0.01)

@@ -40,14 +40,14 @@ def test_endpoints_and_deliveries_from_the_command_line(command: Any) -> None:
     assert json.loads(command("endpoints", "show", id))["header_names"] == ["X-A"]
     assert "changed" in command("endpoints", "set", id, "--rate", "5")
     assert command("endpoints", "rotate", id).startswith("whsec_")
-    assert "on its way" in command("endpoints", "test", id)
+    assert "is queued" in command("endpoints", "test", id)
     [delivery] = json.loads(command("deliveries", "ls", "--json"))
     assert delivery["type"] == "endpoint.test"
     shown = json.loads(command("deliveries", "show", str(delivery["id"])))
     assert "endpoint.test" in shown["body"]
     assert "sent again" in command("deliveries", "resend", str(delivery["id"]))
-    assert "has begun" in command("endpoints", "recover", id, "--since", "2020-01-01")
-    assert "has begun" in command("deliveries", "replay", "--since", "2020-01-01", "--type", "endpoint.test")
+    assert "started" in command("endpoints", "recover", id, "--since", "2020-01-01")
+    assert "started" in command("deliveries", "replay", "--since", "2020-01-01", "--type", "endpoint.test")
     resends = json.loads(command("deliveries", "resends", "--json"))
     assert "cancelled" in command("deliveries", "cancel", str(resends[0]["id"]))
     assert "disabled" in command("endpoints", "disable", id)
@@ -79,7 +79,7 @@ async def test_the_receiver_tells_good_signatures_from_bad_ones(bench: OutboxBen
 
     await until(tried)
     printed = capsys.readouterr().out
-    assert f"{sent.message_id}  signature holds" in printed
+    assert f"{sent.message_id}  signature valid" in printed
     assert "refused" in printed
     with pytest.raises(ValueError, match="secret"):
         Receiver("whsec_???")

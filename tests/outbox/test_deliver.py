@@ -142,7 +142,7 @@ async def test_the_last_try_ends_as_failed_and_can_be_sent_again(
     await bench.make_due()
     row = await bench.settled(sent.id)
     assert (row["status"], row["attempts"]) == ("failed", 2)
-    assert row["error"] == "answered 404; all 2 tries are used up"
+    assert row["error"] == "answered 404; all 2 attempts failed"
     assert await bench.db.fetchval("select count(*) from onceward.work") == 0
     customer.always = None
     await resends.resend_one(bench.db, None, row["id"], actor="test")

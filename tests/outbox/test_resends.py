@@ -136,5 +136,5 @@ async def test_what_is_under_way_is_not_sent_a_second_time(bench: OutboxBench, c
     sent = await bench.publish()
     row = await bench.status(sent.id)
     await bench.db.execute("update onceward.work set lease = 1 where id = $1", row["id"])
-    with pytest.raises(NotResent, match="being sent at this moment"):
+    with pytest.raises(NotResent, match="being sent now"):
         await resends.resend_one(bench.db, None, row["id"], actor=ACTOR)

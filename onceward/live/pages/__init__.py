@@ -1,4 +1,4 @@
-"""What live adds to the dashboard."""
+"""The dashboard page of live queries."""
 
 from __future__ import annotations
 

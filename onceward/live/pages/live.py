@@ -1,4 +1,4 @@
-"""Live queries: what each node serves to how many, and whether it keeps up."""
+"""The page of live queries: per node, its state, queries and subscribers."""
 
 from __future__ import annotations
 

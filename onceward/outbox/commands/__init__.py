@@ -1,4 +1,4 @@
-"""Commands about endpoints and deliveries, and `listen`, a receiver that verifies."""
+"""The commands `endpoints`, `deliveries` and `listen`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`deliveries`: what was sent to endpoints, what they answered, and sending it again."""
+"""`deliveries`: list deliveries and their attempts, and send them again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESENDS = ("id", "verb", "state", "matched", "resent", "skipped", "endpoint_id",
 
 group = typer.Typer(
     no_args_is_help=True,
-    help="Deliveries of webhooks: `ls`, `show`, `tail`, `resend`, `replay`, `resends`, `cancel`.",
+    help="Deliveries of outbound webhooks: `ls`, `show`, `tail`, `resend`, `replay`, `resends`, `cancel`.",
 )
 
 
@@ -29,10 +29,13 @@ def register(cli: typer.Typer) -> None:
 @group.command("ls")
 def ls(
     organization: Organization = None,
-    endpoint: Annotated[UUID | None, typer.Option("--endpoint", help="Only to this one.")] = None,
-    status: Annotated[str | None, typer.Option("--status", help="pending, success, failed, dead_letter.")] = None,
+    endpoint: Annotated[UUID | None, typer.Option("--endpoint", help="Only to this endpoint.")] = None,
+    status: Annotated[
+        str | None,
+        typer.Option("--status", help="Only with this status: pending, success, failed, dead_letter or cancelled."),
+    ] = None,
     type: Annotated[str | None, typer.Option("--type", help="Only of this event type.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of rows.")] = 50,
     as_json: JsonOption = False,
 ) -> None:
     """List deliveries, newest first."""
@@ -40,10 +43,10 @@ def ls(
     async def work() -> list[dict[str, Any]]:
         from onceward.outbox import reading
 
-        async with opened_outbox(organization) as (outbox, found):
+        async with opened_outbox(organization) as (outbox, organization_id):
             rows = await reading.deliveries(
                 outbox.db,
-                found,
+                organization_id,
                 all_organizations=organization is None,
                 endpoint_ids=None if endpoint is None else [endpoint],
                 status=status,
@@ -71,18 +74,20 @@ def show(id: Annotated[int, typer.Argument(help="Id of the delivery.")]) -> None
 
 @group.command("tail")
 def tail(organization: Organization = None) -> None:
-    """Print deliveries as they end, until Ctrl-C."""
+    """Print deliveries when they end, until Ctrl-C."""
 
     async def work() -> None:
         import asyncio
 
         from onceward.outbox import reading
 
-        async with opened_outbox(organization) as (outbox, found):
+        async with opened_outbox(organization) as (outbox, organization_id):
             seen: dict[int, str] = {}
             first = True
             while True:
-                rows = await reading.deliveries(outbox.db, found, all_organizations=organization is None, limit=200)
+                rows = await reading.deliveries(
+                    outbox.db, organization_id, all_organizations=organization is None, limit=200
+                )
                 for row in reversed(rows):
                     if row.status not in ("pending", "processing") and seen.get(row.id) != row.status and not first:
                         answer = row.response_status or row.error or ""
@@ -96,37 +101,37 @@ def tail(organization: Organization = None) -> None:
 
 @group.command("resend")
 def resend(id: Annotated[int, typer.Argument(help="Id of the delivery.")], organization: Organization = None) -> None:
-    """Send one delivery again, whatever became of it."""
+    """Send one delivery again, whatever its status is."""
 
     async def work() -> None:
         from onceward.outbox import resends
 
-        async with opened_outbox(organization) as (outbox, found):
-            await resends.resend_one(outbox.db, found, id, actor=ACTOR)
+        async with opened_outbox(organization) as (outbox, organization_id):
+            await resends.resend_one(outbox.db, organization_id, id, actor=ACTOR)
 
     run(work())
-    say("it will be sent again")
+    say("the delivery will be sent again")
 
 
 @group.command("replay")
 def replay(
-    since: Annotated[datetime, typer.Option("--since", help="From when on, UTC.")],
+    since: Annotated[datetime, typer.Option("--since", help="Start of the period, in UTC.")],
     organization: Organization = None,
-    until: Annotated[datetime | None, typer.Option("--until", help="Up to when; now if not given.")] = None,
-    endpoint: Annotated[UUID | None, typer.Option("--endpoint", help="Only to this one.")] = None,
+    until: Annotated[datetime | None, typer.Option("--until", help="End of the period, in UTC. Default: now.")] = None,
+    endpoint: Annotated[UUID | None, typer.Option("--endpoint", help="Only to this endpoint.")] = None,
     types: Annotated[list[str] | None, typer.Option("--type", help="Only of this event type.")] = None,
     statuses: Annotated[list[str] | None, typer.Option("--status", help="Only with this status.")] = None,
-    rate: Annotated[float, typer.Option("--rate", help="So many a second.")] = 100.0,
+    rate: Annotated[float, typer.Option("--rate", help="Deliveries per second.")] = 100.0,
 ) -> None:
-    """Send again what fits, delivered or not. It goes on whatever happens to this command."""
+    """Send all matching deliveries again, delivered or not. The replay continues after this command ends."""
 
     async def work() -> tuple[int, int]:
         from onceward.outbox import resends
 
-        async with opened_outbox(organization) as (outbox, found):
+        async with opened_outbox(organization) as (outbox, organization_id):
             started = await resends.start(
                 outbox.db,
-                found,
+                organization_id,
                 verb="replay",
                 since=_utc(since),
                 until=None if until is None else _utc(until),
@@ -139,33 +144,33 @@ def replay(
             return started.id, started.matched
 
     id, matched = run(work())
-    say(f"resend {id} has begun with {matched} deliveries: onceward deliveries resends")
+    say(f"resend {id} started with {matched} deliveries; see its progress with: onceward deliveries resends")
 
 
 @group.command("resends")
 def bulk(organization: Organization = None, as_json: JsonOption = False) -> None:
-    """List bulk resends and how far they have come."""
+    """List bulk resends and their progress."""
 
     async def work() -> list[dict[str, Any]]:
         from onceward.outbox import resends
 
-        async with opened_outbox(organization) as (outbox, found):
-            return [asdict(each) for each in await resends.listed(outbox.db, found)]
+        async with opened_outbox(organization) as (outbox, organization_id):
+            return [asdict(each) for each in await resends.listed(outbox.db, organization_id)]
 
     listing(run(work()), columns=RESENDS, as_json=as_json, empty="no resends")
 
 
 @group.command("cancel")
 def cancel(id: Annotated[int, typer.Argument(help="Id of the resend.")], organization: Organization = None) -> None:
-    """Stop a bulk resend; what it has already made due is still sent."""
+    """Stop a bulk resend. Deliveries that are already due are still sent."""
 
     async def work() -> bool:
         from onceward.outbox import resends
 
-        async with opened_outbox(organization) as (outbox, found):
-            return await resends.cancel(outbox.db, found, id, actor=ACTOR)
+        async with opened_outbox(organization) as (outbox, organization_id):
+            return await resends.cancel(outbox.db, organization_id, id, actor=ACTOR)
 
-    say("cancelled" if run(work()) else "it is not running")
+    say("cancelled" if run(work()) else "the resend is not running")
 
 
 def _utc(moment: datetime) -> datetime:

@@ -1,4 +1,4 @@
-"""`endpoints`: where outbound webhooks go. A signing secret is printed once, when it is made."""
+"""`endpoints`: manage the endpoints of outbound webhooks. A signing secret is printed once, when it is created."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ group = typer.Typer(
     no_args_is_help=True,
     help="Outbound webhooks: `add`, `ls`, `show`, `set`, `rotate`, `disable`, `enable`, `rm`, `test`, `recover`, `types`.",
 )
-Organization = Annotated[str | None, typer.Option("--organization", "-o", help="Slug or id; none: the platform's.")]
+Organization = Annotated[
+    str | None, typer.Option("--organization", "-o", help="Slug or id. Default: the platform itself.")
+]
 Id = Annotated[UUID, typer.Argument(metavar="ENDPOINT", help="Id of the endpoint.")]
 
 
@@ -35,7 +37,7 @@ def register(cli: typer.Typer) -> None:
 
 @asynccontextmanager
 async def opened_outbox(organization: str | None) -> AsyncGenerator[tuple[Outbox, UUID | None]]:
-    """The outbox of the configured database, and the organization that was named."""
+    """Open the outbox of the configured database. Yields it with the id of the given organization."""
     from onceward.cli.session import opened_database
     from onceward.outbox import Catalogue
     from onceward.outbox.parts import outbox_for_commands
@@ -44,37 +46,41 @@ async def opened_outbox(organization: str | None) -> AsyncGenerator[tuple[Outbox
     from onceward.trust.secrets import secret_box
 
     async with opened_database() as db:
-        found = None
+        organization_id = None
         if organization is not None:
             async with db.acquire() as conn:
-                found = (await find_organization(conn, organization)).organization_id
+                organization_id = (await find_organization(conn, organization)).organization_id
         settings = load_settings()
         outbox = outbox_for_commands(db, settings, secret_box(settings), Catalogue())
         try:
-            yield outbox, found
+            yield outbox, organization_id
         finally:
             await outbox.client.aclose()
 
 
 @group.command("add")
 def add(
-    url: Annotated[str, typer.Argument(help="https address that webhooks are sent to.")],
-    events: Annotated[list[str] | None, typer.Option("--event", "-e", help="A type, `prefix.*` or `*` (all).")] = None,
+    url: Annotated[str, typer.Argument(help="The https address that receives the webhooks.")],
+    events: Annotated[
+        list[str] | None, typer.Option("--event", "-e", help="An event type, `prefix.*` or `*` (all).")
+    ] = None,
     organization: Organization = None,
-    secret: Annotated[str | None, typer.Option("--secret", help="Signing secret; made if not given.")] = None,
-    description: Annotated[str, typer.Option("--description", help="What it is for.")] = "",
+    secret: Annotated[str | None, typer.Option("--secret", help="Signing secret. Default: generated.")] = None,
+    description: Annotated[str, typer.Option("--description", help="What the endpoint is for.")] = "",
     channels: Annotated[list[str] | None, typer.Option("--channel", help="Only events of this channel.")] = None,
-    headers: Annotated[list[str] | None, typer.Option("--header", help="NAME=VALUE to send along.")] = None,
-    owner: Annotated[str | None, typer.Option("--owner", help="Mail address that is told when it is disabled.")] = None,
-    in_flight: Annotated[int | None, typer.Option("--max-in-flight", help="At most so many at once.")] = None,
-    rate: Annotated[float | None, typer.Option("--rate", help="At most so many a second.")] = None,
-    ordered: Annotated[bool, typer.Option("--ordered", help="One at a time, in order.")] = False,
+    headers: Annotated[list[str] | None, typer.Option("--header", help="NAME=VALUE, sent with every webhook.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Mail address for notices about this endpoint.")] = None,
+    in_flight: Annotated[
+        int | None, typer.Option("--max-in-flight", help="Maximum number of concurrent requests.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option("--rate", help="Maximum deliveries per second.")] = None,
+    ordered: Annotated[bool, typer.Option("--ordered", help="Send one delivery at a time, in order.")] = False,
     ed25519: Annotated[
         bool, typer.Option("--ed25519", help="Also sign with the organization's key pair (v1a).")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Register an endpoint and print its signing secret, this once."""
+    """Register an endpoint and print its signing secret, which is never shown again."""
     pairs = [each.partition("=") for each in headers or ()]
     if wrong := [name for name, equals, _ in pairs if not equals]:
         raise CommandFailed(f"--header {wrong[0]!r} must be written NAME=VALUE", Exit.USAGE)
@@ -95,35 +101,38 @@ def add(
             ordered=ordered,
             ed25519=ed25519,
         )
-        async with opened_outbox(organization) as (outbox, found):
-            made = await outbox.endpoints.register(found, fields, actor=ACTOR)
-            return {"endpoint": asdict(made.endpoint), "secret": made.secret}
+        async with opened_outbox(organization) as (outbox, organization_id):
+            created = await outbox.endpoints.register(organization_id, fields, actor=ACTOR)
+            return {"endpoint": asdict(created.endpoint), "secret": created.secret}
 
-    made = run(work())
+    created = run(work())
     if as_json:
-        document(made)
+        document(created)
     else:
-        say(f"{made['endpoint']['endpoint_id']}  {made['secret']}")
+        say(f"{created['endpoint']['endpoint_id']}  {created['secret']}")
 
 
 @group.command("ls")
 def ls(organization: Organization = None, as_json: JsonOption = False) -> None:
-    """List endpoints: of an organization, or of all."""
+    """List the endpoints of one organization, or of all."""
 
     async def work() -> list[dict[str, Any]]:
-        async with opened_outbox(organization) as (outbox, found):
-            return [asdict(each) for each in await outbox.endpoints.list(found, all_organizations=organization is None)]
+        async with opened_outbox(organization) as (outbox, organization_id):
+            return [
+                asdict(each)
+                for each in await outbox.endpoints.list(organization_id, all_organizations=organization is None)
+            ]
 
     listing(run(work()), columns=COLUMNS, as_json=as_json, empty="no endpoints")
 
 
 @group.command("show")
 def show(endpoint: Id, organization: Organization = None) -> None:
-    """Print everything about one endpoint but its secrets."""
+    """Print everything about one endpoint except its secrets."""
 
     async def work() -> dict[str, Any]:
-        async with opened_outbox(organization) as (outbox, found):
-            return asdict(await outbox.endpoints.get(found, endpoint))
+        async with opened_outbox(organization) as (outbox, organization_id):
+            return asdict(await outbox.endpoints.get(organization_id, endpoint))
 
     document(run(work()))
 
@@ -132,19 +141,23 @@ def show(endpoint: Id, organization: Organization = None) -> None:
 def change(
     endpoint: Id,
     organization: Organization = None,
-    url: Annotated[str | None, typer.Option("--url", help="Another address.")] = None,
-    events: Annotated[list[str] | None, typer.Option("--event", "-e", help="Types instead of those before.")] = None,
-    owner: Annotated[str | None, typer.Option("--owner", help="Who is told when it is disabled.")] = None,
-    in_flight: Annotated[int | None, typer.Option("--max-in-flight", help="At most so many at once.")] = None,
-    rate: Annotated[float | None, typer.Option("--rate", help="At most so many a second.")] = None,
+    url: Annotated[str | None, typer.Option("--url", help="New address.")] = None,
+    events: Annotated[
+        list[str] | None, typer.Option("--event", "-e", help="New event types; they replace the old ones.")
+    ] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="New mail address for notices.")] = None,
+    in_flight: Annotated[
+        int | None, typer.Option("--max-in-flight", help="Maximum number of concurrent requests.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option("--rate", help="Maximum deliveries per second.")] = None,
 ) -> None:
-    """Change an endpoint; what is not given stays."""
+    """Change an endpoint. Options that you omit keep their value."""
     given = {"url": url, "events": events, "owner": owner, "max_in_flight": in_flight, "rate_per_s": rate}
 
     async def work() -> None:
         changes = {name: value for name, value in given.items() if value is not None}
-        async with opened_outbox(organization) as (outbox, found):
-            await outbox.endpoints.change(found, endpoint, changes, actor=ACTOR)
+        async with opened_outbox(organization) as (outbox, organization_id):
+            await outbox.endpoints.change(organization_id, endpoint, changes, actor=ACTOR)
 
     run(work())
     say("changed")
@@ -154,46 +167,48 @@ def change(
 def rotate(
     endpoint: Id,
     organization: Organization = None,
-    hours: Annotated[float, typer.Option("--overlap-hours", min=0, help="So long the old one signs along.")] = 24,
+    hours: Annotated[float, typer.Option("--overlap-hours", min=0, help="How long the old secret also signs.")] = 24,
 ) -> None:
-    """Make a new signing secret and print it, this once."""
+    """Create a new signing secret and print it. It is never shown again."""
 
     async def work() -> str:
-        async with opened_outbox(organization) as (outbox, found):
-            return await outbox.endpoints.rotate_secret(found, endpoint, actor=ACTOR, overlap=timedelta(hours=hours))
+        async with opened_outbox(organization) as (outbox, organization_id):
+            return await outbox.endpoints.rotate_secret(
+                organization_id, endpoint, actor=ACTOR, overlap=timedelta(hours=hours)
+            )
 
     say(run(work()))
 
 
 @group.command("disable")
 def disable(endpoint: Id, organization: Organization = None) -> None:
-    """Send nothing more to it."""
+    """Stop sending to an endpoint."""
 
     async def work() -> bool:
-        async with opened_outbox(organization) as (outbox, found):
-            return await outbox.endpoints.disable(found, endpoint, actor=ACTOR)
+        async with opened_outbox(organization) as (outbox, organization_id):
+            return await outbox.endpoints.disable(organization_id, endpoint, actor=ACTOR)
 
-    say("disabled" if run(work()) else "it was disabled already")
+    say("disabled" if run(work()) else "the endpoint was already disabled")
 
 
 @group.command("enable")
 def enable(endpoint: Id, organization: Organization = None) -> None:
-    """Send to it again; `recover` sends what it missed."""
+    """Start sending to an endpoint again. `recover` sends what it missed."""
 
     async def work() -> bool:
-        async with opened_outbox(organization) as (outbox, found):
-            return await outbox.endpoints.enable(found, endpoint, actor=ACTOR)
+        async with opened_outbox(organization) as (outbox, organization_id):
+            return await outbox.endpoints.enable(organization_id, endpoint, actor=ACTOR)
 
-    say("enabled" if run(work()) else "it was enabled already")
+    say("enabled" if run(work()) else "the endpoint was already enabled")
 
 
 @group.command("rm")
 def remove(endpoint: Id, organization: Organization = None) -> None:
-    """Delete an endpoint and its secrets; what was sent stays readable."""
+    """Delete an endpoint and its secrets. The history of its deliveries stays readable."""
 
     async def work() -> None:
-        async with opened_outbox(organization) as (outbox, found):
-            await outbox.endpoints.delete(found, endpoint, actor=ACTOR)
+        async with opened_outbox(organization) as (outbox, organization_id):
+            await outbox.endpoints.delete(organization_id, endpoint, actor=ACTOR)
 
     run(work())
     say("deleted")
@@ -203,35 +218,35 @@ def remove(endpoint: Id, organization: Organization = None) -> None:
 def send_test(
     endpoint: Id,
     organization: Organization = None,
-    type: Annotated[str, typer.Option("--type", help="Whose sample is sent.")] = "endpoint.test",
+    type: Annotated[str, typer.Option("--type", help="The event type whose sample is sent.")] = "endpoint.test",
 ) -> None:
-    """Send it a sample event; a running worker delivers it."""
+    """Send a sample event to an endpoint. A running worker delivers it."""
 
     async def work() -> str:
-        async with opened_outbox(organization) as (outbox, found):
-            return (await outbox.send_test(found, endpoint, actor=ACTOR, type=type)).message_id
+        async with opened_outbox(organization) as (outbox, organization_id):
+            return (await outbox.send_test(organization_id, endpoint, actor=ACTOR, type=type)).message_id
 
-    say(f"{run(work())} is on its way: onceward deliveries ls")
+    say(f"{run(work())} is queued; see its deliveries with: onceward deliveries ls")
 
 
 @group.command("recover")
 def recover(
     endpoint: Id,
-    since: Annotated[datetime, typer.Option("--since", help="From when on, UTC.")],
+    since: Annotated[datetime, typer.Option("--since", help="Start of the period, in UTC.")],
     organization: Organization = None,
-    rate: Annotated[float, typer.Option("--rate", help="So many a second.")] = 100.0,
+    rate: Annotated[float, typer.Option("--rate", help="Deliveries per second.")] = 100.0,
 ) -> None:
-    """Send again what did not arrive since a time, and what it missed while disabled."""
+    """Send again what an endpoint has not received since a time, also events published while it was disabled."""
 
     async def work() -> int:
         from datetime import UTC
 
         from onceward.outbox import resends
 
-        async with opened_outbox(organization) as (outbox, found):
+        async with opened_outbox(organization) as (outbox, organization_id):
             started = await resends.start(
                 outbox.db,
-                found,
+                organization_id,
                 verb="recover",
                 endpoint_id=endpoint,
                 since=since.replace(tzinfo=since.tzinfo or UTC),
@@ -240,12 +255,12 @@ def recover(
             )
             return started.id
 
-    say(f"resend {run(work())} has begun: onceward deliveries resends")
+    say(f"resend {run(work())} started; see its progress with: onceward deliveries resends")
 
 
 @group.command("types")
 def types(as_json: JsonOption = False) -> None:
-    """List the event types that endpoints may ask for."""
+    """List the event types that endpoints can subscribe to."""
 
     async def work() -> list[dict[str, Any]]:
         from onceward.outbox.catalogue import known

@@ -1,4 +1,4 @@
-"""`listen`: a receiver on this machine that verifies webhooks and prints what arrives."""
+"""`listen`: a local receiver that verifies webhooks and prints them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,20 @@ def register(cli: typer.Typer) -> None:
 
 def listen(
     secret: Annotated[
-        str | None, typer.Option("--secret", help="Signing secret (`whsec_...`); without it nothing is verified.")
+        str | None,
+        typer.Option("--secret", help="Signing secret (`whsec_...`); without it signatures are not verified."),
     ] = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on loopback; 0: any free one.")] = 8401,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port on loopback; 0 selects a free port.")
+    ] = 8401,
     status: Annotated[
-        int, typer.Option("--status", min=200, max=599, help="What to answer a good request with.")
+        int, typer.Option("--status", min=200, max=599, help="Status of the response to a valid request.")
     ] = 200,
-    once: Annotated[bool, typer.Option("--once", help="End after one request; exit 1 if it does not verify.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Stop after one request; exit with 1 if its signature is invalid.")
+    ] = False,
 ) -> None:
-    """Receive webhooks and say of each whether its signature holds. Allow loopback endpoints to send to it."""
+    """Receive webhooks on this machine, verify their signatures and print them."""
     try:
         receiver = Receiver(secret, status=status)
     except ValueError as error:
@@ -40,7 +45,7 @@ def listen(
 
 
 class Receiver:
-    """Verifies with the same code that verifies what others send to us."""
+    """Verifies webhooks with the same code as the inbox."""
 
     def __init__(self, secret: str | None, *, status: int = 200) -> None:
         from onceward.providers.inbound.provider import ConfigError, SourceConfig
@@ -61,7 +66,7 @@ class Receiver:
         message_id = request.headers.get("webhook-id", "without id")
         self.seen[message_id] = self.seen.get(message_id, 0) + 1
         again = f" (arrived {self.seen[message_id]} times)" if self.seen[message_id] > 1 else ""
-        verdict = "not verified" if self._config is None else problem or "signature holds"
+        verdict = "not verified" if self._config is None else problem or "signature valid"
         say(
             f"{time.strftime('%H:%M:%S')}  {request.headers.get('X-Webhook-Event', '?')}  {message_id}{again}  {verdict}"
         )

@@ -1,4 +1,4 @@
-"""What the outbox adds to the dashboard: deliveries and endpoints."""
+"""The dashboard pages of the outbox: deliveries and endpoints."""
 
 from __future__ import annotations
 

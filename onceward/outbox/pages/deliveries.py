@@ -1,4 +1,4 @@
-"""The pages of deliveries."""
+"""The dashboard pages of deliveries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints: where our customers are told, how that goes; disable, enable, send a test, send a delivery again."""
+"""The dashboard page of endpoints, with the actions disable, enable, test and resend."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ select count(*) filter (where e.active) as active,
 
 
 async def status(view: View) -> Status:
-    """Endpoints on the overview: how many are active, and which do not work."""
+    """Return the endpoint figures for the overview: how many are active, disabled after failures, and failing."""
     row = await view.conn.fetchrow(COUNTS)
     if row is None or not (row["active"] or row["disabled"]):
         return Status()
@@ -60,11 +60,11 @@ async def load(view: View) -> dict[str, Any]:
 
 
 async def _own(site: Site, identity: Identity, form: Mapping[str, str]) -> tuple[UUID | None, UUID]:
-    """The endpoint and its organization, if it is this identity's to change."""
+    """Return the organization and the id of the endpoint in the form. Raises `NotFound` if the identity may not change it."""
     try:
         endpoint = UUID(form.get("endpoint", ""))
     except ValueError:
-        raise Refused("say which endpoint, by its id") from None
+        raise Refused("the field `endpoint` must be the id of an endpoint") from None
     row = await site.database.fetchrow(OWNER, endpoint)
     if row is None or (identity.organization is not None and row["organization_id"] != identity.organization):
         raise NotFound(f"there is no endpoint {endpoint}")
@@ -74,13 +74,13 @@ async def _own(site: Site, identity: Identity, form: Mapping[str, str]) -> tuple
 async def _disable(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     organization, endpoint = await _own(site, identity, form)
     await site.context.part(Outbox).endpoints.disable(organization, endpoint, actor=identity)
-    return Done("/dashboard/endpoints", "Disabled: nothing is sent to it until it is enabled.")
+    return Done("/dashboard/endpoints", "The endpoint is disabled. It gets no webhooks until you enable it.")
 
 
 async def _enable(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     organization, endpoint = await _own(site, identity, form)
     await site.context.part(Outbox).endpoints.enable(organization, endpoint, actor=identity)
-    return Done("/dashboard/endpoints", "Enabled: it is sent what is published from now on.")
+    return Done("/dashboard/endpoints", "The endpoint is enabled. It gets all events published from now on.")
 
 
 async def _test(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
@@ -89,13 +89,13 @@ async def _test(site: Site, identity: Identity, form: Mapping[str, str]) -> Done
         sent = await site.context.part(Outbox).send_test(organization, endpoint, actor=identity)
     except Invalid as error:
         raise Refused(str(error)) from None
-    return Done(f"/dashboard/consequences/{sent.id}", "A test event is on its way.")
+    return Done(f"/dashboard/consequences/{sent.id}", "The test event is queued.")
 
 
 async def _resend(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     id = form.get("id", "")
     if not id.isdigit() or len(id) > 18:
-        raise Refused("say which delivery, by its id")
+        raise Refused("the field `id` must be the id of a delivery")
     organization = identity.organization
     if organization is None:
         organization = await site.database.fetchval(
@@ -105,7 +105,7 @@ async def _resend(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
         await resend_one(site.database, organization, int(id), actor=identity)
     except Invalid as error:
         raise Refused(str(error)) from None
-    return Done(f"/dashboard/deliveries/{id}", "It is sent again.")
+    return Done(f"/dashboard/deliveries/{id}", "The delivery will be sent again.")
 
 
 PAGES = (

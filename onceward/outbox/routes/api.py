@@ -1,4 +1,4 @@
-"""Routes over outbound webhooks: the catalogue, endpoints, deliveries, resends, and publishing without an app."""
+"""HTTP routes of outbound webhooks: event types, endpoints, deliveries, resends, and publishing without an app."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Channels = Annotated[list[str], AtMost(20)]
 
 
 class NewEndpoint(BaseModel):
-    """`secret` is 24 to 64 bytes: `whsec_` and base64, or plain text; made and shown once when it is left out."""
+    """`secret` has 24 to 64 bytes: `whsec_` and base64, or plain text. If omitted, a secret is generated and shown once."""
 
     model_config = {"extra": "forbid"}
 
@@ -61,7 +61,7 @@ class NewEndpoint(BaseModel):
 
 
 class ChangedEndpoint(BaseModel):
-    """Only what is given changes."""
+    """The fields to change. Omitted fields keep their value."""
 
     model_config = {"extra": "forbid"}
 
@@ -80,7 +80,7 @@ class ChangedEndpoint(BaseModel):
 
 
 class MadeEndpoint(BaseModel):
-    """`secret` is shown this once."""
+    """The new endpoint with its signing secret, which is never shown again."""
 
     endpoint: Endpoint
     secret: str
@@ -106,7 +106,7 @@ class TypeOfEvent(BaseModel):
 
 
 class Recovery(BaseModel):
-    """Everything since a time that did not arrive, and what was published while the endpoint was off."""
+    """Resend all undelivered events since a time, also those published while the endpoint was disabled."""
 
     since: datetime
     until: datetime | None = None
@@ -114,7 +114,7 @@ class Recovery(BaseModel):
 
 
 class Replay(BaseModel):
-    """Deliveries that fit, whether they arrived or not."""
+    """Resend all deliveries that match, delivered or not."""
 
     since: datetime
     until: datetime | None = None
@@ -148,11 +148,11 @@ class PortalAccess(BaseModel):
 
 
 def outbound_router(outbox: Outbox) -> APIRouter:
-    """`/api/v1/event-types`, `/endpoints`, `/deliveries`, `/resends`, `/publish`, and the public keys."""
+    """Return the routes `/api/v1/event-types`, `/endpoints`, `/deliveries`, `/resends`, `/publish` and `/webhook-keys`."""
     router = APIRouter(prefix="/api/v1", tags=["outbound webhooks"])
     _catalogue(router)
     _endpoints(router, outbox)
-    _off_and_on(router, outbox)
+    _actions(router, outbox)
     _deliveries(router)
     _resends(router)
     _publish(router)
@@ -178,8 +178,8 @@ def _catalogue(router: APIRouter) -> None:
     async def declare(db: Db, identity: Admin, name: str, new: NewType) -> None:  # pyright: ignore[reportUnusedFunction]
         check_name(name)
         async with db.transaction(role="engine") as tx:
-            wanted = EventType(name, description=new.description, schema=new.schema_, sample=new.sample)
-            await save(tx, [wanted])
+            requested = EventType(name, description=new.description, schema=new.schema_, sample=new.sample)
+            await save(tx, [requested])
             await audit.record(tx, "event_type.declared", entity_type="event_type", entity_id=name, actor=identity)
 
 
@@ -192,8 +192,8 @@ def _endpoints(router: APIRouter, outbox: Outbox) -> None:
 
     @router.post("/endpoints", status_code=201)
     async def register(identity: Owner, new: NewEndpoint) -> MadeEndpoint:  # pyright: ignore[reportUnusedFunction]
-        made = await endpoints.register(identity.organization, EndpointFields(**new.model_dump()), actor=identity)
-        return MadeEndpoint(endpoint=made.endpoint, secret=made.secret)
+        created = await endpoints.register(identity.organization, EndpointFields(**new.model_dump()), actor=identity)
+        return MadeEndpoint(endpoint=created.endpoint, secret=created.secret)
 
     @router.get("/endpoints/{endpoint_id}")
     async def one(identity: Viewer, endpoint_id: UUID) -> Endpoint:  # pyright: ignore[reportUnusedFunction]
@@ -204,7 +204,7 @@ def _endpoints(router: APIRouter, outbox: Outbox) -> None:
         changes = new.model_dump(exclude_unset=True)
         for name in ("url", "events", "description", "headers", "metadata", "ordered", "ed25519"):
             if name in changes and changes[name] is None:
-                raise Invalid(name, "must not be null; leave it out to keep it")
+                raise Invalid(name, "must not be null; omit it to keep its value")
         return await endpoints.change(identity.organization, endpoint_id, changes, actor=identity)
 
     @router.delete("/endpoints/{endpoint_id}", status_code=204)
@@ -212,23 +212,23 @@ def _endpoints(router: APIRouter, outbox: Outbox) -> None:
         await endpoints.delete(identity.organization, endpoint_id, actor=identity)
 
     @router.post("/endpoints/{endpoint_id}/secret")
-    async def rotate(identity: Owner, endpoint_id: UUID, wanted: Rotation) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
+    async def rotate(identity: Owner, endpoint_id: UUID, requested: Rotation) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
         secret = await endpoints.rotate_secret(
             identity.organization,
             endpoint_id,
             actor=identity,
-            secret=wanted.secret,
-            overlap=timedelta(seconds=wanted.overlap_s),
+            secret=requested.secret,
+            overlap=timedelta(seconds=requested.overlap_s),
         )
         return {"secret": secret}
 
     @router.get("/webhook-keys/{organization_id}")
     async def public_keys(organization_id: UUID) -> dict[str, list[str]]:  # pyright: ignore[reportUnusedFunction]
-        """For anyone: the public keys that v1a signatures of this organization are verified with."""
+        """Return the public keys that verify the `v1a` signatures of this organization. Needs no authentication."""
         return {"keys": await endpoints.public_keys(organization_id)}
 
 
-def _off_and_on(router: APIRouter, outbox: Outbox) -> None:
+def _actions(router: APIRouter, outbox: Outbox) -> None:
     endpoints = outbox.endpoints
 
     @router.post("/endpoints/{endpoint_id}/disable")
@@ -242,34 +242,34 @@ def _off_and_on(router: APIRouter, outbox: Outbox) -> None:
         return await endpoints.get(identity.organization, endpoint_id)
 
     @router.post("/endpoints/{endpoint_id}/test", status_code=202)
-    async def test(identity: Operator, endpoint_id: UUID, wanted: Test) -> MadeEvent:  # pyright: ignore[reportUnusedFunction]
-        sent = await outbox.send_test(identity.organization, endpoint_id, actor=identity, type=wanted.type)
+    async def test(identity: Operator, endpoint_id: UUID, requested: Test) -> MadeEvent:  # pyright: ignore[reportUnusedFunction]
+        sent = await outbox.send_test(identity.organization, endpoint_id, actor=identity, type=requested.type)
         return MadeEvent(id=sent.id, message_id=sent.message_id, deliveries=sent.deliveries, duplicate=False)
 
     @router.post("/endpoints/{endpoint_id}/recover", status_code=202)
-    async def recover(db: Db, identity: Operator, endpoint_id: UUID, wanted: Recovery) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
+    async def recover(db: Db, identity: Operator, endpoint_id: UUID, requested: Recovery) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
         return await resends.start(
             db,
             identity.organization,
             verb="recover",
             endpoint_id=endpoint_id,
-            since=wanted.since,
-            until=wanted.until,
-            rate_per_s=wanted.rate_per_s,
+            since=requested.since,
+            until=requested.until,
+            rate_per_s=requested.rate_per_s,
             actor=identity,
         )
 
     @router.post("/endpoints/portal", status_code=201)
-    async def access(request: Request, db: Db, identity: Owner, wanted: PortalAccess) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        made = await portal.create(
+    async def access(request: Request, db: Db, identity: Owner, requested: PortalAccess) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        created = await portal.create(
             db,
             identity.organization,
-            hours=wanted.hours,
-            endpoint_ids=wanted.endpoint_ids,
-            may_act=wanted.may_act,
+            hours=requested.hours,
+            endpoint_ids=requested.endpoint_ids,
+            may_act=requested.may_act,
             actor=identity,
         )
-        return {"url": f"{settings_of(request).url}/portal?token={made.token}", "expires_at": made.expires_at}
+        return {"url": f"{settings_of(request).url}/portal?token={created.token}", "expires_at": created.expires_at}
 
 
 def _deliveries(router: APIRouter) -> None:
@@ -311,8 +311,8 @@ def _deliveries(router: APIRouter) -> None:
         return {"status": "resent"}
 
     @router.post("/deliveries/replay", status_code=202)
-    async def replay(db: Db, identity: Operator, wanted: Replay) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
-        return await resends.start(db, identity.organization, verb="replay", actor=identity, **wanted.model_dump())
+    async def replay(db: Db, identity: Operator, requested: Replay) -> resends.Resend:  # pyright: ignore[reportUnusedFunction]
+        return await resends.start(db, identity.organization, verb="replay", actor=identity, **requested.model_dump())
 
 
 def _resends(router: APIRouter) -> None:
@@ -339,13 +339,15 @@ def _publish(router: APIRouter) -> None:
         response: Response,
         idempotency_key: Annotated[str | None, Header(max_length=255)] = None,
     ) -> MadeEvent:
-        """With an Idempotency-Key a repeated call publishes nothing and is answered like the first (status 200)."""
+        """Publish an event. A repeated call with the same Idempotency-Key publishes nothing and returns the event with status 200."""
         async with engine.transaction(organization=identity.organization) as tx:
             if not await tx.fetchval("select 1 from onceward.event_types where name = $1", new.type):
-                raise Invalid("type", f"{new.type[:128]!r} is not in the catalogue: PUT /api/v1/event-types/NAME first")
+                raise Invalid(
+                    "type", f"{new.type[:128]!r} is not in the catalogue; add it with PUT /api/v1/event-types/NAME"
+                )
             sent = await tx.publish(new.type, new.data, key=idempotency_key, channels=new.channels)
         if not sent.same:
-            raise KeyReused("this Idempotency-Key was used for an event with other content; use a new one")
+            raise KeyReused("this Idempotency-Key was already used with different content; use a new key")
         if sent.duplicate:
             response.status_code = 200
         return MadeEvent(id=sent.id, message_id=sent.message_id, deliveries=sent.deliveries, duplicate=sent.duplicate)

@@ -1,4 +1,4 @@
-"""What the outbox refuses, as answers."""
+"""The HTTP responses to errors of the outbox."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from onceward.web.problems import Problem, request_id_of, respond
 
 
 def add_error_handlers(api: FastAPI) -> None:
-    """Each refusal with the status it deserves."""
+    """Answer every `OutboxError` with its status and a problem document."""
 
-    async def on_refusal(request: Request, error: Exception) -> Response:
+    async def on_error(request: Request, error: Exception) -> Response:
         match error:
             case Invalid():
                 errors = [{"field": error.field, "reason": error.reason}]
@@ -25,4 +25,4 @@ def add_error_handlers(api: FastAPI) -> None:
                 problem = Problem(400, str(error))
         return respond(problem, request_id_of(request))
 
-    api.add_exception_handler(OutboxError, on_refusal)
+    api.add_exception_handler(OutboxError, on_error)

@@ -1,7 +1,7 @@
-"""The consumer page: an organization's customers see their endpoints, what was sent and answered, and send it again.
+"""The customer portal: customers of an organization see their endpoints, deliveries and responses, and can resend.
 
-A link with a token opens it once; from then on a cookie that only these pages get. Whatever changes something carries
-the page's own token, so that no other site can do it in a customer's name.
+A link with a token opens the portal and sets a cookie for these pages only. Every form carries a CSRF token, so that no
+other site can act in the customer's name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def _visiting(request: Request) -> portal.Visitor:
 
 
 async def _recognise(request: Request, token: str) -> portal.Visitor:
-    """The visitor with this token. Wrong tokens are counted like all wrong credentials: too many are answered 429."""
+    """Return the visitor with this token. Wrong tokens count as failed logins: too many are answered with 429."""
     try:
         return await portal.visitor(database_of(request), token)
     except NotAuthenticated as error:
@@ -53,10 +53,10 @@ Visiting = Annotated[portal.Visitor, Depends(_visiting)]
 
 
 def portal_router(outbox: Outbox) -> APIRouter:
-    """`/portal`: the way in, the list, one endpoint, one delivery."""
+    """Return the routes of `/portal`: entry with the list of endpoints, one endpoint, one delivery."""
     router = APIRouter(prefix="/portal", include_in_schema=False)
 
-    async def come_in(request: Request, token: str = "") -> Response:
+    async def enter(request: Request, token: str = "") -> Response:
         try:
             if token:
                 await _recognise(request, token)
@@ -66,21 +66,21 @@ def portal_router(outbox: Outbox) -> APIRouter:
                 return reply
             visitor = await _visiting(request)
         except NotAuthenticated:
-            return _page("Webhooks", "<p>This link is not valid any more. Ask for a new one.</p>", status=401)
+            return _page("Webhooks", "<p>This link is no longer valid. Ask the sender for a new one.</p>", status=401)
         return await _list(outbox, visitor)
 
-    async def endpoint(request: Request, visitor: Visiting, endpoint_id: UUID) -> Response:
+    async def show_endpoint(request: Request, visitor: Visiting, endpoint_id: UUID) -> Response:
         if not visitor.sees(endpoint_id):
-            raise NotAllowed("this page shows other endpoints only")
-        found = await outbox.endpoints.get(visitor.organization_id, endpoint_id)
+            raise NotAllowed("this link gives no access to this endpoint")
+        endpoint = await outbox.endpoints.get(visitor.organization_id, endpoint_id)
         rows = await reading.deliveries(
             database_of(request), visitor.organization_id, endpoint_ids=[endpoint_id], limit=100
         )
-        body = f"<p>{escape(found.url)} {_state(found.active, found.disabled_reason)}</p>"
-        if visitor.may_act and found.active:
+        body = f"<p>{escape(endpoint.url)} {_state(endpoint.active, endpoint.disabled_reason)}</p>"
+        if visitor.may_act and endpoint.active:
             body += _button(visitor, f"/portal/endpoints/{endpoint_id}/test", "Send a test event")
         body += _table(
-            ("delivery", "event", "status", "tries", "answer", "when"),
+            ("delivery", "event", "status", "attempts", "response", "created"),
             [
                 (
                     f'<a href="/portal/deliveries/{row.id}">{row.id}</a>',
@@ -98,29 +98,29 @@ def portal_router(outbox: Outbox) -> APIRouter:
     async def delivery(request: Request, visitor: Visiting, id: int) -> Response:
         row, sent, attempts = await reading.delivery(database_of(request), visitor.organization_id, id)
         if not visitor.sees(row.endpoint_id):
-            raise NotAllowed("this page shows other endpoints only")
+            raise NotAllowed("this link gives no access to this endpoint")
         body = f"<p>{escape(row.type)} {escape(row.message_id)} {_status(row.status)}</p>"
         if visitor.may_act:
             body += _button(visitor, f"/portal/deliveries/{id}/resend", "Send again")
         body += _table(
-            ("try", "when", "status", "ms", "answer"),
+            ("attempt", "finished", "status", "ms", "response"),
             [
                 (each.number, _when(each.finished_at), each.status or "", each.ms or "", _answer(each))
                 for each in attempts
             ],
         )
-        body += f"<h2>Body</h2><pre>{escape(sent or 'no longer kept')}</pre>"
+        body += f"<h2>Body</h2><pre>{escape(sent or 'The body has been deleted.')}</pre>"
         return _page(f"Delivery {id}", body)
 
     async def resend(request: Request, visitor: Visiting, id: int, csrf: Annotated[str, Form()] = "") -> Response:
         _may_act(visitor, csrf)
         row, _, _ = await reading.delivery(database_of(request), visitor.organization_id, id)
         if not visitor.sees(row.endpoint_id):
-            raise NotAllowed("this page shows other endpoints only")
+            raise NotAllowed("this link gives no access to this endpoint")
         try:
             await resends.resend_one(database_of(request), visitor.organization_id, id, actor=visitor.actor)
         except OutboxError as error:
-            return _page("Not sent", f"<p>{escape(str(error))}</p>", status=409)
+            return _page("Not sent again", f"<p>{escape(str(error))}</p>", status=409)
         for queue in ("deliveries", "deliveries-retry"):
             engine_of(request).waker.wake(queue)
         return RedirectResponse(f"/portal/deliveries/{id}", status_code=303, headers=PRIVATE)
@@ -128,12 +128,12 @@ def portal_router(outbox: Outbox) -> APIRouter:
     async def test(visitor: Visiting, endpoint_id: UUID, csrf: Annotated[str, Form()] = "") -> Response:
         _may_act(visitor, csrf)
         if not visitor.sees(endpoint_id):
-            raise NotAllowed("this page shows other endpoints only")
+            raise NotAllowed("this link gives no access to this endpoint")
         await outbox.send_test(visitor.organization_id, endpoint_id, actor=visitor.actor)
         return RedirectResponse(f"/portal/endpoints/{endpoint_id}", status_code=303, headers=PRIVATE)
 
-    router.add_api_route("", come_in, methods=["GET"])
-    router.add_api_route("/endpoints/{endpoint_id}", endpoint, methods=["GET"])
+    router.add_api_route("", enter, methods=["GET"])
+    router.add_api_route("/endpoints/{endpoint_id}", show_endpoint, methods=["GET"])
     router.add_api_route("/endpoints/{endpoint_id}/test", test, methods=["POST"])
     router.add_api_route("/deliveries/{id}", delivery, methods=["GET"])
     router.add_api_route("/deliveries/{id}/resend", resend, methods=["POST"])
@@ -141,23 +141,25 @@ def portal_router(outbox: Outbox) -> APIRouter:
 
 
 async def _list(outbox: Outbox, visitor: portal.Visitor) -> Response:
-    found = [each for each in await outbox.endpoints.list(visitor.organization_id) if visitor.sees(each.endpoint_id)]
+    endpoints = [
+        each for each in await outbox.endpoints.list(visitor.organization_id) if visitor.sees(each.endpoint_id)
+    ]
     rows = [
         (
             f'<a href="/portal/endpoints/{each.endpoint_id}">{escape(each.url)}</a>',
             escape(", ".join(each.events)),
             _state(each.active, each.disabled_reason),
         )
-        for each in found
+        for each in endpoints
     ]
     return _page("Webhooks", _table(("endpoint", "events", "state"), rows) if rows else "<p>No endpoints yet.</p>")
 
 
 def _may_act(visitor: portal.Visitor, csrf: str) -> None:
     if not visitor.may_act:
-        raise NotAllowed("this link is for looking only")
+        raise NotAllowed("this link is read-only")
     if not hmac.compare_digest(csrf.encode(), visitor.csrf.encode()):
-        raise NotAllowed("the form does not come from this page: open it again")
+        raise NotAllowed("the form has expired or comes from another page; open the portal again")
 
 
 def _page(title: str, body: str, *, status: int = 200) -> Response:
