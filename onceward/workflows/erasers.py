@@ -1,4 +1,4 @@
-"""What workflows hold about a person: arguments, results of steps, signals. A running workflow needs all of them."""
+"""The personal data in workflows: arguments, step results, signals. Erasure waits until the workflow has ended."""
 
 from __future__ import annotations
 
