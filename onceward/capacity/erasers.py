@@ -1,4 +1,4 @@
-"""What capacity holds about a person: the holder of a claim, where the app names a person there."""
+"""The personal data in capacity: the holder of a claim, if the app names a person as holder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ERASERS: tuple[Eraser, ...] = (
         table="onceward.capacity_claims",
         columns={"holder": "text"},
         blank={"holder": "m.mark"},
-        # The holder of a claim is who may sell or release it.
+        # The app finds a live claim by its holder, to sell or release it.
         waits="t.state in ('held', 'sold')",
     ),
 )
