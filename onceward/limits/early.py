@@ -133,7 +133,7 @@ class EarlyRefusal:
         except (RedisError, OSError, TimeoutError) as error:
             self._silent_until = time.monotonic() + SILENT_FOR_S
             log.warning(
-                "redis.failed",
+                "early_refusal_unavailable",
                 error=type(error).__name__,
                 hint="limits still hold: PostgreSQL alone decides, and gets the requests that Redis would have refused",
             )
