@@ -47,7 +47,7 @@ returning s.key
 class Limit:
     """At most `at_most` unfinished items of work under this key. None: the current value in `onceward.limits`.
 
-    Each organization has its own slots under a key. All share a limit in `onceward.limits`, such as the global one.
+    Each organization has its own slots under a key. All organizations share a limit in `onceward.limits`.
     """
 
     key: str

@@ -237,7 +237,7 @@ class Run:
         raise Settled("parked")
 
     def _wake_at(self, until: datetime | None) -> None:
-        """Wake a worker on time for a workflow due within a minute. Later ones are found by the workers' regular polling."""
+        """Wake a worker on time for a workflow that is due within a minute. Regular polling finds later ones."""
         if until is None:
             return
         in_s = (until - self.history.now).total_seconds()

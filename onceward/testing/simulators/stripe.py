@@ -12,7 +12,7 @@ from aiohttp import web
 
 from .pages import Choice, Line, payment_page, written_amount
 from .server import Simulator, answer
-from .stripe_objects import Books, Json, StripeError, found, make_id, nest, now
+from .stripe_objects import Books, Json, StripeError, get_object, make_id, nest, now
 from .webhooks import WebhookSender
 
 API_VERSION = "2025-06-30.basil"
@@ -107,7 +107,7 @@ class StripeSimulator(Simulator):
         return self.books.new_session(fields, pages_url=self._browser_url or self.url)
 
     def _session(self, request: web.Request) -> Json:
-        return found(self.books.sessions, request.match_info["id"], "checkout.session")
+        return get_object(self.books.sessions, request.match_info["id"], "checkout.session")
 
     def _expire_session(self, request: web.Request, _: Json) -> Json:
         session = self._session(request)
@@ -118,7 +118,7 @@ class StripeSimulator(Simulator):
         return session
 
     def _intent(self, request: web.Request) -> Json:
-        return found(self.books.intents, request.match_info["id"], "payment_intent")
+        return get_object(self.books.intents, request.match_info["id"], "payment_intent")
 
     def _confirm_intent(self, request: web.Request, fields: Json) -> Json:
         intent = self._intent(request)
@@ -154,7 +154,7 @@ class StripeSimulator(Simulator):
 
     def move_refund(self, refund_id: str, status: str, *, failure_reason: str = "unknown") -> Json:
         """Change the status of a refund, as Stripe or the bank does, and send the webhooks."""
-        refund = found(self.books.refunds, refund_id, "refund")
+        refund = get_object(self.books.refunds, refund_id, "refund")
         self.books.move_refund(refund, status, failure_reason=failure_reason)
         # Stripe sends each of these event types for one change.
         self._emit("refund.updated", refund)
@@ -165,7 +165,7 @@ class StripeSimulator(Simulator):
 
     def open_dispute(self, payment_intent: str, *, amount: int | None = None, reason: str = "fraudulent") -> Json:
         """Open a dispute: the buyer's bank takes the money back."""
-        intent = found(self.books.intents, payment_intent, "payment_intent")
+        intent = get_object(self.books.intents, payment_intent, "payment_intent")
         dispute = self.books.dispute(self.books.charges[intent["latest_charge"]], amount=amount, reason=reason)
         self._emit("charge.dispute.created", dispute)
         self._emit("charge.dispute.funds_withdrawn", dispute)
@@ -173,7 +173,7 @@ class StripeSimulator(Simulator):
 
     def close_dispute(self, dispute_id: str, *, won: bool) -> Json:
         """Close a dispute. If it is won, the money comes back."""
-        dispute = found(self.books.disputes, dispute_id, "dispute")
+        dispute = get_object(self.books.disputes, dispute_id, "dispute")
         dispute["status"] = "won" if won else "lost"
         self._emit("charge.dispute.closed", dispute)
         if won:
@@ -182,7 +182,7 @@ class StripeSimulator(Simulator):
         return dispute
 
     def _dispute(self, request: web.Request) -> Json:
-        return found(self.books.disputes, request.match_info["id"], "dispute")
+        return get_object(self.books.disputes, request.match_info["id"], "dispute")
 
     def _list_refunds(self, request: web.Request) -> Json:
         return _page(
@@ -196,16 +196,16 @@ class StripeSimulator(Simulator):
         )
 
     def _refund(self, request: web.Request) -> Json:
-        return found(self.books.refunds, request.match_info["id"], "refund")
+        return get_object(self.books.refunds, request.match_info["id"], "refund")
 
     def _charge(self, request: web.Request) -> Json:
-        return found(self.books.charges, request.match_info["id"], "charge")
+        return get_object(self.books.charges, request.match_info["id"], "charge")
 
     def _list_events(self, request: web.Request) -> Json:
         return _page(list(self.books.events.values()), request)
 
     def _event(self, request: web.Request) -> Json:
-        return found(self.books.events, request.match_info["id"], "event")
+        return get_object(self.books.events, request.match_info["id"], "event")
 
     def _reading(self, read: Callable[[web.Request], Json]) -> Any:
         async def handle(request: web.Request) -> web.Response:
@@ -244,7 +244,7 @@ class StripeSimulator(Simulator):
 
     def pay(self, session_id: str) -> Json:
         """Pay a session as its page does. Paying a paid session changes nothing."""
-        session = found(self.books.sessions, session_id, "checkout.session")
+        session = get_object(self.books.sessions, session_id, "checkout.session")
         if session["status"] == "open":
             self._take(self.books.intent_of(session))
             session.update(status="complete", payment_status="paid")
@@ -253,11 +253,11 @@ class StripeSimulator(Simulator):
 
     def decline(self, session_id: str) -> None:
         """Try to pay a session with a card that is declined."""
-        self._take(self.books.intent_of(found(self.books.sessions, session_id, "checkout.session")), declined=True)
+        self._take(self.books.intent_of(get_object(self.books.sessions, session_id, "checkout.session")), declined=True)
 
     def pay_again(self, session_id: str) -> None:
         """Make a second payment for a session, as a buyer with two open windows can."""
-        first = self.books.intent_of(found(self.books.sessions, session_id, "checkout.session"))
+        first = self.books.intent_of(get_object(self.books.sessions, session_id, "checkout.session"))
         fields = {"amount": str(first["amount"]), "currency": first["currency"], "metadata": dict(first["metadata"])}
         self._take(self.books.new_intent(fields))
 
@@ -307,7 +307,7 @@ class StripeSimulator(Simulator):
         """Send an event again, as the Stripe dashboard can: same id, new signature."""
         if self._webhook_url is None:
             return
-        body = orjson.dumps(found(self.books.events, event_id, "event"))
+        body = orjson.dumps(get_object(self.books.events, event_id, "event"))
         self.webhooks.send(self._webhook_url, body, self._sign)
 
     def _sign(self, body: bytes) -> dict[str, str]:

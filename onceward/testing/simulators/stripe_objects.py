@@ -233,8 +233,8 @@ class Books:
 
     def _refundable(self, fields: Mapping[str, Any]) -> Json:
         if fields.get("charge"):
-            return found(self.charges, str(fields["charge"]), "charge")
-        intent = found(self.intents, required(fields, "payment_intent"), "payment_intent")
+            return get_object(self.charges, str(fields["charge"]), "charge")
+        intent = get_object(self.intents, required(fields, "payment_intent"), "payment_intent")
         charge = self.charges.get(intent["latest_charge"] or "")
         if charge is None or not charge["paid"]:
             raise StripeError(
@@ -244,7 +244,7 @@ class Books:
         return charge
 
 
-def found(objects: Mapping[str, Json], object_id: str, kind: str) -> Json:
+def get_object(objects: Mapping[str, Json], object_id: str, kind: str) -> Json:
     """Return the object with this id, or raise the 404 error of Stripe."""
     existing = objects.get(object_id)
     if existing is None:
