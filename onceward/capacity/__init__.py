@@ -1,4 +1,4 @@
-"""One primitive for seats, cohort places, invites and waitlist offers: claims on pools that cannot be oversold."""
+"""Capacity: claims on pools that cannot be oversold, for seats, cohort places, invites and waitlist offers."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Recount every pool from its claims and name every difference. Reads only."""
+"""Recount every pool from its claims and report every difference. Read-only."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from onceward.db import Connection
 from onceward.trust.invariants import Check
 
 LIMIT = 100
-"""How many differences of one kind are named."""
+"""The number of differences that each check reports."""
 
 COUNTERS = """
-select format('pool %s (%s): %s held and %s sold recorded, claims give %s and %s',
+select format('pool %s (%s): the pool counts %s held and %s sold, its claims sum to %s and %s',
               p.id, p.key, p.held, p.sold, coalesce(c.held, 0), coalesce(c.sold, 0))
 from onceward.capacity_pools p
 left join (
@@ -23,7 +23,7 @@ where p.held <> coalesce(c.held, 0) or p.sold <> coalesce(c.sold, 0)
 limit $1
 """
 OVERSOLD = """
-select format('pool %s (%s): %s given out, capacity %s', p.id, p.key, sum(c.quantity), p.capacity)
+select format('pool %s (%s): %s held or sold, capacity %s', p.id, p.key, sum(c.quantity), p.capacity)
 from onceward.capacity_pools p
 join onceward.capacity_claims c on c.pool_id = p.id and c.state in ('held', 'sold')
 where p.capacity is not null
@@ -32,7 +32,7 @@ having sum(c.quantity) > greatest(p.capacity, p.kept)
 limit $1
 """
 UNITS = """
-select format('pool %s: unit %s is live %s times', pool_id, unit, count(*))
+select format('pool %s: unit %s has %s live claims', pool_id, unit, count(*))
 from onceward.capacity_claims
 where unit is not null and state in ('held', 'sold')
 group by pool_id, unit
@@ -40,7 +40,7 @@ having count(*) > 1
 limit $1
 """
 GUARDS = """
-select format('capacity_claims: trigger %s is missing or switched off', t.guard)
+select format('capacity_claims: trigger %s is missing or disabled', t.guard)
 from (values ('counted_in'), ('counted_over'), ('never_deleted')) as t (guard)
 where not exists (
     select from pg_trigger g
@@ -49,17 +49,17 @@ limit $1
 """
 
 
-def _finds_nothing(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
-    async def look(conn: Connection) -> list[str]:
+def _returns_no_rows(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
+    async def check(conn: Connection) -> list[str]:
         return [row[0] for row in await conn.fetch(query, LIMIT)]
 
-    return look
+    return check
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("capacity.pools_count_their_claims", _finds_nothing(COUNTERS)),
-    Check("capacity.nothing_is_oversold", _finds_nothing(OVERSOLD)),
-    Check("capacity.a_unit_has_one_live_claim", _finds_nothing(UNITS)),
-    Check("capacity.counting_triggers_are_on", _finds_nothing(GUARDS)),
+    Check("capacity.pools_count_their_claims", _returns_no_rows(COUNTERS)),
+    Check("capacity.nothing_is_oversold", _returns_no_rows(OVERSOLD)),
+    Check("capacity.a_unit_has_one_live_claim", _returns_no_rows(UNITS)),
+    Check("capacity.counting_triggers_are_on", _returns_no_rows(GUARDS)),
 )
-"""They look at all organizations, so they run as the engine."""
+"""The checks read all organizations, so they run as the engine."""

@@ -1,11 +1,11 @@
-"""Claim places, keep them, sell them, give them back.
+"""Claim places of a pool, extend, sell and release the claims.
 
     claim ──▶ held ──convert──▶ sold ──release──▶ released
                │ ▲ └────────release────────────▶ released
       expires  ▼ │ extend, convert: if still free
              expired
 
-A hold is over when its time is (`until <= now`), whether or not anybody has noticed. Each call is one round trip.
+A hold ends at its time (`until <= now`), even before a process marks it as expired. Each call is one round trip.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ order by c.id
 
 
 async def claim(tx: Transaction, wants: Sequence[Want], *, holder: str, until: datetime | timedelta | None) -> Claimed:
-    """Claim all of `wants` or none (`Refused`), held until a time or for a while; `until=None` sells at once.
+    """Claim all of `wants`, or raise `Refused` and claim none. `until` is the end or the duration of the hold.
 
-    A unit that the holder has already is kept, for the longer of the two times, rather than refused.
+    `until=None` sells at once. A unit that the holder already holds is not refused: it is held for the longer time.
     """
     if not wants:
-        raise ValueError(f"{holder!r} wants nothing: give at least one Want")
+        raise ValueError(f"wants of holder {holder!r} is empty: give at least one Want")
     units = [(want.pool, want.unit) for want in wants if want.unit is not None]
     if len(set(units)) != len(units):
-        raise ValueError(f"{holder!r} wants a unit twice: {units}")
+        raise ValueError(f"wants of holder {holder!r} names a unit twice: {units}")
     if not 1 <= len(holder) <= 200:
-        raise ValueError(f"holder of {len(holder)} characters: give 1 to 200 that name who holds it")
+        raise ValueError(f"holder must have 1 to 200 characters, not {len(holder)}")
     at, after = _moment(until)
     row = await tx.fetchrow(
         CLAIM,
@@ -59,23 +59,23 @@ async def claim(tx: Transaction, wants: Sequence[Want], *, holder: str, until: d
 
 
 async def extend(tx: Transaction, claims: Sequence[int], *, until: datetime | timedelta) -> Claimed:
-    """Hold on for longer, all or none; never shorter. What has expired is held again if it is still free."""
+    """Extend all holds or none, and never shorten one. An expired hold is renewed if its place is still free."""
     at, after = _moment(until)
     return await _renew(tx, claims, at, after)
 
 
 async def convert(tx: Transaction, claims: Sequence[int]) -> Claimed:
-    """Sell what is held, all or none. A hold that expired meanwhile is sold if it is still free. Twice is once."""
+    """Sell all holds or none. An expired hold is sold if its place is still free. A second call changes nothing."""
     return await _renew(tx, claims, None, None)
 
 
 async def release(tx: Transaction, claims: Sequence[int]) -> tuple[int, ...]:
-    """Give back holds and sales; returns those that were still live. Twice is once."""
+    """Release holds and sales. Return the ids that were still held or sold. A second call changes nothing."""
     return tuple(cast(list[int], await tx.fetchval(RELEASE, sorted(set(claims)))))
 
 
 async def held_by(tx: Transaction, holder: str) -> list[Claim]:
-    """All claims of a holder, ended ones included, oldest first."""
+    """Return all claims of a holder, oldest first, including those that have ended."""
     rows = await tx.fetch(HELD_BY, tx.organization, holder)
     return [
         Claim(row["id"], row["pool"], row["unit"], row["quantity"], row["holder"], row["state"], row["expires_at"])
@@ -85,7 +85,7 @@ async def held_by(tx: Transaction, holder: str) -> list[Claim]:
 
 async def _renew(tx: Transaction, claims: Sequence[int], at: datetime | None, after: timedelta | None) -> Claimed:
     if not claims:
-        raise ValueError("no claims given: give the ids that claim returned")
+        raise ValueError("claims is empty: give the ids that claim() returned")
     ids = sorted(set(claims))
     row = await tx.fetchrow(RENEW, ids, at, after)
     assert row is not None
@@ -94,15 +94,15 @@ async def _renew(tx: Transaction, claims: Sequence[int], at: datetime | None, af
 
 
 def _moment(until: datetime | timedelta | None) -> tuple[datetime | None, timedelta | None]:
-    """A time as given, or a while that the database counts from the moment it has the lock."""
+    """Return a time, or a duration that the database counts from the moment at which it holds the lock."""
     match until:
         case timedelta():
             if until <= timedelta(0):
-                raise ValueError(f"until is {until}: a hold must last for a while")
+                raise ValueError(f"until is {until}: the duration of a hold must be positive")
             return None, until
         case datetime():
             if until.tzinfo is None:
-                raise ValueError(f"until is {until}: give a time with a time zone")
+                raise ValueError(f"until is {until}: use a datetime with a time zone")
             return until, None
         case None:
             return None, None
@@ -114,25 +114,25 @@ def _raise_for(refusals: list[dict[str, Any]] | None) -> None:
     for refusal in refusals:
         match refusal["reason"]:
             case "unknown pool":
-                raise UnknownPool(f"no such pool: {refusal['pool']!r}")
+                raise UnknownPool(f"there is no pool {refusal['pool']!r}")
             case "unknown unit":
                 raise UnknownUnit(f"pool {refusal['pool']!r} has no unit {refusal['unit']!r}")
             case "unit missing":
-                raise UnknownUnit(f"pool {refusal['pool']!r} has named units: say which one is wanted")
+                raise UnknownUnit(f"pool {refusal['pool']!r} has named units: set Want(unit=...)")
             case "unknown claim":
-                raise UnknownClaim(f"no such claim: {refusal['claim']}")
+                raise UnknownClaim(f"there is no claim {refusal['claim']}")
             case _:
                 continue
     raise Refused([_refusal(refusal) for refusal in refusals])
 
 
-def _refusal(found: dict[str, Any]) -> Refusal:
-    until = found.get("until")
+def _refusal(row: dict[str, Any]) -> Refusal:
+    until = row.get("until")
     return Refusal(
-        pool=found["pool"],
-        unit=found["unit"],
-        reason=found["reason"],
-        wanted=int(found.get("wanted", 1)),
-        free=int(found.get("free", 0)),
+        pool=row["pool"],
+        unit=row["unit"],
+        reason=row["reason"],
+        wanted=int(row.get("wanted", 1)),
+        free=int(row.get("free", 0)),
         until=None if until is None else datetime.fromisoformat(until),
     )

@@ -1,4 +1,4 @@
-"""What capacity holds about a person: the holder of a claim, where the app names a person there."""
+"""The personal data in capacity: the holder of a claim, if the app names a person as holder."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ ERASERS: tuple[Eraser, ...] = (
         table="onceward.capacity_claims",
         columns={"holder": "text"},
         blank={"holder": "m.mark"},
-        # The holder of a claim is who may sell or release it.
+        # The app finds a live claim by its holder, to sell or release it.
         waits="t.state in ('held', 'sold')",
     ),
 )
 
 UNSEARCHED: dict[str, str] = {
-    "onceward.capacity_pools.key": "what is sold, not to whom",
-    "onceward.capacity_units.unit": "what is sold, not to whom",
-    "onceward.capacity_claims.unit": "what is sold, not to whom",
+    "onceward.capacity_pools.key": "names what is sold, not a person",
+    "onceward.capacity_units.unit": "names what is sold, not a person",
+    "onceward.capacity_claims.unit": "names what is sold, not a person",
 }

@@ -1,11 +1,11 @@
-"""What capacity refuses, by name. None of these harms the transaction: nothing was written, and it can go on.
+"""The errors of capacity. None of them writes anything or aborts the transaction, which can continue.
 
 CapacityError
-├── Refused            what was wanted is not free: which, why and until when
+├── Refused            places or units are not free; `refusals` says which, why and until when
 ├── UnknownPool        no pool of this organization has that key
 ├── UnknownUnit        the pool has no such unit, or a unit must be named
 ├── UnknownClaim       no claim of this organization has that id
-└── PoolExists         the key is taken by another pool
+└── PoolExists         another pool has this key
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from onceward.capacity.model import Refusal
 
 
 class CapacityError(Exception):
-    """The message names the pool, unit or claim."""
+    """The base of the errors of capacity. The message names the pool, unit or claim."""
 
 
 class Refused(CapacityError):
-    """All or nothing: none of the wants was claimed."""
+    """A place or unit is not free, so nothing was claimed, extended or sold."""
 
     def __init__(self, refusals: Sequence[Refusal]) -> None:
         self.refusals = tuple(refusals)
@@ -28,16 +28,16 @@ class Refused(CapacityError):
 
 
 class UnknownPool(CapacityError):
-    """Open it first (`open_pool`)."""
+    """The organization has no pool with this key. Open it first with `open_pool`."""
 
 
 class UnknownUnit(CapacityError):
-    """A pool with named units is claimed by unit, from the units it was opened with."""
+    """The pool was not opened with this unit, or the pool has named units and none was given."""
 
 
 class UnknownClaim(CapacityError):
-    """It does not exist, or belongs to another organization."""
+    """The claim does not exist, or belongs to another organization."""
 
 
 class PoolExists(CapacityError):
-    """Change it with `resize`."""
+    """The pool is already open. Change its capacity with `resize`."""

@@ -1,4 +1,4 @@
-"""What capacity contributes: pools of places that cannot be sold twice."""
+"""The capacity feature: pools of places that cannot be oversold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pools, wants, claims and refusals as values."""
+"""The values of capacity: pools, wants, claims and refusals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Reason = Literal["full", "closed", "taken", "released"]
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """`quantity` places of a pool, or one named unit of it."""
+    """A request for `quantity` places of a pool, or for one named unit."""
 
     pool: str
     quantity: int = 1
@@ -24,12 +24,14 @@ class Want:
         if not 1 <= self.quantity <= 2**31 - 1:
             raise ValueError(f"quantity of {self.pool!r} is {self.quantity}: it must be 1 or more")
         if self.unit is not None and self.quantity != 1:
-            raise ValueError(f"unit {self.unit!r} of {self.pool!r} is one: quantity must be 1, not {self.quantity}")
+            raise ValueError(
+                f"quantity of unit {self.unit!r} of {self.pool!r} is {self.quantity}: for a named unit it must be 1"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """`capacity` None is unlimited, 0 is closed. `held` counts holds that have not expired."""
+    """A pool. A `capacity` of None is unlimited, 0 is closed. `held` counts holds that have not expired."""
 
     id: int
     key: str
@@ -40,7 +42,7 @@ class Pool:
 
     @property
     def free(self) -> int | None:
-        """Places left; None when unlimited. Never negative, also after the capacity was lowered."""
+        """The number of free places; None if unlimited. Never negative, even after the capacity was lowered."""
         return None if self.capacity is None else max(0, self.capacity - self.held - self.sold)
 
 
@@ -57,7 +59,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """`ids` are what `extend`, `convert` and `release` take; `until` is None for what is sold."""
+    """The claims made. Pass `ids` to `extend`, `convert` and `release`. `until` is None for sold claims."""
 
     ids: tuple[int, ...]
     until: datetime | None
@@ -65,7 +67,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One thing that could not be had. `until`: when enough holds will have ended; None when waiting does not help."""
+    """One refused want. `until` is when enough holds will have ended; None if waiting does not help."""
 
     pool: str
     unit: str | None
@@ -80,9 +82,9 @@ class Refusal:
             case "taken":
                 return f"{what} is " + ("sold" if self.until is None else f"held until {self.until:%Y-%m-%d %H:%M:%S}")
             case "released":
-                return f"{what} was released: claim it anew"
+                return f"{what} was released: claim it again"
             case "closed":
                 return f"{self.pool} is closed"
             case "full":
                 wait = "" if self.until is None else f", enough holds end by {self.until:%Y-%m-%d %H:%M:%S}"
-                return f"{what} wanted, {self.free} free{wait}"
+                return f"{what} requested, {self.free} free{wait}"

@@ -1,4 +1,4 @@
-"""The part of a process that releases expired holds."""
+"""The loop that ends expired holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Open pools, look at them and change their size."""
+"""Open pools, read them and change their capacity."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ where p.organization_id = $1 and p.key = $2
 async def open_pool(
     tx: Transaction, key: str, *, capacity: int | None = None, units: Sequence[str] | None = None
 ) -> Pool:
-    """A new pool. With `units` every claim names one of them, and their number is the capacity unless one is given."""
+    """Open a pool. With `units`, every claim must name one of them; `capacity` defaults to their number."""
     if capacity is None and units is not None:
         capacity = len(units)
     _check(key, capacity)
     try:
-        opened = await tx.fetchval(OPEN, key, capacity, None if units is None else list(units))
+        pool_id = await tx.fetchval(OPEN, key, capacity, None if units is None else list(units))
     except asyncpg.UniqueViolationError as error:
-        raise ValueError(f"pool {key!r} names a unit twice") from error
-    if opened is None:
-        raise PoolExists(f"pool {key!r} is open already: use resize to change its capacity")
-    return Pool(cast(int, opened), key, capacity, 0, 0, units is not None)
+        raise ValueError(f"units of pool {key!r} contains a unit twice") from error
+    if pool_id is None:
+        raise PoolExists(f"pool {key!r} is already open: use resize to change its capacity")
+    return Pool(cast(int, pool_id), key, capacity, 0, 0, units is not None)
 
 
 async def resize(tx: Transaction, key: str, *, capacity: int | None) -> Pool:
-    """Set a capacity. What was given out stays given out, also above it; nothing more is until there is room again."""
+    """Set the capacity. Claims above a lowered capacity stay valid; new claims are refused until there is room."""
     _check(key, capacity)
     if await tx.fetchval(RESIZE, key, capacity) is None:
-        raise UnknownPool(f"no such pool: {key!r}")
+        raise UnknownPool(f"there is no pool {key!r}")
     return await look(tx, key)
 
 
 async def look(tx: Transaction, key: str) -> Pool:
-    """How full a pool is now. Another buyer may be quicker: only `claim` decides."""
+    """Return the current state of a pool. Another transaction may claim a free place first: only `claim` decides."""
     row = await tx.fetchrow(LOOK, tx.organization, key)
     if row is None:
-        raise UnknownPool(f"no such pool: {key!r}")
+        raise UnknownPool(f"there is no pool {key!r}")
     return Pool(row["id"], row["key"], row["capacity"], int(row["held"]), row["sold"], row["named"])
 
 
 async def reap(db: Database, *, pools: int = 100) -> int:
-    """End expired holds of up to so many pools. Housekeeping: a claim never waits for it."""
+    """End the expired holds of at most `pools` pools, and return their number. Claims do not depend on it."""
     return cast(int, await db.fetchval("select onceward.capacity_reap($1)", pools))
 
 
 def _check(key: str, capacity: int | None) -> None:
     if not 1 <= len(key) <= 200:
-        raise ValueError(f"key of {len(key)} characters: give 1 to 200 that name the pool")
+        raise ValueError(f"the key of a pool must have 1 to 200 characters, not {len(key)}")
     if capacity is not None and (isinstance(capacity, bool) or not 0 <= capacity <= 2**31 - 1):
         raise ValueError(f"capacity of {key!r} is {capacity}: it must be 0 (closed) or more, or None (unlimited)")

@@ -1,4 +1,4 @@
-"""Double entry: every entry debits one account and credits another, nothing is changed, all can be recomputed."""
+"""A double-entry ledger. Entries are append-only, and every balance can be recomputed from them."""
 
 from typing import TYPE_CHECKING
 

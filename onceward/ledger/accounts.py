@@ -1,4 +1,4 @@
-"""Open accounts and read them: balance, statement, trial balance. Reading takes no locks."""
+"""Open accounts and read them: balance, statement, trial balance. Reads take no locks."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ order by p.id
 async def open_account(
     tx: Transaction, code: str, *, currency: str, kind: Kind, bounded: bool = False, name: str | None = None
 ) -> Account:
-    """Open an account, or find it again. `bounded`: it may not fall below zero, and posting to it waits its turn."""
+    """Open an account, or return it if it is open. A `bounded` account cannot fall below zero; its postings are serialized."""
     if kind not in get_args(Kind):
         raise InvalidEntry(f"kind {kind!r} of account {code!r} is not one of {', '.join(get_args(Kind))}")
     with named_errors():
-        found = await tx.fetchval(OPEN, checked_code(code), checked_currency(currency), kind, bounded, name)
-    return Account(cast(int, found), code, currency, kind, bounded, name)
+        account_id = await tx.fetchval(OPEN, checked_code(code), checked_currency(currency), kind, bounded, name)
+    return Account(cast(int, account_id), code, currency, kind, bounded, name)
 
 
 async def balance(tx: Transaction, code: str, *, currency: str) -> Balance:
-    """What the account holds now: the checkpoint and all posted entries after it."""
+    """Return the current balance: the checkpoint plus all entries posted after it."""
     row = await tx.fetchrow(BALANCE, tx.organization, checked_code(code), checked_currency(currency))
     if row is None:
-        raise UnknownAccount(f"no such account: {code} in {currency}")
+        raise UnknownAccount(f"there is no account {code} in {currency}")
     return _balance(row)
 
 
 async def trial_balance(tx: Transaction, *, currency: str | None = None) -> list[TrialBalance]:
-    """All accounts of the organization, one trial balance for each currency."""
+    """Return one trial balance per currency, with all accounts of the organization."""
     rows = await tx.fetch(BALANCES, tx.organization, currency)
     by_currency: dict[str, list[Balance]] = {}
     for row in rows:
@@ -67,17 +67,17 @@ async def trial_balance(tx: Transaction, *, currency: str | None = None) -> list
 
 
 async def statement(tx: Transaction, code: str, *, currency: str, after: int = 0, limit: int = 100) -> list[Line]:
-    """Posted entries in order with the running balance; `after` is the last `entry_id` of the page before."""
+    """Return posted entries in order, with the running balance. `after` is the last `entry_id` of the previous page."""
     if limit < 1:
         raise InvalidEntry(f"limit is {limit}: it must be 1 or more")
-    found = await tx.fetchval(
+    exists = await tx.fetchval(
         "select 1 from onceward.ledger_accounts where organization_id = $1 and code = $2 and currency = $3",
         tx.organization,
         checked_code(code),
         checked_currency(currency),
     )
-    if found is None:
-        raise UnknownAccount(f"no such account: {code} in {currency}")
+    if exists is None:
+        raise UnknownAccount(f"there is no account {code} in {currency}")
     rows = await tx.fetch(STATEMENT, tx.organization, code, currency, after, limit)
     return [
         Line(

@@ -1,4 +1,4 @@
-"""Fold entries into checkpoints: a balance then reads few. Any node may run it; a missed run costs time only."""
+"""Fold entries into checkpoints, so that a balance reads few entries. Any node may run it; a missed run costs only time."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from onceward.db import Database
 
 
 async def checkpoint(db: Database) -> int:
-    """How many entries were folded. The first run after new entries proposes, a later one folds what is then safe."""
+    """Return the number of folded entries. The first run after new entries proposes a limit; a later run folds up to it."""
     return cast(int, await db.fetchval("select onceward.ledger_checkpoint()"))

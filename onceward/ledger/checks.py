@@ -1,4 +1,4 @@
-"""Recompute the whole ledger from its entries and name every difference. Reads only; one pass over the entries each."""
+"""Recompute the ledger from its entries and report every difference. Read-only; each check is one pass over the entries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onceward.db import Connection, Transaction
 from onceward.trust.invariants import Check
 
 LIMIT = 100
-"""How many differences of one kind are named; a ledger that is wrong everywhere need not say so a million times."""
+"""The number of differences that each check reports."""
 
 BALANCED = """
 with sums as (
@@ -25,7 +25,7 @@ having sum(debits) <> sum(credits)
 limit $1
 """
 ENTRIES = """
-select format('entry %s of journal %s: accounts of another organization or currency, or an impossible amount',
+select format('entry %s of journal %s: wrong journal, wrong organization or currency of an account, or invalid amount',
               e.id, e.journal_id)
 from onceward.ledger_entries e
 left join onceward.ledger_journals j on j.id = e.journal_id and j.organization_id = e.organization_id
@@ -38,7 +38,7 @@ where j.id is null or d.id is null or c.id is null or e.amount < 1 or e.debit_id
 limit $1
 """
 JOURNALS = """
-select format('journal %s says %s entries of %s, has %s of %s',
+select format('journal %s should have %s entries with a total of %s, but has %s with %s',
               j.id, j.entries, j.total, coalesce(e.n, 0), coalesce(e.total, 0))
 from onceward.ledger_journals j
 left join (
@@ -59,7 +59,7 @@ with sums as (
     ) legs
     group by account_id
 )
-select format('account %s: checkpoint %s / %s, entries %s / %s', coalesce(c.account_id, s.account_id),
+select format('account %s: the checkpoint has debits %s, credits %s; the entries sum to %s, %s', coalesce(c.account_id, s.account_id),
               c.debits, c.credits, s.debits, s.credits)
 from onceward.ledger_checkpoints c
 full join sums s on s.account_id = c.account_id
@@ -70,7 +70,7 @@ DRAWN = """
 with drawn as (
     select origin, sum(amount) as amount from onceward.ledger_entries where origin is not null group by origin
 )
-select format('entry %s of %s: %s drawn by reversals or settlement, %s recorded',
+select format('entry %s of %s: reversals and settlements sum to %s, but %s is recorded',
               coalesce(r.entry_id, d.origin), r.amount, coalesce(d.amount, 0), r.drawn)
 from onceward.ledger_drawn r
 full join drawn d on d.origin = r.entry_id
@@ -84,7 +84,7 @@ with open as (
       and not exists (select from onceward.ledger_journals e where e.about = j.id and e.kind in ('settlement', 'void'))
 )
 select format('journal %s is %s', coalesce(p.journal_id, o.id),
-              case when o.id is null then 'listed as pending, but has ended' else 'pending, but not listed' end)
+              case when o.id is null then 'listed as pending, but has ended' else 'pending, but not listed in ledger_pending' end)
 from onceward.ledger_pending p
 full join open o on o.id = p.journal_id
 where p.journal_id is null or o.id is null
@@ -106,7 +106,7 @@ with legs as (
     where a.bounded
     group by a.id
 )
-select format('bounded account %s: %s less %s reserved recorded, entries give %s less %s',
+select format('bounded account %s: recorded balance %s and reserved %s, but the entries give %s and %s',
               coalesce(b.account_id, e.account_id), b.balance, b.reserved, e.balance, e.reserved)
 from onceward.ledger_bounds b
 full join expected e on e.account_id = b.account_id
@@ -114,7 +114,7 @@ where (b.balance, b.reserved) is distinct from (e.balance, e.reserved) or b.bala
 limit $1
 """
 GUARDS = """
-select format('%s: trigger %s is missing or switched off', t.name, t.guard)
+select format('%s: trigger %s is missing or disabled', t.name, t.guard)
 from (values ('ledger_journals', 'append_only'), ('ledger_entries', 'append_only'), ('ledger_entries', 'drawn_on'),
              ('ledger_accounts', 'append_only'), ('ledger_accounts', 'never_deleted')) as t (name, guard)
 where not exists (
@@ -124,27 +124,27 @@ limit $1
 """
 
 
-def _finds_nothing(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
-    async def look(conn: Connection) -> list[str]:
+def _returns_no_rows(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
+    async def run(conn: Connection) -> list[str]:
         return [row[0] for row in await conn.fetch(query, LIMIT)]
 
-    return look
+    return run
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("ledger.debits_equal_credits", _finds_nothing(BALANCED)),
-    Check("ledger.entries_stay_within_organization_and_currency", _finds_nothing(ENTRIES)),
-    Check("ledger.journals_have_all_their_entries", _finds_nothing(JOURNALS)),
-    Check("ledger.checkpoints_are_sums_of_entries", _finds_nothing(CHECKPOINTS)),
-    Check("ledger.reversals_stay_within_originals", _finds_nothing(DRAWN)),
-    Check("ledger.pending_has_not_ended", _finds_nothing(PENDING)),
-    Check("ledger.bounded_accounts_match_their_entries", _finds_nothing(BOUNDS)),
-    Check("ledger.nothing_can_be_changed", _finds_nothing(GUARDS)),
+    Check("ledger.debits_equal_credits", _returns_no_rows(BALANCED)),
+    Check("ledger.entries_stay_within_organization_and_currency", _returns_no_rows(ENTRIES)),
+    Check("ledger.journals_have_all_their_entries", _returns_no_rows(JOURNALS)),
+    Check("ledger.checkpoints_are_sums_of_entries", _returns_no_rows(CHECKPOINTS)),
+    Check("ledger.reversals_stay_within_originals", _returns_no_rows(DRAWN)),
+    Check("ledger.pending_has_not_ended", _returns_no_rows(PENDING)),
+    Check("ledger.bounded_accounts_match_their_entries", _returns_no_rows(BOUNDS)),
+    Check("ledger.nothing_can_be_changed", _returns_no_rows(GUARDS)),
 )
-"""They look at all organizations, so they run as the engine."""
+"""The checks read all organizations, so they run as the engine."""
 
 
 async def check(conn: Connection | Transaction) -> list[str]:
-    """Recompute everything; returns what is wrong, each line naming the rule and the row. Empty: all is well."""
+    """Run all checks. Return one line per difference, with the rule and the row; empty if the ledger is correct."""
     connection = conn.conn if isinstance(conn, Transaction) else conn
     return [f"{rule.name}: {finding}" for rule in CHECKS for finding in await rule.run(connection)]

@@ -1,4 +1,4 @@
-"""`ledger check|balance|statement`: recompute the books, and read them."""
+"""`ledger check|balance|statement`: recompute and read the ledger."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from onceward.cli.session import opened_database, run
 BALANCE_COLUMNS = ("code", "currency", "kind", "debits", "credits", "balance", "available")
 STATEMENT_COLUMNS = ("entry_id", "at", "journal_kind", "key", "other", "amount", "balance", "memo")
 
-group = typer.Typer(no_args_is_help=True, help="The books: `check` them, show a `balance` or a `statement`.")
+group = typer.Typer(no_args_is_help=True, help="The ledger: `check` it, show a `balance` or a `statement`.")
 Organization = Annotated[str, typer.Option("--organization", "-o", help="Slug or id of the organization.")]
-Currency = Annotated[str, typer.Option("--currency", "-c", help="Three capital letters.")]
+Currency = Annotated[str, typer.Option("--currency", "-c", help="Currency code of three capital letters.")]
 
 
 def register(cli: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def register(cli: typer.Typer) -> None:
 
 @group.command("check")
 def check(as_json: JsonOption = False) -> None:
-    """Recompute all books of all organizations from their entries. Changes nothing; exits with 1 on a difference."""
+    """Recompute the ledgers of all organizations from their entries. Changes nothing; exits with 1 on a difference."""
     from onceward.ledger.checks import CHECKS
     from onceward.trust.invariants import verify
 
@@ -47,12 +47,12 @@ def check(as_json: JsonOption = False) -> None:
 def balance(
     organization: Organization,
     account: Annotated[
-        str | None, typer.Argument(metavar="[ACCOUNT]", help="Its code; all accounts if not given.")
+        str | None, typer.Argument(metavar="[ACCOUNT]", help="Code of the account; all accounts if not given.")
     ] = None,
     currency: Annotated[str | None, typer.Option("--currency", "-c", help="Only this currency.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what accounts hold, in minor units. Without an account this is the trial balance, with its totals."""
+    """Show balances in minor units. Without an account, show the trial balance with its totals."""
     trials = run(_trials(organization, currency))
     rows = [
         {**asdict(line), "available": line.available}
@@ -61,7 +61,7 @@ def balance(
         if account in (None, line.code)
     ]
     if account is not None and not rows:
-        raise CommandFailed(f"no such account: {account}" + (f" in {currency}" if currency else ""))
+        raise CommandFailed(f"there is no account {account}" + (f" in {currency}" if currency else ""))
     listing(rows, columns=BALANCE_COLUMNS, as_json=as_json, empty="no accounts")
     if account is None and not as_json:
         for trial in trials:
@@ -74,10 +74,10 @@ def balance(
 @group.command("statement")
 def statement(
     organization: Organization,
-    account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="Its code.")],
+    account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="Code of the account.")],
     currency: Currency,
-    after: Annotated[int, typer.Option("--after", help="Begin after this entry id.")] = 0,
-    limit: Annotated[int, typer.Option("--limit", help="At most so many entries.", min=1)] = 100,
+    after: Annotated[int, typer.Option("--after", help="Start after this entry id.")] = 0,
+    limit: Annotated[int, typer.Option("--limit", help="The maximum number of entries.", min=1)] = 100,
     as_json: JsonOption = False,
 ) -> None:
     """Show an account's entries in order, with the running balance."""
@@ -90,8 +90,8 @@ async def _trials(organization: str, currency: str | None) -> list[Any]:
     from onceward.trust.organizations import find_organization
 
     async with opened_database() as db, db.acquire() as conn:
-        found = await find_organization(conn, organization)
-        async with db.transaction(organization=found.organization_id) as tx:
+        owner = await find_organization(conn, organization)
+        async with db.transaction(organization=owner.organization_id) as tx:
             return await ledger.trial_balance(tx, currency=currency)
 
 
@@ -100,8 +100,8 @@ async def _statement(organization: str, account: str, currency: str, after: int,
     from onceward.trust.organizations import find_organization
 
     async with opened_database() as db, db.acquire() as conn:
-        found = await find_organization(conn, organization)
-        async with db.transaction(organization=found.organization_id) as tx:
+        owner = await find_organization(conn, organization)
+        async with db.transaction(organization=owner.organization_id) as tx:
             try:
                 return await ledger.statement(tx, account, currency=currency, after=after, limit=limit)
             except ledger.LedgerError as error:

@@ -1,10 +1,10 @@
-"""What the ledger holds about a person: names of accounts, memos and keys, where the app writes a person there."""
+"""The personal data in the ledger: account names, memos and keys, if the app writes personal data there."""
 
 from __future__ import annotations
 
 from onceward.trust.erase import Eraser
 
-BOOKS = "Books are append-only, and the law asks to keep them: refer to people by ids there."
+BOOKS = "The ledger is append-only, and the law requires keeping it: refer to people by ids there."
 
 ERASERS: tuple[Eraser, ...] = (
     Eraser(

@@ -1,14 +1,14 @@
-"""What the ledger refuses, by name. What the database refused ends the transaction, unless under a savepoint.
+"""The errors of the ledger. All except `InvalidEntry` abort the transaction; post under a savepoint to continue.
 
 LedgerError
-├── InvalidEntry       an amount, currency or account that no ledger could hold; nothing was sent
-├── UnknownAccount     an account that is not open in this organization and currency
-├── AccountDiffers     the account is open, as another kind or with another bound
+├── InvalidEntry       an amount, currency, code or key is not valid; nothing was sent
+├── UnknownAccount     the account is not open in this organization and currency
+├── AccountDiffers     the account is open with another kind or bound
 ├── UnknownJournal     no journal of this organization has that id
-├── KeyConflict        the key was used before, for something else
+├── KeyConflict        the key was used for another journal
 ├── Insufficient       a bounded account would fall below zero
-├── OverDrawn          more than is left of the original was to be reversed or settled
-└── NotPossible        a journal in this state cannot be settled, voided or reversed
+├── OverDrawn          a reversal or settlement exceeds what is left of the original
+└── NotPossible        the journal cannot be settled, voided or reversed in its state
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ from onceward.db.sqlstates import NEEDS_ORGANIZATION
 
 
 class LedgerError(Exception):
-    """The message names the account, journal or key and says why."""
+    """The base of the errors of the ledger. The message names the account, journal or key."""
 
 
 class InvalidEntry(LedgerError, ValueError):
-    """Checked when the entry is made, before the database is asked."""
+    """An argument is not valid. Python checks this before anything is sent to the database."""
 
 
 class UnknownAccount(LedgerError):
-    """Open the account first (`open_account`); its code, currency and organization must all match."""
+    """The account is not open in this organization and currency. Open it first with `open_account`."""
 
 
 class AccountDiffers(LedgerError):
-    """An account keeps its kind and bound for ever: choose another code."""
+    """The account is open with another kind or bound, which never change. Choose another code."""
 
 
 class UnknownJournal(LedgerError):
-    """It does not exist, or belongs to another organization."""
+    """The journal does not exist, or belongs to another organization."""
 
 
 class KeyConflict(LedgerError):
-    """Two different things were posted under one key. The first stands."""
+    """A journal with other content was already posted under this key. That journal stays."""
 
 
 class Insufficient(LedgerError):
-    """Nothing was posted."""
+    """A bounded account would fall below zero. Nothing was posted."""
 
 
 class OverDrawn(LedgerError):
-    """Reversals and settlements are bounded by the original, entry by entry."""
+    """A reversal or settlement exceeds what is left of an original entry."""
 
 
 class NotPossible(LedgerError):
-    """For example: settling what was voided, or reversing a reversal."""
+    """The state of the journal does not allow this, such as settling a voided journal or reversing a reversal."""
 
 
 _BY_CODE: dict[str, type[LedgerError]] = {
@@ -77,7 +77,7 @@ _BY_CONSTRAINT: dict[str, type[LedgerError]] = {
 
 @contextmanager
 def named_errors() -> Generator[None]:
-    """Raise the ledger's own errors for those that its functions and constraints raise."""
+    """Translate the database errors of the ledger's functions and constraints into `LedgerError`s."""
     try:
         yield
     except asyncpg.PostgresError as error:

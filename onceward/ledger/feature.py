@@ -1,4 +1,4 @@
-"""What the ledger contributes: double-entry accounts."""
+"""The ledger feature: double-entry accounts."""
 
 from __future__ import annotations
 

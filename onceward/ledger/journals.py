@@ -1,10 +1,10 @@
-"""Write to the ledger: post, settle or void what is pending, reverse. Each is one round trip and one journal.
+"""Write to the ledger: post, settle, void and reverse journals. Each call is one round trip and writes one journal.
 
     pending ──settle──▶ settlement ──reverse──▶ reversal
        └─────void────▶ void
     posted ──reverse──▶ reversal
 
-Nothing is ever changed: a settlement and a reversal are journals of their own, bounded by the entries they are about.
+Journals never change: a settlement or reversal is a new journal, limited to the amounts of the original entries.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ PARTS = "select id from onceward.ledger_entries where journal_id = $1 order by i
 async def post(
     tx: Transaction, entries: Sequence[Entry], *, key: str, memo: str | None = None, pending: bool = False
 ) -> Journal:
-    """Write these entries as one journal. The same key with the same body returns the journal it made at first."""
+    """Post these entries as one journal. A repeated call with the same key and content returns the first journal."""
     if not entries:
-        raise InvalidEntry(f"journal {key!r} has no entries: post nothing when there is nothing to post")
+        raise InvalidEntry(f"journal {key!r} has no entries: give at least one Entry, or do not call post")
     with named_errors():
         row = await tx.fetchrow(
             POST,
@@ -51,7 +51,7 @@ async def reverse(
     entries: Sequence[Part] | None = None,
     memo: str | None = None,
 ) -> Journal:
-    """Take back all that is left of a posted journal, `amount` of its only entry, or these parts of its entries."""
+    """Reverse the rest of a posted journal, `amount` of its only entry, or the given parts of its entries."""
     return await _draw(tx, "reversal", journal_id, key=key, amount=amount, entries=entries, memo=memo)
 
 
@@ -64,12 +64,12 @@ async def settle(
     entries: Sequence[Part] | None = None,
     memo: str | None = None,
 ) -> Journal:
-    """Post a pending journal, in full or in part. What is not settled now is given back: a journal settles once."""
+    """Post a pending journal, in full or in part. A journal settles once: the rest of its reservation is released."""
     return await _draw(tx, "settlement", journal_id, key=key, amount=amount, entries=entries, memo=memo)
 
 
 async def void(tx: Transaction, journal_id: int, *, key: str, memo: str | None = None) -> Journal:
-    """Give back what a pending journal reserved. Nothing of it was ever posted."""
+    """End a pending journal without posting it, and release its reservation."""
     return await _draw(tx, "void", journal_id, key=key, amount=None, entries=None, memo=memo)
 
 
@@ -86,13 +86,13 @@ async def _draw(
     parts = entries
     if amount is not None:
         if entries is not None:
-            raise InvalidEntry("give amount or entries, not both")
+            raise InvalidEntry(f"journal {journal_id}: give amount or entries, not both")
         parts = [await _only_entry(tx, journal_id, amount)]
     if parts is not None and not parts:
-        raise InvalidEntry(f"no entries of journal {journal_id} given: leave entries out to take all that is left")
+        raise InvalidEntry(f"entries of journal {journal_id} is empty: omit entries to use all that is left")
     ids = None if parts is None else [part.entry_id for part in parts]
     if ids is not None and len(set(ids)) != len(ids):
-        raise InvalidEntry(f"an entry of journal {journal_id} is named twice: {ids}")
+        raise InvalidEntry(f"entries of journal {journal_id} contains an entry twice: {ids}")
     amounts = None if parts is None else [part.amount for part in parts]
     with named_errors():
         row = await tx.fetchrow(DRAW, kind, checked_key(key), journal_id, ids, amounts, memo)
@@ -101,11 +101,11 @@ async def _draw(
 
 
 async def _only_entry(tx: Transaction, journal_id: int, amount: int) -> Part:
-    """The entry an amount is meant for; over several, only the caller knows how to spread it."""
+    """Return the part for `amount`. A journal with several entries is refused: only the caller can divide the amount."""
     checked_amount(amount, of=f"journal {journal_id}")
     rows = await tx.fetch(PARTS, journal_id)
     if not rows:
-        raise UnknownJournal(f"no such journal: {journal_id}")
+        raise UnknownJournal(f"there is no journal {journal_id}")
     if len(rows) > 1:
-        raise NotPossible(f"journal {journal_id} has several entries: say with entries=[Part(..)] how much of each")
+        raise NotPossible(f"journal {journal_id} has several entries: give the amount of each with entries=[Part(...)]")
     return Part(rows[0]["id"], amount)

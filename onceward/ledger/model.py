@@ -1,4 +1,4 @@
-"""Accounts, entries, journals and balances as values. Amounts are integer minor units; a float never gets in."""
+"""The values of the ledger: accounts, entries, journals, balances. Amounts are integer minor units, never floats."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Kind = Literal["asset", "liability", "equity", "revenue", "expense"]
 JournalKind = Literal["posted", "pending", "settlement", "void", "reversal"]
 
 LARGEST = 2**53 - 1
-"""The largest amount: what every JSON reader keeps exactly."""
+"""The largest amount: the largest integer that every JSON reader keeps exactly."""
 
 _CURRENCY = re.compile(r"[A-Z]{3}")
 _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
 
 
 def checked_amount(amount: object, *, of: str) -> int:
-    """An amount that can be posted, or `InvalidEntry` naming what it was for."""
+    """Return the amount if it can be posted. Otherwise raise `InvalidEntry`, which names `of`."""
     if isinstance(amount, bool) or not isinstance(amount, int):
         raise InvalidEntry(f"amount of {of} is {amount!r}: give whole minor units (cents), not {type(amount).__name__}")
     if not 1 <= amount <= LARGEST:
@@ -36,19 +36,21 @@ def checked_currency(currency: str) -> str:
 
 def checked_code(code: str) -> str:
     if not _CODE.fullmatch(code):
-        raise InvalidEntry(f"account code {code!r} is not 1-100 of letters, digits and _ . : / -")
+        raise InvalidEntry(
+            f"account code {code!r} must have 1 to 100 characters: letters, digits and _ . : / -, with a letter or digit first"
+        )
     return code
 
 
 def checked_key(key: str) -> str:
     if not 1 <= len(key) <= 200:
-        raise InvalidEntry(f"key of {len(key)} characters: give 1 to 200 that name what is posted")
+        raise InvalidEntry(f"the key of a journal must have 1 to 200 characters, not {len(key)}")
     return key
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`amount` moves from the credited account to the debited one; both are named by code."""
+    """One entry: `amount` moves from the account `credit` to the account `debit`, both given by code."""
 
     debit: str
     credit: str
@@ -66,7 +68,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How much of one entry of a journal is to be reversed or settled."""
+    """The amount of one entry to reverse or settle."""
 
     entry_id: int
     amount: int
@@ -87,7 +89,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """`fresh` is false when the key had been posted before and this is that journal again."""
+    """A posted journal. `fresh` is false if an earlier call posted it under the same key."""
 
     id: int
     key: str
@@ -96,7 +98,7 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """`balance` is positive on the account's own side: debit for assets and expenses, credit for the others."""
+    """The balance of an account: positive for debits of assets and expenses, and for credits of other kinds."""
 
     code: str
     currency: str
@@ -109,13 +111,13 @@ class Balance:
 
     @property
     def available(self) -> int:
-        """The balance less what pending entries would take from it."""
+        """The balance minus the amounts that pending entries would take from it."""
         return self.balance - (self.pending_credits if self.kind in ("asset", "expense") else self.pending_debits)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One entry as its account's statement shows it; `amount` is negative when it lowers the balance."""
+    """One line of a statement. `amount` is negative if the entry lowers the balance."""
 
     entry_id: int
     journal_id: int
@@ -131,7 +133,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class TrialBalance:
-    """All accounts of one currency. `difference` is zero, or the database has been tampered with."""
+    """All accounts of one currency. A `difference` other than zero means that the tables were manipulated."""
 
     currency: str
     accounts: tuple[Balance, ...]

@@ -1,4 +1,4 @@
-"""The part of a process that keeps balances cheap to read."""
+"""The loop that folds entries into checkpoints, so that balances stay fast to read."""
 
 from __future__ import annotations
 

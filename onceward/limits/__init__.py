@@ -1,4 +1,4 @@
-"""Limits: admission slots (refused when full), tiers, a global limit that follows the load, and rates."""
+"""Limits: admission slots per key, tiers, a global limit that follows the load, and rate limits."""
 
 from typing import TYPE_CHECKING
 

@@ -1,11 +1,12 @@
-"""The global limit follows the load: CPU and memory lower it, a backlog on a calm machine raises it.
+"""Adapt the global limit to the load: high CPU or memory use lowers it, a backlog at low load raises it.
 
-above 80 %            ──▶ 3    lowest
+above 80 %            ──▶ 3, the lowest level
 above 60 %            ──▶ at most 5
 below 40 % + backlog  ──▶ one level up: 3, 5, 10
-between               ──▶ stays: what raised it is not what lowers it, so it does not swing
+otherwise             ──▶ unchanged: the gap between the thresholds keeps the limit from oscillating
 
-One change a minute, on all nodes together. A limit that falls admits nobody until enough have ended; it stops nothing.
+All nodes together change it at most once a minute. A lowered limit admits no new work until enough has ended; it stops
+no running work.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ select count(*) from (
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Between which the limit may move."""
+    """The lowest and the highest value of the global limit."""
 
     least: int = 3
     most: int = 10
@@ -51,13 +52,13 @@ class Bounds:
 
     @property
     def levels(self) -> list[int]:
-        """Where the limit may stand."""
+        """The values that the limit can have, in ascending order."""
         return sorted({self.least, self.most, *(level for level in LEVELS if self.least <= level <= self.most)})
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Percent of CPU and memory in use on this machine, and how much work is due and not started."""
+    """The CPU and memory use of this machine in percent, and the number of due items that have not started."""
 
     cpu: float
     memory: float
@@ -69,7 +70,7 @@ class Load:
 
 
 def decide(current: int, load: Load, bounds: Bounds) -> int:
-    """Where the limit should stand. Pure, so that every threshold has a test."""
+    """Return the limit for this load. A pure function, so that tests cover every threshold."""
     levels = bounds.levels
     current = min(max(current, bounds.least), bounds.most)
     if load.highest > 80:
@@ -82,7 +83,7 @@ def decide(current: int, load: Load, bounds: Bounds) -> int:
 
 
 class AdaptiveLimit:
-    """Measures every few seconds, smooths, and changes `onceward.limits` at most once a minute."""
+    """Measures the load every few seconds, smooths it, and updates `onceward.limits` at most once a minute."""
 
     def __init__(
         self, db: Database, *, bounds: Bounds | None = None, measure: Callable[[], tuple[float, float]] | None = None
@@ -100,9 +101,9 @@ class AdaptiveLimit:
         await self._loop.stop()
 
     async def step(self) -> int | None:
-        """Look once; returns the new limit if it changed."""
+        """Measure once. Return the new limit, or None if it did not change."""
         cpu, memory = await asyncio.to_thread(self._measure)
-        # Smoothed: a moment's peak is not a load.
+        # Smoothed, so that a short peak does not lower the limit.
         self._cpu = cpu if self._cpu is None else self._cpu * 0.7 + cpu * 0.3
         async with self._db.acquire() as conn:
             load = Load(self._cpu, memory, await conn.fetchval(BACKLOG))
@@ -112,16 +113,16 @@ class AdaptiveLimit:
         current: int | None = await conn.fetchval("select at_most from onceward.limits where name = $1", GLOBAL)
         if current is None:
             return None
-        wanted = decide(current, load, self._bounds)
-        if wanted == current:
+        target = decide(current, load, self._bounds)
+        if target == current:
             return None
         reason = f"cpu {load.cpu:.0f} %, memory {load.memory:.0f} %, {load.backlog} due"
-        changed: int | None = await conn.fetchval(CHANGE, GLOBAL, wanted, current, reason)
+        changed: int | None = await conn.fetchval(CHANGE, GLOBAL, target, current, reason)
         if changed is not None:
-            log.info("global_limit_changed", before=current, now=changed, reason=reason)
+            log.info("limit.changed", limit=GLOBAL, before=current, after=changed, reason=reason)
         return changed
 
 
 def measure_machine() -> tuple[float, float]:
-    """Percent of CPU over half a second, and of memory."""
+    """Return the CPU use over half a second and the memory use, in percent."""
     return psutil.cpu_percent(interval=0.5), psutil.virtual_memory().percent

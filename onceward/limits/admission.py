@@ -1,8 +1,8 @@
-"""Admission: a slot from the request to the end of the job, refused at once when there is none.
+"""Admission limits: a job takes a slot when it is created, or the request is refused at once.
 
-A slot belongs to a piece of work and is taken in the transaction that creates it. It is held exactly as long as that
-work is unfinished, so nothing has to be released and a crash cannot leak one. Execution limits, where the job waits
-instead, are lanes: `job.in_lane(key, at_once=3, parent=..., parent_at_once=...)`.
+A slot belongs to one item of work and is taken in the transaction that creates the work. The work holds the slot exactly
+as long as it is unfinished, so no code has to release it and a crash cannot leak it. Execution limits, where the job
+waits instead, are lanes: `job.in_lane(key, at_once=3, parent=..., parent_at_once=...)`.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ returning s.key
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most so many unfinished at once under this key; None: as `onceward.limits` says at the moment.
+    """At most `at_most` unfinished items of work under this key. None: the current value in `onceward.limits`.
 
-    Each organization has slots of its own under a key. A limit in `onceward.limits`, such as the global one, is shared.
+    Each organization has its own slots under a key. All organizations share a limit in `onceward.limits`.
     """
 
     key: str
@@ -57,14 +57,14 @@ class Limit:
         if not self.key or len(self.key) > 200:
             raise ValueError(f"a limit's key must have 1 to 200 characters, not {self.key!r}")
         if self.at_most is not None and not 1 <= self.at_most <= 10_000:
-            raise ValueError(f"limit {self.key}: at_most must lie between 1 and 10000, not {self.at_most}")
+            raise ValueError(f"limit {self.key}: at_most must be between 1 and 10000, not {self.at_most}")
 
 
 class LimitReached(Exception):
-    """No slot is free: HTTP 429. Nothing was reserved."""
+    """No slot is free, and none was reserved. HTTP routes answer 429."""
 
     def __init__(self, key: str, at_most: int, held: int, *, retry_after_s: int = RETRY_AFTER_S) -> None:
-        super().__init__(f"limit {key} is reached: {held} of {at_most} slots are held")
+        super().__init__(f"limit {key} is reached: {held} of {at_most} slots are in use; retry in {retry_after_s} s")
         self.key = key
         self.at_most = at_most
         self.held = held
@@ -73,7 +73,7 @@ class LimitReached(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How much of a limit is in use; `organization_id` is None for a limit that all share."""
+    """The slots of one limit in use. `organization_id` is None for a limit that all organizations share."""
 
     key: str
     organization_id: UUID | None
@@ -83,11 +83,11 @@ class Held:
 
 
 async def reserve(tx: Transaction, work_id: int, limits: Sequence[Limit]) -> None:
-    """Take a slot under each for this work, or raise `LimitReached`. Part of the transaction that creates the work.
+    """Take a slot under each limit for this work, or raise `LimitReached`. Call it where the work is created.
 
-    The work must be unfinished and, in a transaction of an organization, that organization's own.
+    The work must be unfinished. In a transaction of an organization, the work must belong to that organization.
     """
-    # The global one last, the others sorted: all takers go the same way, so none waits for another in a circle.
+    # Sorted, the global limit last: all transactions lock in the same order, so they cannot deadlock.
     ordered = sorted(limits, key=lambda limit: (limit.key == GLOBAL, limit.key))
     row = await tx.fetchrow(
         "select * from onceward.limit_reserve($1, $2, $3)",
@@ -100,26 +100,26 @@ async def reserve(tx: Transaction, work_id: int, limits: Sequence[Limit]) -> Non
 
 
 async def note_refusal(db: Database, refused: LimitReached, *, metadata: dict[str, Any] | None = None) -> None:
-    """`concurrency_limit_hit` in system_metrics, on a connection of its own: the request's transaction is gone."""
-    told = {"key": refused.key, "limit": refused.at_most, "current_jobs": refused.held, **(metadata or {})}
-    await record_metric(db, "concurrency_limit_hit", metadata=told)
+    """Record `concurrency_limit_hit` in system_metrics, on a new connection: the request's transaction was rolled back."""
+    details = {"key": refused.key, "limit": refused.at_most, "current_jobs": refused.held, **(metadata or {})}
+    await record_metric(db, "concurrency_limit_hit", metadata=details)
 
 
 async def held(conn: Database | Connection, *, most: int = 100) -> list[Held]:
-    """Keys with held slots, the fullest first."""
+    """Return the keys with slots in use, most slots first."""
     return [Held(**dict(row)) for row in await conn.fetch(HELD, most)]
 
 
 async def reconcile(conn: Database | Connection) -> int:
-    """Forget slots whose work has ended. They were free already; this keeps the table small."""
+    """Delete the slots of ended work and return their number. They were free already; this keeps the table small."""
     rows = await conn.fetch(RECONCILE)
     if rows:
-        log.info("limits_reconciled", forgotten=len(rows))
+        log.info("limits.reconciled", deleted_slots=len(rows))
     return len(rows)
 
 
 async def set_global(db: Database, at_most: int, *, actor: str | Identity) -> None:
-    """The global limit from now on, until the load moves it again; audited."""
+    """Set the global limit and record it in the audit log. The adaptive limit continues from this value."""
     async with db.transaction(role="engine") as tx:
         await tx.execute(
             "insert into onceward.limits (name, at_most, reason) values ($1, $2, 'set by an operator')"

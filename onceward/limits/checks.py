@@ -1,4 +1,4 @@
-"""What must hold of limits at any time."""
+"""The invariants of limits that `onceward verify` checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onceward.trust.invariants import Check
 
 
 async def check_work_holds_one_slot_a_key(conn: Connection) -> Sequence[str]:
-    """Unfinished work holds at most one slot under a key."""
+    """An unfinished item of work holds at most one slot under a key."""
     rows = await conn.fetch(
         "select s.key, s.work_id, count(*) as slots from onceward.limit_slots s join onceward.work w on w.id = s.work_id"
         " group by 1, 2, s.organization_id having count(*) > 1 limit 100"
@@ -18,7 +18,7 @@ async def check_work_holds_one_slot_a_key(conn: Connection) -> Sequence[str]:
 
 
 async def check_global_limit_was_not_exceeded(conn: Connection) -> Sequence[str]:
-    """No slot was taken, since the limit last changed, with a number above it."""
+    """No slot taken since the last change of the limit has a number above the limit."""
     rows = await conn.fetch(
         "select s.slot, s.work_id, l.at_most from onceward.limits l join onceward.limit_slots s on s.key = l.name"
         " join onceward.work w on w.id = s.work_id and w.dead_reason is null"

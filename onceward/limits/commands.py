@@ -1,4 +1,4 @@
-"""`limits ls|set|reconcile`: what is held of which limit, and the global one."""
+"""`limits ls|set|reconcile`: show slots in use, set the global limit, delete slots of ended work."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ def ls(
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000)] = 100,
     as_json: JsonOption = False,
 ) -> None:
-    """List the keys under which slots are held, the fullest first."""
+    """List the keys with slots in use, most slots first."""
     from onceward.limits import held
 
-    async def ask() -> list[Any]:
+    async def load() -> list[Any]:
         async with opened_database() as db:
             return await held(db, most=limit)
 
-    listing([asdict(each) for each in run(ask())], columns=COLUMNS, as_json=as_json, empty="no slots are held")
+    listing([asdict(each) for each in run(load())], columns=COLUMNS, as_json=as_json, empty="no slots are in use")
 
 
 @group.command("set")
 def set_limit(
-    at_most: Annotated[int, typer.Argument(metavar="NUMBER", help="Slots over all keys together.", min=1, max=1000)],
+    at_most: Annotated[
+        int, typer.Argument(metavar="NUMBER", help="The number of slots for all keys together.", min=1, max=1000)
+    ],
 ) -> None:
-    """Set the global limit. It keeps following the load from there, within its bounds."""
+    """Set the global limit. From this value it continues to follow the load, within its bounds."""
     from onceward.limits import set_global
 
     async def change() -> None:
@@ -51,11 +53,11 @@ def set_limit(
 
 @group.command("reconcile")
 def reconcile() -> None:
-    """Forget slots whose work has ended. Done by itself every five minutes."""
+    """Delete the slots of ended work. Workers do this every five minutes."""
     from onceward.limits import reconcile
 
     async def tidy() -> int:
         async with opened_database() as db:
             return await reconcile(db)
 
-    say(f"{run(tidy())} slots of ended work were forgotten")
+    say(f"{run(tidy())} slots of ended work were deleted")

@@ -1,8 +1,7 @@
-"""Refuse early: Redis or Valkey remembers who holds slots, and spares the database requests that it would refuse.
+"""Refuse early: a copy of the slots in Redis or Valkey refuses requests without a query to PostgreSQL.
 
-It grants nothing. What it does not refuse goes to PostgreSQL, which decides; what it holds is a copy with a short
-life, rewritten from PostgreSQL every few seconds. Without it, or when it stops answering, nothing changes but the
-load on the database.
+Redis never grants a slot: PostgreSQL decides about every request that Redis does not refuse. The copy expires after a few
+seconds and is rewritten from PostgreSQL. Without Redis, or when it does not answer, only the load on the database changes.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ EVERY_S = 2.0
 SILENT_FOR_S = 5.0
 
 FULL = """
--- Which of KEYS holds as many members as ARGV allows? 0: none. Members that were not renewed do not count.
+-- Return the index of the first of KEYS that has as many members as ARGV allows, or 0. Expired members do not count.
 local now = redis.call('TIME')
 now = tonumber(now[1]) + tonumber(now[2]) / 1000000
 for i, key in ipairs(KEYS) do
@@ -40,7 +39,7 @@ return 0
 """
 
 HOLD = """
--- ARGV[2..] hold a slot under KEYS[1] for the next ARGV[1] seconds; whoever is not among them when ARGV[2] is '*', does not.
+-- Add the members ARGV[2..] to KEYS[1] for ARGV[1] seconds. If ARGV[2] is '*', they replace all members.
 local now = redis.call('TIME')
 local till = tonumber(now[1]) + tonumber(now[2]) / 1000000 + tonumber(ARGV[1])
 local first = 2
@@ -63,7 +62,7 @@ select s.organization_id || ':' || s.key as key, array_agg(s.work_id::text) as o
 
 
 class EarlyRefusal:
-    """`await early.check(limits, organization)` before the slots are taken, `await early.note(...)` after the commit."""
+    """The copy of the slots in Redis. Call `check` before slots are taken, and `note` after the commit."""
 
     def __init__(self, url: str, db: Database | None = None, *, timeout_s: float = 0.25) -> None:
         from redis.asyncio import Redis
@@ -74,7 +73,7 @@ class EarlyRefusal:
         self._hold: Callable[..., Awaitable[Any]] = self._redis.register_script(HOLD)
         self._db = db
         self._silent_until = 0.0
-        self._known: set[str] = set()
+        self._copied_keys: set[str] = set()
         self._loop = Loop("early refusal", self.sync, every_s=EVERY_S)
 
     async def start(self) -> None:
@@ -85,46 +84,46 @@ class EarlyRefusal:
         await self._redis.aclose()
 
     async def check(self, limits: Sequence[Limit], organization: UUID | None) -> None:
-        """Raises `LimitReached` if one is full by what is remembered. Limits without a number are not looked at."""
+        """Raise `LimitReached` if the copy shows a full limit. Limits without `at_most` are not checked."""
         numbered = [limit for limit in limits if limit.at_most is not None]
         if not numbered:
             return
-        found = await self._ask(
+        full_index = await self._call(
             self._full,
             [PREFIX + _scoped(limit, organization) for limit in numbered],
             [limit.at_most for limit in numbered],
         )
-        if found:
-            limit = numbered[int(found) - 1]
+        if full_index:
+            limit = numbered[int(full_index) - 1]
             at_most = cast(int, limit.at_most)
             raise LimitReached(limit.key, at_most, at_most)
 
     async def note(self, limits: Sequence[Limit], organization: UUID | None, work_id: int) -> None:
-        """The commit has happened: this work holds a slot under each."""
+        """Add a slot of this work under each limit. Call it after the commit."""
         for limit in limits:
             key = _scoped(limit, organization)
-            self._known.add(key)
-            await self._ask(self._hold, [PREFIX + key], [MEMBER_LIFE_S, str(work_id)])
+            self._copied_keys.add(key)
+            await self._call(self._hold, [PREFIX + key], [MEMBER_LIFE_S, str(work_id)])
 
     async def sync(self) -> None:
-        """Make the copy what PostgreSQL says: slots whose work has ended are gone from it."""
+        """Rewrite the copy from PostgreSQL, without the slots of ended work."""
         if self._db is None:
             return
         rows = await self._db.fetch(SLOTS)
         held = {row["key"]: row["owners"] for row in rows}
-        for key in self._known - held.keys():
-            await self._ask(self._hold, [PREFIX + key], [MEMBER_LIFE_S, "*"])
+        for key in self._copied_keys - held.keys():
+            await self._call(self._hold, [PREFIX + key], [MEMBER_LIFE_S, "*"])
         for key, owners in held.items():
-            await self._ask(self._hold, [PREFIX + key], [MEMBER_LIFE_S, "*", *owners])
-        if not held and not self._known:  # an operator learns that Redis is down before the first limit is needed
-            await self._ask(self._ping, [], [])
-        self._known = set(held)
+            await self._call(self._hold, [PREFIX + key], [MEMBER_LIFE_S, "*", *owners])
+        if not held and not self._copied_keys:  # So that an outage of Redis is logged before the first limit is used.
+            await self._call(self._ping, [], [])
+        self._copied_keys = set(held)
 
     async def _ping(self, *, keys: list[str], args: list[Any]) -> Any:
         return await self._redis.ping()
 
-    async def _ask(self, script: Callable[..., Awaitable[Any]], keys: list[str], args: list[Any]) -> Any:
-        """None when it does not answer; then it is left alone for a few seconds."""
+    async def _call(self, script: Callable[..., Awaitable[Any]], keys: list[str], args: list[Any]) -> Any:
+        """Run a script. Return None when Redis does not answer, and then send nothing for a few seconds."""
         if time.monotonic() < self._silent_until:
             return None
         from redis.exceptions import RedisError
@@ -136,12 +135,12 @@ class EarlyRefusal:
             log.warning(
                 "early_refusal_unavailable",
                 error=type(error).__name__,
-                hint="PostgreSQL decides alone: no limit is exceeded, the database is spared nothing",
+                hint="limits still hold: PostgreSQL alone decides, and gets the requests that Redis would have refused",
             )
             return None
 
 
 def _scoped(limit: Limit, organization: UUID | None) -> str:
-    """The key under which PostgreSQL keeps the slots: the organization's own, or the zero UUID for shared limits."""
+    """Return the key of the slots: prefixed with the organization, or with the zero UUID for shared limits."""
     owner = UUID(int=0) if organization is None or limit.key == GLOBAL else organization
     return f"{owner}:{limit.key}"

@@ -1,4 +1,4 @@
-"""What limits hold about a person: keys of slots, such as `user:17`."""
+"""The personal data in limits: keys of slots, such as `user:17`."""
 
 from __future__ import annotations
 

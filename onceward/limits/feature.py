@@ -1,4 +1,4 @@
-"""What limits contribute: admission slots, the adaptive global limit, rates."""
+"""The limits feature: admission slots, the adaptive global limit, rate limits."""
 
 from __future__ import annotations
 

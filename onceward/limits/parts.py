@@ -1,4 +1,4 @@
-"""The parts of a process that limits run."""
+"""The parts of limits in a running process."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from onceward.work import Loop
 
 
 def tiers(context: Context) -> None:
-    """Give the engine the slots per tier from the settings; nothing runs."""
+    """Set the tiers of the engine from the settings. No loop runs."""
     context.engine.tiers = Tiers.parse(context.settings.limit_tiers)
 
 
 def early_refusal(context: Context) -> EarlyRefusal | None:
-    """Refuses from Redis before PostgreSQL is asked, where Redis is configured."""
+    """Return the early refusal by Redis, or None if Redis is not configured."""
     url = context.settings.redis_url
     if url is None:
         return None
@@ -24,7 +24,7 @@ def early_refusal(context: Context) -> EarlyRefusal | None:
 
 
 def idle_rates(context: Context) -> Loop:
-    """Deletes counters of rates that nobody has used for a while."""
+    """Return the loop that deletes rate keys whose allowance is full again."""
 
     async def delete_idle() -> None:
         async with context.database.acquire() as conn:
@@ -34,11 +34,11 @@ def idle_rates(context: Context) -> Loop:
 
 
 def adaptive_limit(context: Context) -> AdaptiveLimit:
-    """Moves the global limit with the load of the machine."""
+    """Return the part that adapts the global limit to the load of the machine."""
     settings = context.settings
     return AdaptiveLimit(context.database, bounds=Bounds(settings.limit_global_min, settings.limit_global_max))
 
 
 def reconciliation(context: Context) -> Loop:
-    """Frees slots whose work has ended."""
+    """Return the loop that deletes the slots of ended work."""
     return Loop("limit reconciliation", partial(reconcile, context.database), every_s=300)

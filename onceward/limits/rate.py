@@ -1,9 +1,9 @@
-"""So much, so often: an allowance that comes back evenly, the same on all nodes.
+"""Rate limits: an allowance that refills evenly, shared by all nodes.
 
     wait_s = await Rate(60, per_s=60).take(conn, f"holds:{event}:{client}", cost=3)
 
-What is used up is kept as a time, so a take is one statement, and a refused one writes nothing: who hammers at the door
-costs a read.
+The table stores the time at which the allowance is full again, so `take` is one statement. A refused `take` writes nothing:
+a client that retries too often costs only reads.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ FORGET = (
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """At most this much at once; used up, it comes back evenly within `per_s` seconds."""
+    """An allowance of `at_most`. When it is used up, it refills evenly within `per_s` seconds."""
 
     at_most: int
     per_s: float = 60.0
 
     def __post_init__(self) -> None:
         if self.at_most < 1 or self.per_s <= 0:
-            raise ValueError(f"a rate of {self.at_most} per {self.per_s} s admits nothing: give positive numbers")
+            raise ValueError(f"a rate of {self.at_most} per {self.per_s} s is not valid: give positive numbers")
 
     async def take(self, conn: Connection, key: str, *, cost: int = 1) -> int:
-        """0: taken. Otherwise nothing is, and the seconds until as much would be there. A cost above all counts as all."""
+        """Take `cost` and return 0, or take nothing and return the seconds to wait. A cost above `at_most` counts as `at_most`."""
         digest = hashlib.sha256(key.encode()).digest()
         spent_s = min(cost, self.at_most) * self.per_s / self.at_most
         if await conn.fetchval(TAKE, digest, spent_s, self.per_s):
@@ -48,5 +48,5 @@ class Rate:
 
 
 async def forget_idle(conn: Connection) -> int:
-    """Drop those whose allowance is whole again: they are as if they had never come."""
+    """Delete the keys whose allowance is full again, and return their number. An absent key has its full allowance."""
     return await conn.fetchval(FORGET)

@@ -1,4 +1,4 @@
-"""Limits over HTTP, for the instance's admins: what is held, and the global limit."""
+"""HTTP routes of limits, for admins of the instance: slots in use, and the global limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class GlobalLimit(BaseModel):
 
 
 def limits_router() -> APIRouter:
-    """`/api/v1/limits`: slots in use by key, and the global limit."""
+    """Return the routes under `/api/v1/limits`."""
     router = APIRouter(prefix="/api/v1/limits", tags=["limits"])
 
     @router.get("")
@@ -34,9 +34,9 @@ def limits_router() -> APIRouter:
         return await held(db, most=limit)
 
     @router.put("/global")
-    async def put(db: Db, identity: Admin, wanted: GlobalLimit) -> GlobalLimit:  # pyright: ignore[reportUnusedFunction]
-        await set_global(db, wanted.at_most, actor=identity)
-        return wanted
+    async def put(db: Db, identity: Admin, requested: GlobalLimit) -> GlobalLimit:  # pyright: ignore[reportUnusedFunction]
+        await set_global(db, requested.at_most, actor=identity)
+        return requested
 
     return router
 
@@ -46,7 +46,7 @@ def routers(_context: Context) -> Sequence[APIRouter]:
 
 
 def add_error_handlers(api: FastAPI) -> None:
-    """A limit that is reached answers 429 and says when to come back."""
+    """Answer `LimitReached` with 429 and a `Retry-After` header."""
 
     async def on_limit_reached(request: Request, error: Exception) -> Response:
         reached = cast(LimitReached, error)

@@ -1,4 +1,4 @@
-"""Tiers: how many at once a user may have, by what they pay for."""
+"""Tiers: the number of slots per user, by the plan of the user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIERS: Mapping[str, int] = MappingProxyType({"FREE": 1, "BASIC": 2, "STANDARD": 
 
 @dataclass(frozen=True, slots=True)
 class Tiers:
-    """`Tiers.parse("FREE=1,BASIC=2")`. A tier that is not known counts as the smallest."""
+    """The slots of each tier, such as `Tiers.parse("FREE=1,BASIC=2")`. An unknown tier gets the smallest number."""
 
     at_most: Mapping[str, int] = field(default_factory=lambda: TIERS)
 
@@ -26,23 +26,23 @@ class Tiers:
 
     @classmethod
     def parse(cls, text: str) -> Tiers:
-        """From `NAME=number` separated by commas; an empty text is the default."""
-        found: dict[str, int] = {}
+        """Parse `NAME=number` pairs separated by commas. An empty text gives the default tiers."""
+        slots: dict[str, int] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
             name, _, number = part.partition("=")
             if not name.strip() or not number.strip().isdigit():
-                raise ValueError(f"tier {part!r} must look like FREE=1")
-            found[name.strip().upper()] = int(number)
-        return cls(found or TIERS)
+                raise ValueError(f"tier {part!r} must have the form NAME=number, such as FREE=1")
+            slots[name.strip().upper()] = int(number)
+        return cls(slots or TIERS)
 
     def of(self, tier: str | None) -> int:
         return self.at_most.get((tier or "").upper(), min(self.at_most.values()))
 
     def limit(self, key: str, tier: str | None) -> Limit:
-        """The limit of one user: `tiers.limit(f"user:{id}", user.tier)`."""
+        """Return the limit of one user: `tiers.limit(f"user:{id}", user.tier)`."""
         return Limit(key, self.of(tier))
 
     def boost_s(self, tier: str | None) -> int:
-        """Higher tiers run earlier: a head start in seconds, a minute for each step above the smallest."""
+        """Return the head start of a tier in seconds: one minute for each step above the smallest tier."""
         steps = sorted(set(self.at_most.values()))
         return 60 * steps.index(self.of(tier))

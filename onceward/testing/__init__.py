@@ -1,4 +1,4 @@
-"""The testing kit: run work without a worker, move the clock, crash or freeze a process at every gate."""
+"""The testing kit: run work without a worker, set the clock, crash or freeze a process at every gate."""
 
 from typing import TYPE_CHECKING
 

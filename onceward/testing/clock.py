@@ -1,4 +1,4 @@
-"""Move the database's business clock: `onceward.now()` of one database."""
+"""Set the clock `onceward.now()` of one database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onceward.db import Database
 
 
 class FrozenClock:
-    """`async with FrozenClock(db, at) as clock: await clock.advance(hours=1)`. Real time is back afterwards."""
+    """`async with FrozenClock(db, at) as clock: await clock.advance(hours=1)`. Leaving the block restores real time."""
 
     def __init__(self, db: Database, at: datetime) -> None:
         if at.tzinfo is None:
@@ -24,7 +24,7 @@ class FrozenClock:
         await self._define("select now()")
 
     async def advance(self, delta: timedelta | None = None, **units: float) -> datetime:
-        """Go on by so much: `advance(days=14)`."""
+        """Move the clock forward, such as `advance(days=14)`, and return the new time."""
         self.at += delta if delta is not None else timedelta(**units)
         await self._set()
         return self.at

@@ -1,10 +1,10 @@
-"""Crash a handler at every gate in turn, let it run again, and require the result of the undisturbed run.
+"""Crash a handler at every gate in turn, run it again, and require the result of a run without a crash.
 
     await crash_test(engine, arrange=..., observe=...)
 
-A gate is a moment between two statements or commits. `Crash` is raised there as a BaseException that no handler
-catches, the connection is cut as a dying process would, the lease is given back as a rescuer would, and the work is
-run until it is finished. What `observe` returns must be the same as without a crash.
+A gate is a named moment between two statements or commits. The test raises `Crash` there, a BaseException that handlers
+do not catch. It then closes the connection as a dying process would, releases the lease as a rescue would, and runs the
+work until it is finished. `observe` must return the same as without a crash.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from onceward.work import gate
 
 
 class Crash(BaseException):
-    """The process died here."""
+    """A simulated crash of the process."""
 
 
 class _Counter:
@@ -40,9 +40,9 @@ async def crash_test(
     reset: Callable[[], Awaitable[object]],
     most_gates: int = 200,
 ) -> list[str]:
-    """Run `arrange` and drain: undisturbed first, then once per gate with a crash there. Returns the gates passed.
+    """Run `arrange` and drain: first without a crash, then once per gate with a crash there. Return the gates.
 
-    `reset` puts the database back to where it was before; `observe` returns whatever must come out the same.
+    `reset` restores the database to its state before `arrange`. `observe` returns the result that must not change.
     """
     await arrange()
     undisturbed = _Counter(None)
@@ -50,22 +50,22 @@ async def crash_test(
     expected = await observe()
     gates = list(undisturbed.passed)
     if len(gates) > most_gates:
-        raise AssertionError(f"{len(gates)} gates are more than the {most_gates} that were expected")
+        raise AssertionError(f"the run passes {len(gates)} gates, more than most_gates={most_gates}")
     for number, name in enumerate(gates, start=1):
         await reset()
         await arrange()
         counter = _Counter(number)
         await _drained(engine, counter)
-        seen = await observe()
-        if seen != expected:
+        actual = await observe()
+        if actual != expected:
             raise AssertionError(
-                f"a crash at gate {number} ({name}) changed the result:\n  {seen}\ninstead of\n  {expected}"
+                f"a crash at gate {number} ({name}) changed the result:\n  {actual}\ninstead of\n  {expected}"
             )
     return gates
 
 
 async def _drained(engine: Engine, counter: _Counter) -> None:
-    """Drain with the hook set; after the crash the leases are given back and it goes on without one."""
+    """Drain with the hook set. After a crash, release the leases and drain without the hook."""
     gate.hook = counter
     try:
         await drain(engine)
@@ -78,7 +78,7 @@ async def _drained(engine: Engine, counter: _Counter) -> None:
 
 
 async def give_back(engine: Engine) -> None:
-    """What rescue does for the work of a dead worker, without waiting for it to be found dead."""
+    """Release the work of a dead worker as a rescue does, without waiting for missed heartbeats."""
     await engine.db.execute(
         "update onceward.work set lease = null, claimed_at = null, slot = null, parent_slot = null where lease is not null"
     )

@@ -1,12 +1,11 @@
-"""Freeze a process at every gate in turn, let another one take over and finish, thaw the first, and compare.
+"""Freeze a process at every gate in turn, let another one finish its work, resume the first, and compare results.
 
     gates = await stall_test("shop.stalls:order", database_url)
 
-A worker that stands still (a paused virtual machine, a long garbage collection, SIGSTOP) is taken for dead: its work is
-rescued and finished by another one. When it wakes up it goes on where it stood, and must change nothing. The target is
-a `StallScenario` that both processes import by name. The first process runs it and is stopped with SIGSTOP at a gate;
-its leases are rescued, and this process runs the scenario to its end; then the first one goes on. What `observe`
-returns must be the same as without a stall.
+Other workers treat a frozen worker (a paused virtual machine, a long garbage collection, SIGSTOP) as dead: they rescue and
+finish its work. When the frozen worker resumes, it must change nothing. The target is a `StallScenario` that both
+processes import by name. The first process runs it and stops itself with SIGSTOP at a gate. The test process rescues its
+leases and runs the scenario to the end; then the first process resumes. `observe` must return the same as without a stall.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ select pg_terminate_backend(s.pid) from pg_stat_activity s
  where s.application_name = $1 and s.state like 'idle in transaction%'
    and exists (select from pg_stat_activity b where s.pid = any(pg_blocking_pids(b.pid)))
 """
-LOOK_EVERY_S = 0.05
+POLL_INTERVAL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallScenario(Generic[T]):
-    """What is done to the database, by two processes that import this object by its name.
+    """The scenario of a stall test. Two processes import this object by its name.
 
-    `open` makes whatever the other functions are given, such as an engine. `run` does all that is due and returns;
-    both processes call it. `observe` returns what must be the same however the work was interrupted: calls to the
-    outside may be repeated, so count them once per idempotency key. `reset` undoes everything.
+    `open` creates the argument of the other functions, such as an engine. Both processes call `run`, which does all due
+    work and returns. `observe` returns the result that a stall must not change; calls to external services may be
+    repeated, so count them once per idempotency key. `reset` removes everything that the scenario created.
     """
 
     open: Callable[[Database], AbstractAsyncContextManager[T]]
@@ -64,7 +63,7 @@ def app_scenario(
     observe: Callable[[Engine], Awaitable[Any]],
     reset: Callable[[Engine], Awaitable[object]],
 ) -> StallScenario[Engine]:
-    """The usual scenario: `arrange` enqueues work of an app, which is then run until nothing is due."""
+    """Return the usual scenario: `arrange` enqueues work of an app, and `run` drains its queues."""
 
     @asynccontextmanager
     async def open_engine(db: Database) -> AsyncGenerator[Engine]:
@@ -74,7 +73,7 @@ def app_scenario(
 
 
 class _Passed:
-    """Notes the gates that are passed."""
+    """Collects the names of the passed gates."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -91,10 +90,10 @@ async def stall_test(
     most_gates: int = 200,
     within_s: float = 60.0,
 ) -> list[str]:
-    """Run the scenario undisturbed, then once per gate with a stall there. Returns the gates at which it was stalled.
+    """Run the scenario without a stall, then once per gate with a stall there. Return the gates of the stalls.
 
-    `target` is `package.module:name` of a `StallScenario`. `only` limits it to the first pass of each gate named there.
-    `within_s` is the time limit for each of the runs.
+    `target` is `package.module:name` of a `StallScenario`. `only` limits the test to the first pass of each named gate.
+    `within_s` is the time limit of each run.
     """
     scenario: StallScenario[Any] = load_target(target)
     db = await Database.open(url)
@@ -102,7 +101,7 @@ async def stall_test(
         async with scenario.open(db) as host:
             expected, passed = await undisturbed(scenario, host)
             if len(passed) > most_gates:
-                raise AssertionError(f"{target} passes {len(passed)} gates, more than the {most_gates} expected")
+                raise AssertionError(f"{target} passes {len(passed)} gates, more than most_gates={most_gates}")
             numbers = _chosen(passed, only)
             async with _stalling(target, url) as process:
                 for number in numbers:
@@ -114,7 +113,7 @@ async def stall_test(
 
 
 async def undisturbed(scenario: StallScenario[Any], host: Any) -> tuple[Any, list[str]]:
-    """What `observe` returns without a stall, and the gates that are passed on the way."""
+    """Run without a stall. Return the result of `observe` and the passed gates."""
     await scenario.arrange(host)
     counter = _Passed()
     gate.hook = counter
@@ -129,7 +128,7 @@ def _chosen(passed: list[str], only: Collection[str] | None) -> list[int]:
     if only is None:
         return list(range(1, len(passed) + 1))
     if missing := set(only) - set(passed):
-        raise AssertionError(f"the scenario never comes to gate {min(missing)!r}; it passes {sorted(set(passed))}")
+        raise AssertionError(f"the scenario never passes gate {min(missing)!r}; it passes {sorted(set(passed))}")
     return sorted(passed.index(name) + 1 for name in set(only))
 
 
@@ -153,19 +152,19 @@ async def _one_stall(
     finally:
         process.thaw()
     await process.finish()
-    await scenario.run(host)  # what the first process gave back when it noticed
-    seen = await scenario.observe(host)
-    if seen != expected:
+    await scenario.run(host)  # Work that the first process released when it found its lease lost.
+    actual = await scenario.observe(host)
+    if actual != expected:
         raise AssertionError(
-            f"a process frozen at gate {number} ({name}) changed the result when it went on:\n  {seen}\n"
+            f"a process frozen at gate {number} ({name}) changed the result when it resumed:\n  {actual}\n"
             f"instead of\n  {expected}"
         )
 
 
 async def _take_over(scenario: StallScenario[Any], host: Any, db: Database, application_name: str) -> None:
-    """Rescue what the frozen process holds and finish it.
+    """Rescue and finish the work of the frozen process.
 
-    Where it holds a lock that is in the way, its session is ended, as PostgreSQL does after
+    If the frozen process holds a lock that blocks this one, its session is terminated, as PostgreSQL does after
     `idle_in_transaction_session_timeout`.
     """
 
@@ -175,7 +174,7 @@ async def _take_over(scenario: StallScenario[Any], host: Any, db: Database, appl
 
     running = asyncio.ensure_future(rescue_and_run())
     try:
-        while not (await asyncio.wait({running}, timeout=LOOK_EVERY_S))[0]:
+        while not (await asyncio.wait({running}, timeout=POLL_INTERVAL_S))[0]:
             await db.execute(CUT_BLOCKERS, application_name)
         running.result()
     finally:
@@ -183,6 +182,6 @@ async def _take_over(scenario: StallScenario[Any], host: Any, db: Database, appl
 
 
 async def rescue_all(db: Database) -> None:
-    """What a rescuer does for every worker that it has found silent, without the wait."""
+    """Rescue the work of all workers at once, without waiting for missed heartbeats."""
     for worker in await db.fetch(SILENT):
         await db.execute("select onceward.rescue($1, $2)", worker["id"], worker["beat"])

@@ -1,7 +1,7 @@
-"""The process that stands still, and how the test drives it.
+"""The process that is frozen in a stall test, and the object with which the test controls it.
 
-The test writes the number of a gate to its standard input. The process runs the scenario, says `stalled GATE` when it
-comes there, and stops itself with SIGSTOP, all its threads at once. After SIGCONT it goes on and says `finished`.
+The test writes the number of a gate to the standard input of the process. The process runs the scenario, reports
+`stalled GATE` at that gate, and stops all its threads with SIGSTOP. After SIGCONT it resumes and reports `finished`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from onceward.work import gate
 if TYPE_CHECKING:
     from onceward.testing.stall import StallScenario
 
-LOOK_EVERY_S = 0.005
+POLL_INTERVAL_S = 0.005
 PR_SET_PDEATHSIG = 1
 
 
@@ -41,7 +41,7 @@ def load_target(target: str) -> Any:
 
 
 class StalledProcess:
-    """The process, seen from the test. It runs the scenario as often as it is asked to."""
+    """The test's handle of the process, which runs the scenario once per call of `run_until`."""
 
     def __init__(self, process: subprocess.Popen[bytes], application_name: str) -> None:
         self._process = process
@@ -56,16 +56,16 @@ class StalledProcess:
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(each or "." for each in sys.path)},
         )
-        made = cls(process, application_name)
+        started = cls(process, application_name)
         try:
-            await made._expect("ready")
+            await started._expect("ready")
         except BaseException:
-            made.end()
+            started.end()
             raise
-        return made
+        return started
 
     async def run_until(self, number: int) -> str:
-        """Let it run to the gate with this number and stand still there; returns the gate's name."""
+        """Let the process run to the gate with this number and freeze there. Return the name of the gate."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{number}\n".encode())
         self._process.stdin.flush()
@@ -77,11 +77,11 @@ class StalledProcess:
         self._process.send_signal(signal.SIGCONT)
 
     async def finish(self) -> None:
-        """Wait until it has come to the end of its run."""
+        """Wait until the process has finished its run."""
         await self._expect("finished")
 
     def end(self) -> None:
-        """In whatever state it is."""
+        """Kill the process in any state."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -89,17 +89,19 @@ class StalledProcess:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
 
-    async def _expect(self, wanted: str) -> str:
+    async def _expect(self, expected: str) -> str:
         assert self._process.stdout is not None
         line: bytes = await asyncio.to_thread(self._process.stdout.readline)
         if not line:
-            raise AssertionError("the process that was to stand still has died; its standard error says why")
-        said, told = cast("tuple[str, str]", orjson.loads(line))
-        if said == "failed":
-            raise AssertionError(f"the run of the process that stood still has failed:\n{told}")
-        if said != wanted:
-            raise AssertionError(f"the process that was to stand still is {said}, not {wanted}: is the run the same?")
-        return told
+            raise AssertionError("the stalled process has died; see its standard error")
+        report, detail = cast("tuple[str, str]", orjson.loads(line))
+        if report == "failed":
+            raise AssertionError(f"the run in the stalled process has failed:\n{detail}")
+        if report != expected:
+            raise AssertionError(
+                f"the stalled process reports {report!r}, expected {expected!r}: is the scenario deterministic?"
+            )
+        return detail
 
     async def _until_stopped(self) -> None:
         while True:
@@ -107,24 +109,24 @@ class StalledProcess:
             if pid and os.WIFSTOPPED(status):
                 return
             if pid:
-                raise AssertionError(f"the process that was to stand still has died with status {status}")
-            await asyncio.sleep(LOOK_EVERY_S)
+                raise AssertionError(f"the stalled process has died with status {status}")
+            await asyncio.sleep(POLL_INTERVAL_S)
 
 
 class _Test:
-    """The test, seen from the process. Standard output is the way to it; whatever else is printed goes to standard error."""
+    """The process's connection to the test: standard output. Other output of the process goes to standard error."""
 
     def __init__(self) -> None:
         self._out = os.fdopen(os.dup(1), "wb")
         os.dup2(2, 1)
 
-    def say(self, what: str, told: str = "") -> None:
-        self._out.write(orjson.dumps([what, told]) + b"\n")
+    def send(self, report: str, detail: str = "") -> None:
+        self._out.write(orjson.dumps([report, detail]) + b"\n")
         self._out.flush()
 
 
-class _StandStill:
-    """At the gate with this number."""
+class _Freeze:
+    """Freezes the process at the gate with this number."""
 
     def __init__(self, number: int, test: _Test) -> None:
         self._left = number
@@ -133,7 +135,7 @@ class _StandStill:
     def __call__(self, name: str) -> None:
         self._left -= 1
         if self._left == 0:
-            self._test.say("stalled", name)
+            self._test.send("stalled", name)
             os.kill(os.getpid(), signal.SIGSTOP)
 
 
@@ -142,23 +144,23 @@ async def _main(target: str, url: str, application_name: str) -> None:
     scenario: StallScenario[Any] = load_target(target)
     db = await Database.open(url, application_name=application_name)
     async with scenario.open(db) as host:
-        test.say("ready")
+        test.send("ready")
         while line := await asyncio.to_thread(sys.stdin.buffer.readline):
-            gate.hook = _StandStill(int(line), test)
+            gate.hook = _Freeze(int(line), test)
             try:
                 await scenario.run(host)
             except Exception:
-                test.say("failed", traceback.format_exc())
+                test.send("failed", traceback.format_exc())
             else:
-                test.say("finished")
+                test.send("finished")
             finally:
                 gate.hook = None
     await db.close()
 
 
 def main() -> None:
-    """The process's own main function: target, address of the database, name among its sessions."""
+    """Run the stalled process. Arguments: target, database URL, application name."""
     if sys.platform == "linux":
-        # A stopped process does not notice that the test is gone; the kernel ends it with the test.
+        # A stopped process cannot notice that the test has ended, so the kernel kills it with the test.
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     asyncio.run(_main(*sys.argv[1:]))

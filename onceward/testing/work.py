@@ -1,4 +1,4 @@
-"""Run work in a test, without a worker's loops and without sleeping."""
+"""Run work in a test, without a worker and without sleeping."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ MOST_ROUNDS = 1000
 
 
 async def drain(engine: Engine, *queues: str, most: int = 10_000) -> int:
-    """Run everything that is due, and everything that this makes due, until nothing is left. Returns how many ran."""
+    """Run all due work, and the work that becomes due by it, until nothing is due. Return how many items ran."""
     worker = secrets.randbits(62) + 1
     leases = Leases()
     acks = Acknowledger(engine.db, worker, leases, kinds=engine.registry.kinds)
     executor = Executor(engine.db, worker=worker, acks=acks, leases=leases, open_tx=engine.open_tx)
     ran = 0
     for _ in range(MOST_ROUNDS):
-        round_ = 0
+        ran_now = 0
         for queue, names in engine.registry.queues().items():
             if queues and queue not in queues:
                 continue
-            for together in _batches(engine.registry, await _take(engine, queue, names, worker)):
-                task = engine.registry.tasks[together[0].task]
+            for batch in _batches(engine.registry, await _take(engine, queue, names, worker)):
+                task = engine.registry.tasks[batch[0].task]
                 if task.batch > 1:
-                    await executor.run_batch(task, together)
+                    await executor.run_batch(task, batch)
                 else:
-                    await executor.run(task, together[0])
-                round_ += len(together)
+                    await executor.run(task, batch[0])
+                ran_now += len(batch)
         await acks.close()
-        ran += round_
-        if round_ == 0:
+        ran += ran_now
+        if ran_now == 0:
             await engine.db.execute("delete from onceward.claims where worker = $1", worker)
             return ran
         if ran > most:
-            raise AssertionError(f"more than {most} pieces of work ran: does a job enqueue itself?")
-    raise AssertionError("work kept coming for 1000 rounds")
+            raise AssertionError(f"more than {most} items of work ran: does a job enqueue itself?")
+    raise AssertionError(f"work was still due after {MOST_ROUNDS} rounds: does a job enqueue itself?")
 
 
 def _batches(registry: Registry, taken: list[Claimed]) -> list[list[Claimed]]:
-    """What runs together: jobs of a batch handler for the same organization, as a worker puts them together."""
-    made: list[list[Claimed]] = []
+    """Group the jobs of a batch handler by organization, as a worker does."""
+    batches: list[list[Claimed]] = []
     open_: dict[tuple[str, UUID | None], list[Claimed]] = {}
     for work in taken:
         size = registry.tasks[work.task].batch
-        together = open_.get((work.task, work.organization))
-        if size > 1 and work.bundle is None and together is not None and len(together) < size:
-            together.append(work)
+        batch = open_.get((work.task, work.organization))
+        if size > 1 and work.bundle is None and batch is not None and len(batch) < size:
+            batch.append(work)
             continue
-        made.append([work])
+        batches.append([work])
         if size > 1 and work.bundle is None:
-            open_[work.task, work.organization] = made[-1]
-    return made
+            open_[work.task, work.organization] = batches[-1]
+    return batches
 
 
 async def _take(engine: Engine, queue: str, names: list[str], worker: int) -> list[Claimed]:
@@ -79,7 +79,7 @@ async def _take(engine: Engine, queue: str, names: list[str], worker: int) -> li
 
 
 async def load_bodies(registry: Registry, conn: Any, work: list[Claimed]) -> None:
-    """What a worker does after a claim for kinds other than jobs."""
+    """Load the bodies of claimed work other than jobs, as a worker does after a claim."""
     for kind in {each.kind for each in work} - {"job"}:
         group = [each for each in work if each.kind == kind]
         bodies = await registry.kinds[kind].load(conn, [each.id for each in group])
@@ -88,7 +88,7 @@ async def load_bodies(registry: Registry, conn: Any, work: list[Claimed]) -> Non
 
 
 async def perform(engine: Engine, job: JobTask, /, **arguments: Any) -> Any:
-    """Enqueue one job, run it once and return its result; whatever it raises is raised here."""
+    """Enqueue one job, run it once and return its result, or raise its error."""
     enqueued = await engine.enqueue(job, **arguments)
     row = await engine.db.fetchrow(
         "update onceward.work set lease = $2 where id = $1 returning attempts, organization_id",
@@ -125,7 +125,7 @@ async def perform(engine: Engine, job: JobTask, /, **arguments: Any) -> Any:
 
 
 async def assert_enqueued(engine: Engine, job: JobTask | str, **arguments: Any) -> int:
-    """There is unfinished work of this job with at least these arguments; returns its id."""
+    """Assert that an unfinished job with at least these arguments exists, and return its id."""
     name = job if isinstance(job, str) else job.name
     id = await engine.db.fetchval(
         "select j.id from onceward.jobs j join onceward.work w using (id) where j.task = $1 and j.args @> $2 order by j.id",
@@ -136,6 +136,6 @@ async def assert_enqueued(engine: Engine, job: JobTask | str, **arguments: Any) 
         rows = await engine.db.fetch(
             "select j.task, j.args from onceward.jobs j join onceward.work w using (id) order by j.id limit 20"
         )
-        waiting = "\n".join(f"  {row['task']} {row['args']}" for row in rows) or "  nothing"
-        raise AssertionError(f"no unfinished job {name} with {arguments}; waiting are:\n{waiting}")
+        unfinished = "\n".join(f"  {row['task']} {row['args']}" for row in rows) or "  none"
+        raise AssertionError(f"no unfinished job {name} with {arguments}; unfinished jobs:\n{unfinished}")
     return id

@@ -1,4 +1,4 @@
-"""Workflows: many steps, one outcome. Each finished step is recorded and never repeated, whatever crashes."""
+"""Workflows: functions whose finished steps are recorded. A recorded step never runs again, whichever process crashes."""
 
 from typing import TYPE_CHECKING
 

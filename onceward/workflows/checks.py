@@ -1,4 +1,4 @@
-"""What must hold of workflows at any time."""
+"""The invariants of workflows that `onceward verify` checks."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from onceward.work.checks import work_has_a_body
 
 
 async def check_unfinished_have_work(conn: Connection) -> Sequence[str]:
-    """A workflow is unfinished exactly as long as it is left to do."""
+    """A workflow has a row in `work` exactly as long as it is unfinished."""
     rows = await conn.fetch(
         "select f.id, f.name, f.state, w.id is not null as work from onceward.workflows f"
         " left join onceward.work w on w.id = f.id"
         " where (f.state in ('running', 'compensating', 'dead_letter')) <> (w.id is not null) limit 100"
     )
     return [
-        f"workflow {row['id']} ({row['name']}) is {row['state']}, and there is {'' if row['work'] else 'no '}work left"
+        f"workflow {row['id']} ({row['name']}) is {row['state']}, but {'has a' if row['work'] else 'has no'} row in onceward.work"
         for row in rows
     ]
 
 
 async def check_ended_ones_owe_nothing(conn: Connection) -> Sequence[str]:
-    """A workflow that failed or was cancelled has run every compensation it registered."""
+    """A failed or cancelled workflow has run every compensation that it registered."""
     rows = await conn.fetch(
         "select f.id, f.name, s.key from onceward.workflows f join onceward.workflow_steps s on s.workflow_id = f.id"
         " where f.ending is not null and f.state in ('failed', 'cancelled') and s.kind = 'compensation'"
         " and s.state <> 'done' and not exists ("
         "     select from onceward.attempts a where a.work_id = f.id and a.outcome = 'discarded') limit 100"
     )
-    return [f"workflow {row['id']} ({row['name']}) ended without compensation {row['key']}" for row in rows]
+    return [f"workflow {row['id']} ({row['name']}) ended without running compensation {row['key']}" for row in rows]
 
 
 async def check_steps_belong_to_a_workflow(conn: Connection) -> Sequence[str]:
-    """No step is left behind."""
+    """Every step belongs to an existing workflow."""
     rows = await conn.fetch(
         "select distinct s.workflow_id from onceward.workflow_steps s"
         " where not exists (select from onceward.workflows f where f.id = s.workflow_id) limit 100"
     )
-    return [f"steps of workflow {row['workflow_id']} are there without it" for row in rows]
+    return [f"workflow {row['workflow_id']} does not exist, but its steps do" for row in rows]
 
 
 CHECKS: tuple[Check, ...] = (

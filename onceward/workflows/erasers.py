@@ -1,4 +1,4 @@
-"""What workflows hold about a person: arguments, results of steps, signals. A running workflow needs all of them."""
+"""The personal data in workflows: arguments, step results, signals. Erasure waits until the workflow has ended."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ ERASERS: tuple[Eraser, ...] = (
 )
 
 UNSEARCHED: dict[str, str] = {
-    "onceward.workflows.name": "a name given by code",
-    "onceward.workflows.version": "a name given by code",
-    "onceward.workflow_steps.name": "a name given by code",
-    "onceward.workflow_signals.name": "a name given by code",
-    "onceward.workflow_rates.*": "names given by code",
+    "onceward.workflows.name": "a name from the code",
+    "onceward.workflows.version": "a name from the code",
+    "onceward.workflow_steps.name": "a name from the code",
+    "onceward.workflow_signals.name": "a name from the code",
+    "onceward.workflow_rates.*": "names from the code",
 }

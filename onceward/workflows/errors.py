@@ -1,14 +1,14 @@
-"""What can go wrong in a workflow, by name.
+"""The errors of workflows.
 
 WorkflowError              raised into the workflow's code, which may catch it; uncaught, the workflow fails and compensates
-├── StepFailed             a step used up its attempts, or said that trying again cannot help
-│   └── ChildFailed        a child workflow ended in another way than success
-├── WaitTimedOut           nobody sent the signal in time
-└── TooManySteps           the history is full: `continue_as_new`
-Permanent                  (of onceward.work) the workflow is a dead letter until an operator has looked
-├── WorkflowDiverged       the code asks for other steps than were recorded
+├── StepFailed             a step used up its attempts, or raised `Permanent`
+│   └── ChildFailed        a child workflow did not succeed
+├── WaitTimedOut           no signal arrived before the timeout
+└── TooManySteps           the history has `max_steps` steps: use `continue_as_new`
+Permanent                  (of onceward.work) the workflow is a dead letter until an operator retries, forks or cancels it
+├── WorkflowDiverged       the code asks for steps other than the recorded ones
 └── CompensationFailed     a compensation used up its attempts
-WorkflowState(ValueError)  an operator asks for something that the workflow's state does not allow
+WorkflowState(ValueError)  the state of the workflow does not allow an operator's request
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from onceward.work import Permanent, Snooze
 
 
 class WorkflowError(Exception):
-    """The base of what a workflow's own code may want to catch."""
+    """The base of the errors that a workflow's code may catch."""
 
 
 class StepFailed(WorkflowError):
-    """`type` and `message` are those of the step's error: the same on the first run and on every replay."""
+    """A step failed. `type` and `message` describe its error, the same on the first run and on every replay."""
 
     def __init__(self, key: str, error: dict[str, Any], attempts: int = 1) -> None:
         self.key = key
@@ -36,38 +36,38 @@ class StepFailed(WorkflowError):
 
 
 class ChildFailed(StepFailed):
-    """The child's error, or how it ended."""
+    """A child workflow failed or was cancelled."""
 
 
 class WaitTimedOut(WorkflowError):
-    """The deadline of a wait has passed."""
+    """No signal arrived before the timeout of a wait."""
 
 
 class TooManySteps(WorkflowError):
-    """A history is bounded: go on in a new one with `wf.continue_as_new(...)`."""
+    """The history has `max_steps` steps: continue in a new one with `wf.continue_as_new(...)`."""
 
 
 class WorkflowDiverged(Permanent):
-    """The recorded sequence of steps is not what the code asks for now."""
+    """The code asks for steps other than the recorded ones."""
 
 
 class CompensationFailed(Permanent):
-    """Something that was done could not be undone. Retrying the workflow tries it again."""
+    """A compensation used up its attempts. Retrying the workflow runs the compensation again."""
 
 
 class WorkflowState(ValueError):
-    """Not in this state; the message says what can be done instead."""
+    """The state of the workflow does not allow this. The message says what is possible instead."""
 
 
 class HistoryChanged(Snooze):
-    """Inside a run: what was loaded is no longer what is recorded. The run is put back, and looks again."""
+    """Internal: the loaded history is out of date. The run is rescheduled and loads the history again."""
 
 
 class Interrupted(BaseException):
-    """Inside a run: it cannot go on, and the workflow's code has no part in that and must not catch it.
+    """Internal: the run cannot continue, for a reason outside the workflow's code, which must not catch it.
 
-    `reason` is what the executor judges: the lease was lost, the outcome of a commit is unknown, the connection broke.
-    The history decides what is left to do.
+    The executor classifies `reason`: a lost lease, an unknown commit outcome, a lost connection. The next run
+    continues from the history.
     """
 
     def __init__(self, reason: Exception) -> None:
@@ -76,7 +76,7 @@ class Interrupted(BaseException):
 
 
 class Parked(BaseException):
-    """Inside a run: nothing more can be done before `until` (None: ever), or before one of the waiting steps is answered."""
+    """Internal: the run stops until the time `until` (None: no limit), or until a step in `waiting` is answered."""
 
     def __init__(self, until: datetime | None, waiting: tuple[int, ...] = ()) -> None:
         super().__init__("parked")
@@ -85,11 +85,11 @@ class Parked(BaseException):
 
 
 class Halted(BaseException):
-    """Inside a run that only compensates: the code has come to the end of what was recorded."""
+    """Internal: a replay for compensation has reached the end of the recorded steps."""
 
 
 class Continued(BaseException):
-    """Inside a run: the workflow goes on under a new id with these arguments."""
+    """Internal: the workflow continues under a new id with these arguments."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
         super().__init__("continued")

@@ -1,4 +1,4 @@
-"""What workflows contribute: steps that never repeat, compensation, signals."""
+"""The workflows feature: recorded steps, compensations, signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions as steps: what they ask for, how they are called, and how their results come back from the record."""
+"""Step functions: their parameters, how they are called, and how their results are stored and loaded."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ MAX_RESULT_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step's function may ask for by annotation."""
+    """The step that is running. A step function gets it through a parameter annotated `Step`."""
 
     workflow_id: int
     key: str
     attempt: int
-    """1 on the first try."""
+    """1 on the first attempt."""
 
     @property
     def idempotency_key(self) -> str:
-        """`workflow:<id>:<step>`: for calls to the outside, the same on every attempt."""
+        """`workflow:<id>:<step>`, the same on every attempt. Pass it to external services."""
         return Cause("workflow", self.workflow_id).key(self.key)
 
 
 class Callee:
-    """One function, looked at once."""
+    """A step function with its inspected signature."""
 
     __slots__ = ("_adapter", "_asynchronous", "_names", "_step", "function", "name", "transaction")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         name = getattr(function, "__name__", "")
         if not name.isidentifier():
-            raise TypeError(f"a step must be a named function, not {function!r}: its name is part of the record")
+            raise TypeError(f"a step must be a named function, not {function!r}: the record contains its name")
         hints = _hints(function, name)
         self.function = function
         self.name: str = name
@@ -62,16 +62,16 @@ class Callee:
         self._adapter: TypeAdapter[Any] = TypeAdapter(None if returned is type(None) else returned)
 
     def arguments(self, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-        """Everything by name; what is injected does not count as a position."""
+        """Return all arguments by name. Injected parameters take no position."""
         if len(positional) > len(self._names):
             raise TypeError(f"step {self.name} takes {len(self._names)} arguments, {len(positional)} were given")
-        given = dict(zip(self._names, positional, strict=False))
-        if twice := given.keys() & named.keys():
-            raise TypeError(f"step {self.name}: argument {min(twice)!r} was given twice")
-        return given | named
+        bound = dict(zip(self._names, positional, strict=False))
+        if duplicates := bound.keys() & named.keys():
+            raise TypeError(f"step {self.name}: argument {min(duplicates)!r} was given twice")
+        return bound | named
 
     async def call(self, arguments: dict[str, Any], *, step: Step, tx: Transaction | None) -> Any:
-        """Run it, with what it asked for."""
+        """Call the function with its arguments and injected parameters."""
         if self.transaction is not None:
             arguments = {**arguments, self.transaction: tx}
         if self._step is not None:
@@ -81,26 +81,26 @@ class Callee:
         return await asyncio.to_thread(self.function, **arguments)
 
     def dump(self, result: Any) -> str:
-        """The result as JSON, by its annotation."""
+        """Return the result as JSON, according to the return annotation."""
         try:
             text = self._adapter.dump_json(result).decode()
         except PydanticSerializationError as error:
-            raise Permanent(f"step {self.name}: its result cannot be recorded as JSON: {error}") from None
+            raise Permanent(f"step {self.name}: the result cannot be stored as JSON: {error}") from None
         if len(text) > MAX_RESULT_BYTES:
             raise Permanent(
-                f"step {self.name}: its result takes {len(text)} bytes, more than 1 MiB: store it, return a reference"
+                f"step {self.name}: the result has {len(text)} bytes, more than 1 MiB: store it and return a reference"
             )
         return text
 
     def load(self, text: str | None) -> Any:
-        """The result as the annotation's type: what code sees on the first run and on every replay."""
+        """Return the result as the annotated type: the same on the first run and on every replay."""
         try:
             return self._adapter.validate_json(text or "null")
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             where = ".".join(str(part) for part in first["loc"]) or "the result"
             raise Permanent(
-                f"step {self.name}: what it returned is not what its annotation says: {where}: {first['msg']}"
+                f"step {self.name}: the result does not match the return annotation: {where}: {first['msg']}"
             ) from None
 
 

@@ -1,4 +1,4 @@
-"""What is recorded of workflows, as a run needs it. Loaded together for all workflows of one claim."""
+"""The recorded state of workflows. One claim loads the histories of all its workflows together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ select workflow_id, position, kind, key, state, attempts, result::text, error, d
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One row of the history."""
+    """One recorded step."""
 
     position: int
     kind: str
@@ -38,7 +38,7 @@ class Recorded:
 
 @dataclass(slots=True)
 class History:
-    """A workflow and all its recorded steps by position. `now` is business time at the moment of loading."""
+    """A workflow and all its recorded steps by position. `now` is `onceward.now()` at the time of loading."""
 
     id: int
     name: str
@@ -56,24 +56,24 @@ class History:
 
     @property
     def last(self) -> int:
-        """The highest position that is recorded; -1 when none is."""
+        """The highest recorded position; -1 if no step is recorded."""
         return max(self.steps, default=-1)
 
 
 class Recorders:
-    """One recorder per database, shared by all runs of a process, so that their commits are."""
+    """One recorder per database. All runs of a process share it, so that they share commits."""
 
     def __init__(self) -> None:
-        self._made: WeakKeyDictionary[Database, Recorder] = WeakKeyDictionary()
+        self._by_database: WeakKeyDictionary[Database, Recorder] = WeakKeyDictionary()
 
     def of(self, db: Database) -> Recorder:
-        if (found := self._made.get(db)) is None:
-            found = self._made[db] = Recorder(db)
-        return found
+        if (recorder := self._by_database.get(db)) is None:
+            recorder = self._by_database[db] = Recorder(db)
+        return recorder
 
 
 class WorkflowKind:
-    """The kind of work that workflows are; its bodies are their histories."""
+    """The kind of work `workflow`. The body of a workflow is its history."""
 
     name: str = "workflow"
 
@@ -81,9 +81,9 @@ class WorkflowKind:
         self.recorders = Recorders()
 
     async def load(self, conn: Connection, ids: list[int]) -> Mapping[int, History]:
-        """Two statements for all of them."""
-        found = {row["id"]: History(**dict(row), recorders=self.recorders) for row in await conn.fetch(LOAD, ids)}
+        """Load all histories with two statements."""
+        histories = {row["id"]: History(**dict(row), recorders=self.recorders) for row in await conn.fetch(LOAD, ids)}
         for workflow_id, *rest in await conn.fetch(STEPS, ids):
             step = Recorded(*rest)
-            found[workflow_id].steps[step.position] = step
-        return found
+            histories[workflow_id].steps[step.position] = step
+        return histories

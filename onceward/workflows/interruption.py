@@ -1,4 +1,4 @@
-"""Tell what interrupts a run from what the workflow's own code did wrong."""
+"""Distinguish interruptions of a run (lost lease, lost connection) from errors of the workflow's own code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onceward.workflows.errors import HistoryChanged, Interrupted
 
 @contextmanager
 def interrupting() -> Generator[None]:
-    """For what a run itself does with the database: a lost lease or connection is raised as `Interrupted`."""
+    """Raise `Interrupted` when a statement of the run itself loses the lease or the connection."""
     try:
         yield
     except Exception as error:
@@ -27,13 +27,13 @@ def interrupting() -> Generator[None]:
 
 
 def interruption(error: Exception) -> Exception | None:
-    """What the executor is told about an error of the run's own statements; None: the statement was at fault."""
+    """Return the error to report to the executor, or None if the statement itself was wrong."""
     if isinstance(error, Superseded | HistoryChanged):
         return error
     if isinstance(error, asyncpg.PostgresError) and error.sqlstate == LOST_LEASE:
         return Superseded()
     if lost_connection(error):
-        # Each of these statements commits by itself: whether it did is in the history that the next run loads.
+        # Each of these statements is its own commit: the next run sees in the history whether it happened.
         return HistoryChanged(0.05, f"the connection was lost while recording: {type(error).__name__}")
     if isinstance(error, Overloaded):
         return HistoryChanged(1.0, str(error))
@@ -41,7 +41,7 @@ def interruption(error: Exception) -> Exception | None:
 
 
 def is_transient(error: Exception) -> bool:
-    """Not the step's fault: the run is put back, uncounted, and the history decides what is left to do."""
+    """Whether the database caused the error. The run is then repeated from its history, and no attempt is counted."""
     if isinstance(error, Unavailable):
         return True
     return isinstance(error, asyncpg.PostgresError) and error.sqlstate in TRANSIENT

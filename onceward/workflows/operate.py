@@ -1,4 +1,4 @@
-"""What operators do to workflows: find them, look at one, cancel, retry, fork, signal. Each act is audited."""
+"""Operator actions: find, show, cancel, retry, fork and signal workflows. The audit log records each change."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ select s.position, s.kind, s.key, s.name,
 """
 REOPEN = """
 with again as (
-    -- The step that it failed of, and those that failed beside it. What the code has caught before stays as it was.
+    -- The step that failed the workflow, and steps that failed in parallel. Failures that the code caught earlier stay.
     delete from onceward.workflow_steps s
      where s.workflow_id = $1 and s.state = 'failed' and s.position >= (
          select b.position from onceward.workflow_steps b join onceward.workflows f on f.id = b.workflow_id
@@ -62,7 +62,7 @@ returning organization_id, name
 FORK = """
 with source as (
     select * from onceward.workflows where id = $1
-), made as (
+), created as (
     insert into onceward.workflows (id, organization_id, name, version, args, attributes, caused_by, forked_from)
     select nextval('onceward.ids'), organization_id, name, version, args, attributes, caused_by, id from source
     returning id, organization_id, name
@@ -72,11 +72,11 @@ with source as (
     select m.id, s.position, s.organization_id, s.kind, s.key, s.name,
            case when s.kind = 'compensation' then 'registered' else s.state end,
            s.attempts, s.result, s.error, s.due_at, s.ref, s.started_at, s.finished_at
-      from onceward.workflow_steps s, made m
+      from onceward.workflow_steps s, created m
      where s.workflow_id = $1 and s.position < $2 and not (s.kind = 'child' and s.state = 'waiting')
 )
 insert into onceward.work (id, organization_id, kind, task, queue, sort_at)
-select id, organization_id, 'workflow', 'workflow:' || name, 'workflows', onceward.now() from made
+select id, organization_id, 'workflow', 'workflow:' || name, 'workflows', onceward.now() from created
 returning id
 """
 PRUNE = """
@@ -132,7 +132,7 @@ ENDED = ("success", "failed", "cancelled", "continued")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which workflows; what is None does not matter. `attributes` must be contained in theirs."""
+    """A filter for workflows. None matches everything; a workflow must contain all of `attributes`."""
 
     name: str | None = None
     state: str | None = None
@@ -142,17 +142,17 @@ class Filter:
 
 
 async def find(
-    conn: Database | Transaction, wanted: Filter, *, before: int | None = None, limit: int = 50
+    conn: Database | Transaction, criteria: Filter, *, before: int | None = None, limit: int = 50
 ) -> list[dict[str, Any]]:
-    """Newest first."""
+    """Return the matching workflows, newest first."""
     rows = await conn.fetch(
-        FIND, wanted.name, wanted.state, wanted.organization, wanted.attributes, wanted.key, before, limit
+        FIND, criteria.name, criteria.state, criteria.organization, criteria.attributes, criteria.key, before, limit
     )
     return [dict(row) for row in rows]
 
 
 async def show(conn: Database | Transaction, id: int, *, organization: UUID | None = None) -> dict[str, Any]:
-    """One workflow with its steps and compensations, in order."""
+    """Return one workflow with its steps and compensations, in order."""
     row = await conn.fetchrow(SHOW, id, organization)
     if row is None:
         raise NotFound(f"there is no workflow {id}, or it belongs to another organization")
@@ -162,34 +162,36 @@ async def show(conn: Database | Transaction, id: int, *, organization: UUID | No
 async def cancel(
     db: Database, id: int, *, actor: str | Identity, reason: str = "", organization: UUID | None = None
 ) -> str:
-    """Stop it and undo what it did: `cancelled`, `asked` (a step is being interrupted) or `compensating`."""
+    """Cancel a workflow and undo its steps. Return `cancelled`, `asked` (its worker will stop it) or `compensating`."""
     async with db.transaction(role="engine") as tx:
         flow = await _locked(tx, id, organization)
         if flow["state"] in ENDED:
-            raise WorkflowState(f"workflow {id} has ended as {flow['state']}: there is nothing to cancel")
+            raise WorkflowState(f"workflow {id} has already ended as {flow['state']} and cannot be cancelled")
         if flow["state"] == "dead_letter":
             await tx.fetchval("select onceward.replay($1)", id)
-        said: str = await tx.fetchval("select onceward.cancel($1)", id)
+        outcome: str = await tx.fetchval("select onceward.cancel($1)", id)
         state: str = await tx.fetchval("select state from onceward.workflows where id = $1", id)
         await _record(tx, "cancel", flow, actor, reason)
-    return "compensating" if state == "compensating" and said == "cancelled" else said
+    return "compensating" if state == "compensating" and outcome == "cancelled" else outcome
 
 
 async def retry(
     db: Database, id: int, *, actor: str | Identity, reason: str = "", organization: UUID | None = None
 ) -> None:
-    """Go on with a dead letter where it stopped, or try the failed steps of a failed workflow again."""
+    """Continue a dead letter where it stopped, or retry the failed steps of a failed workflow."""
     async with db.transaction(role="engine") as tx:
         flow = await _locked(tx, id, organization)
         if flow["state"] == "dead_letter":
             await tx.fetchval("select onceward.replay($1)", id)
         elif flow["state"] == "failed":
-            undone = await tx.fetchval(
+            compensated = await tx.fetchval(
                 "select exists (select from onceward.workflow_steps where workflow_id = $1 and kind = 'compensation')",
                 id,
             )
-            if undone:
-                raise WorkflowState(f"workflow {id} has undone what it did: fork it from a step instead")
+            if compensated:
+                raise WorkflowState(
+                    f"workflow {id} has run its compensations and cannot be retried: fork it from a step instead"
+                )
             await tx.fetchrow(REOPEN, id)
             await tx.execute(
                 "insert into onceward.work (id, organization_id, kind, task, queue, sort_at)"
@@ -199,7 +201,9 @@ async def retry(
                 flow["name"],
             )
         else:
-            raise WorkflowState(f"workflow {id} is {flow['state']}: only dead letters and failed ones can be retried")
+            raise WorkflowState(
+                f"workflow {id} is {flow['state']}: only dead letters and failed workflows can be retried"
+            )
         await _record(tx, "retry", flow, actor, reason)
 
 
@@ -212,11 +216,11 @@ async def fork(
     reason: str = "",
     organization: UUID | None = None,
 ) -> int:
-    """A new workflow that has done what this one did before a step (position or key), and goes on from there."""
+    """Start a new workflow with the steps recorded before `from_step` (position or key). Return the new id."""
     async with db.transaction(role="engine") as tx:
         flow = await _locked(tx, id, organization)
         if flow["state"] not in (*ENDED, "dead_letter"):
-            raise WorkflowState(f"workflow {id} is {flow['state']}: cancel it before forking it, or wait for its end")
+            raise WorkflowState(f"workflow {id} is {flow['state']}: cancel it or wait until it has ended, then fork it")
         position: int | None = await tx.fetchval(
             "select position from onceward.workflow_steps"
             " where workflow_id = $1 and (position::text = $2 or key = $2) order by position limit 1",
@@ -224,7 +228,9 @@ async def fork(
             str(from_step),
         )
         if position is None:
-            raise WorkflowState(f"workflow {id} has no step {from_step!r}: `show` lists positions and keys")
+            raise WorkflowState(
+                f"workflow {id} has no step {from_step!r}: `onceward workflows show` lists positions and keys"
+            )
         new: int = await tx.fetchval(FORK, id, position)
         await _record(tx, "fork", flow, actor, reason, {"new": new, "from": position})
     return new
@@ -233,26 +239,26 @@ async def fork(
 async def signal(
     db: Database, id: int, name: str, payload: Any, *, actor: str | Identity, organization: UUID | None = None
 ) -> str:
-    """As `tx.signal_workflow`, by a person: `delivered`, `kept` or `gone`."""
+    """Send a signal for an operator. Return `delivered`, `kept` or `gone`, as `tx.signal_workflow` does."""
     async with db.transaction(role="engine") as tx:
         flow = await _locked(tx, id, organization)
-        said = await starting.signal(tx, id, name, payload)
-        await _record(tx, "signal", flow, actor, "", {"name": name, "said": said})
-    return said
+        outcome = await starting.signal(tx, id, name, payload)
+        await _record(tx, "signal", flow, actor, "", {"name": name, "said": outcome})
+    return outcome
 
 
 async def prune(conn: Connection, *, keep: timedelta, at_once: int = 1000) -> int:
-    """Delete ended workflows older than `keep`. Those with a key keep their row, so that the key stays taken."""
+    """Delete workflows that ended before `keep`. A workflow with a key keeps its row, so that its key stays used."""
     done = await conn.execute(PRUNE, keep, at_once)
     await conn.execute(STRIP, keep, at_once)
     return int(done.rpartition(" ")[2])
 
 
 async def set_aside_unknown(conn: Connection, *, dead_after: timedelta = timedelta(hours=24)) -> set[str]:
-    """Workflows whose name no live worker knows wait aside, and are dead letters after a day. Returns the names."""
+    """Postpone due workflows that no running worker knows. After `dead_after` they are dead letters. Return their names."""
     names = {row["task"].removeprefix("workflow:") for row in await conn.fetch(UNKNOWN, dead_after)}
     for name in names:
-        log.warning("unclaimed", workflow=name, hint="no running worker has a workflow of this name")
+        log.warning("workflow.unclaimed", workflow=name, hint="no running worker has a workflow of this name")
     return names
 
 
@@ -284,7 +290,7 @@ async def _record(
 
 
 def tell(flow: dict[str, Any]) -> list[str]:
-    """A workflow and its steps as lines of text."""
+    """Return a workflow and its steps as lines of text."""
     head = f"workflow {flow['id']} {flow['name']}: {flow['state']}"
     if flow["phase"] is not None:
         head += f", {flow['phase']}" + (f" until {_time(flow['due_at'])}" if flow["phase"] == "sleeping" else "")

@@ -1,4 +1,4 @@
-"""The part of a process that prunes workflows and sets aside steps whose outcome is unknown."""
+"""The loop that prunes ended workflows and postpones workflows that no running worker knows."""
 
 from __future__ import annotations
 

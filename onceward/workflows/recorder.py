@@ -1,4 +1,4 @@
-"""Write down what runs have done. Steps and endings of concurrent runs share a commit; each run goes on after it."""
+"""Record the steps and endings of runs. Concurrent runs share a commit; each continues after that commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onceward.workflows.statements import FINISH, RECORD
 
 
 class Record(NamedTuple):
-    """One step of one workflow. `due_s`: seconds from now, for what is not finished."""
+    """One step of one workflow. `due_s` is the number of seconds until an unfinished step is due."""
 
     workflow_id: int
     lease: int
@@ -44,28 +44,28 @@ class Ending(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """It was recorded; `due_at` is when what is not finished is due."""
+class RecordedStep:
+    """A recorded step. `due_at` is when an unfinished step is due."""
 
     due_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """`told`: a parent was waiting for it."""
+    """An ended workflow. `has_parent` means that a parent workflow may be due now."""
 
-    told: bool
+    has_parent: bool
 
 
 class Recorder:
-    """None back: nothing was written, because the lease is gone or somebody else's answer was first."""
+    """Writes records in groups. None means that nothing was written: the lease was lost or the step was already answered."""
 
     def __init__(self, db: Database) -> None:
         self._db = ref(db)
-        self._records: GroupCommit[Record, Kept | None] = GroupCommit(self._record)
+        self._records: GroupCommit[Record, RecordedStep | None] = GroupCommit(self._record)
         self._endings: GroupCommit[Ending, Ended | None] = GroupCommit(self._finish)
 
-    async def record(self, record: Record) -> Kept | None:
+    async def record(self, record: Record) -> RecordedStep | None:
         return await self._records.submit(record)
 
     async def finish(self, ending: Ending) -> Ended | None:
@@ -77,14 +77,14 @@ class Recorder:
             raise Unavailable("the database was closed")
         return db
 
-    async def _record(self, wanted: Sequence[Record]) -> Sequence[Kept | None]:
+    async def _record(self, records: Sequence[Record]) -> Sequence[RecordedStep | None]:
         async with self._database.acquire() as conn:
-            rows = await conn.fetch(RECORD, *zip(*wanted, strict=True))
-        kept = {(row[0], row[1]): Kept(row[2]) for row in rows}
-        return [kept.get((each.workflow_id, each.position)) for each in wanted]
+            rows = await conn.fetch(RECORD, *zip(*records, strict=True))
+        recorded = {(row[0], row[1]): RecordedStep(row[2]) for row in rows}
+        return [recorded.get((each.workflow_id, each.position)) for each in records]
 
-    async def _finish(self, wanted: Sequence[Ending]) -> Sequence[Ended | None]:
+    async def _finish(self, endings: Sequence[Ending]) -> Sequence[Ended | None]:
         async with self._database.acquire() as conn:
-            rows = await conn.fetch(FINISH, *zip(*wanted, strict=True))
+            rows = await conn.fetch(FINISH, *zip(*endings, strict=True))
         ended = {row[0]: Ended(row[1]) for row in rows}
-        return [ended.get(each.id) for each in wanted]
+        return [ended.get(each.id) for each in endings]

@@ -1,4 +1,4 @@
-"""Make a function a workflow that workers of this registry run."""
+"""Register a function as a workflow in a registry."""
 
 from __future__ import annotations
 
@@ -21,20 +21,24 @@ def register(
     version: str | None = None,
     max_steps: int = MOST_STEPS,
 ) -> WorkflowTask:
-    """The function asks for `wf: Workflow`; its other parameters are keyword-only arguments."""
-    called = name or function.__name__
+    """Register the function. It has one parameter `wf: Workflow`; the others are keyword-only arguments."""
+    workflow_name = name or function.__name__
     if not inspect.iscoroutinefunction(function):
-        raise TypeError(f"{called}: a workflow must be `async def`")
+        raise TypeError(f"{workflow_name}: a workflow must be `async def`")
     hints = get_type_hints(function, include_extras=True)
-    asking = [parameter for parameter, annotation in hints.items() if annotation is Workflow]
-    if len(asking) != 1:
-        raise TypeError(f"{called}: a workflow takes one parameter annotated `Workflow`, this has {len(asking)}")
+    injected = [parameter for parameter, annotation in hints.items() if annotation is Workflow]
+    if len(injected) != 1:
+        raise TypeError(
+            f"{workflow_name}: a workflow needs exactly one parameter annotated `Workflow`, this one has {len(injected)}"
+        )
 
     async def run(work: Claimed, _tx: object) -> None:
-        one = Run(task, work)
-        await one.perform(Workflow(one))
+        current = Run(task, work)
+        await current.perform(Workflow(current))
 
-    task = WorkflowTask(function, name=called, injected=asking[0], run=run, version=version, max_steps=max_steps)
+    task = WorkflowTask(
+        function, name=workflow_name, injected=injected[0], run=run, version=version, max_steps=max_steps
+    )
     registry.add(task.task)
     if "workflow" not in registry.kinds:
         registry.add_kind(WorkflowKind())

@@ -1,4 +1,4 @@
-"""Routes over workflows: find them, read their steps and attributes, signal, cancel, retry, fork."""
+"""HTTP routes of workflows: list, show steps and attributes, signal, cancel, retry, fork."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Why(BaseModel):
 
 
 class Fork(Why):
-    """`from_step`: position or key of the first step to run again."""
+    """`from_step` is the position or key of the first step to run again."""
 
     from_step: int | str
 
@@ -42,7 +42,7 @@ class Signal(BaseModel):
 
 
 class Said(BaseModel):
-    """`cancelled`, `asked`, `compensating`; `delivered`, `kept`, `gone`; `retried`."""
+    """The outcome: `cancelled`, `asked`, `compensating`; `delivered`, `kept`, `gone`; `retried`."""
 
     said: str
 
@@ -52,7 +52,7 @@ class Forked(BaseModel):
 
 
 def workflows_router() -> APIRouter:
-    """`/api/v1/workflows`, `/workflows/{id}` and what can be done to one."""
+    """Return the routes under `/api/v1/workflows`."""
     router = APIRouter(prefix="/api/v1/workflows", tags=["workflows"])
     _reading(router)
     _steering(router)
@@ -67,15 +67,17 @@ def _reading(router: APIRouter) -> None:
         name: str | None = None,
         state: str | None = None,
         key: str | None = None,
-        attributes: Annotated[str | None, Query(description='JSON that theirs must contain: {"order": 7}')] = None,
+        attributes: Annotated[
+            str | None, Query(description='JSON object that the attributes must contain: {"order": 7}')
+        ] = None,
         before: Number | None = None,
         limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     ) -> list[dict[str, Any]]:
-        # As the engine with the organization named: an index on jsonb is not used under row-level security.
-        wanted = operate.Filter(
+        # As the engine, filtered by organization: PostgreSQL does not use a jsonb index under row-level security.
+        criteria = operate.Filter(
             name=name, state=state, key=key, attributes=_object(attributes), organization=identity.organization
         )
-        return await operate.find(db, wanted, before=before, limit=limit)
+        return await operate.find(db, criteria, before=before, limit=limit)
 
     @router.get("/{id}")
     async def show(db: Db, identity: Viewer, id: int) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
@@ -86,11 +88,11 @@ def _steering(router: APIRouter) -> None:
     @router.post("/{id}/cancel")
     async def cancel(engine: TheEngine, identity: Operator, id: int, why: Why) -> Said:  # pyright: ignore[reportUnusedFunction]
         with _refusals():
-            said = await operate.cancel(
+            outcome = await operate.cancel(
                 engine.db, id, actor=identity, reason=why.reason, organization=identity.organization
             )
         engine.waker.wake(QUEUE)
-        return Said(said=said)
+        return Said(said=outcome)
 
     @router.post("/{id}/retry")
     async def retry(engine: TheEngine, identity: Operator, id: int, why: Why) -> Said:  # pyright: ignore[reportUnusedFunction]
@@ -115,16 +117,16 @@ def _steering(router: APIRouter) -> None:
 
     @router.post("/{id}/signals")
     async def signal(engine: TheEngine, identity: Operator, id: int, sent: Signal) -> Said:  # pyright: ignore[reportUnusedFunction]
-        said = await operate.signal(
+        outcome = await operate.signal(
             engine.db, id, sent.name, sent.payload, actor=identity, organization=identity.organization
         )
         engine.waker.wake(QUEUE)
-        return Said(said=said)
+        return Said(said=outcome)
 
 
 @contextmanager
 def _refusals() -> Generator[None]:
-    """What the state of a workflow does not allow is a conflict."""
+    """Answer 409 when the state of the workflow does not allow the request."""
     try:
         yield
     except WorkflowState as error:

@@ -1,9 +1,9 @@
-"""One run of a workflow: replay what is recorded, go on from there, and come to rest in one of four ways.
+"""One run of a workflow: it replays the recorded steps, runs the next ones, and ends in one of four ways.
 
-run ──▶ finished      the function returned: result recorded, work gone, in one commit
-    ──▶ parked        a sleep, a wait, a retry in a while: no slot, no lease, no connection is held
-    ──▶ unwound       it failed or was cancelled: compensations in reverse, then the end
-    ──▶ dead letter   the code diverged, or a compensation failed: an operator looks
+run ──▶ finished      the function returned: one commit records the result and deletes the work row
+    ──▶ parked        a sleep, a wait or a later retry: the workflow holds no slot, lease or connection
+    ──▶ unwound       the workflow failed or was cancelled: compensations ran in reverse order
+    ──▶ dead letter   the code diverged from the history, or a compensation failed: an operator decides
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ CANCEL_CHILD = "select onceward.workflow_cancel_child_or_fail($1, $2, $3)"
 
 
 class Run:
-    """What `Workflow` is the user's face of."""
+    """The engine side of `Workflow`: positions, records and the end of the run."""
 
     def __init__(self, task: WorkflowTask, work: Claimed) -> None:
         self.task = task
@@ -67,7 +67,7 @@ class Run:
         self.unwinding = self.history.ending is not None
         self._recorder = self.history.recorders.of(self.host.db)
         self._last = self.history.last
-        self._asked = 0
+        self._position = 0
         self._suspect = work.crashes > 0
         self._counts: dict[str, int] = {}
         self._keys: set[str] = set()
@@ -76,38 +76,38 @@ class Run:
     # -- the run ------------------------------------------------------------------------------------------------
 
     async def perform(self, workflow: Workflow) -> None:
-        """Run to rest. Never returns: raises `Settled`, or what the executor is to judge."""
+        """Run until the workflow ends or parks. Never returns: raises `Settled`, or an error for the executor to classify."""
         try:
-            await self._to_rest(workflow)
+            await self._run_until_settled(workflow)
             return
         except Interrupted as interrupted:
             reason = interrupted.reason
-        raise reason  # without a cause: what lost the connection has been judged already
+        raise reason  # Without a cause: the executor would classify the lost connection a second time.
 
-    async def _to_rest(self, workflow: Workflow) -> None:
+    async def _run_until_settled(self, workflow: Workflow) -> None:
         try:
             if self.unwinding:
                 await self._replay_and_unwind(workflow)
-            await self._go_on(workflow)
+            await self._advance(workflow)
         except Parked as parked:
             await self._park(parked)
         except Continued as continued:
             await self._continue(continued)
 
-    async def _go_on(self, workflow: Workflow) -> None:
+    async def _advance(self, workflow: Workflow) -> None:
         try:
             result = await self._call(workflow)
-            self._require_all_was_asked_for()
+            self._require_all_steps_replayed()
             text = dump_json(result) if result is not None else None
         except (Snooze, WorkflowDiverged):
             raise
         except Exception as error:
             if is_transient(error):
                 raise
-            told = describe(error)
+            failure = describe(error)
             if isinstance(error, StepFailed):
-                told["step"] = error.key
-            await self._unwind("failed", told)
+                failure["step"] = error.key
+            await self._unwind("failed", failure)
         else:
             await self._finish("success", "success", result=text)
 
@@ -116,32 +116,32 @@ class Run:
 
     # -- the sequence of steps ------------------------------------------------------------------------------------
 
-    def ask(self, kind: str, name: str, key: object = None) -> Place:
-        """The next place in the sequence; an error if something else is recorded there."""
-        position, full = self._asked, self._full_key(name, key)
+    def place(self, kind: str, name: str, key: object = None) -> Place:
+        """Return the next place in the sequence. Raises `WorkflowDiverged` if another step is recorded there."""
+        position, full = self._position, self._full_key(name, key)
         recorded = self.history.steps.get(position)
         if recorded is not None and (recorded.kind, recorded.key) != (kind, full):
-            raise self._diverged(f"the code asks for {kind} {full!r}, recorded is {recorded.kind} {recorded.key!r}")
+            raise self._diverged(f"the code asks for {kind} {full!r}, but {recorded.kind} {recorded.key!r} is recorded")
         if recorded is None and self.unwinding:
             raise Halted
         if position >= self.task.max_steps:
             raise TooManySteps(
-                f"workflow {self.task.name} has {position} steps, as many as max_steps allows: "
-                "go on with wf.continue_as_new(...)"
+                f"workflow {self.task.name} has reached max_steps ({position} steps): "
+                "continue in a new history with wf.continue_as_new(...)"
             )
-        self._asked += 1
+        self._position += 1
         self._keys.add(full)
         return Place(position, kind, full, name, recorded)
 
     def peek(self) -> tuple[str, str] | None:
-        """Kind and key of what is recorded at the next place."""
-        recorded = self.history.steps.get(self._asked)
+        """Return the kind and key of the step recorded at the next position, if any."""
+        recorded = self.history.steps.get(self._position)
         return None if recorded is None else (recorded.kind, recorded.key)
 
     @property
     def replaying(self) -> bool:
-        """Something is recorded at or after the next place."""
-        return self._asked <= self._last
+        """Whether a step is recorded at or after the next position."""
+        return self._position <= self._last
 
     def _full_key(self, name: str, key: object) -> str:
         if key is None:
@@ -154,19 +154,19 @@ class Run:
                 f"step {name!r}: key must have at most {MAX_KEY - len(name)} characters, none of them NUL or a surrogate"
             )
         if full in self._keys:
-            raise ValueError(f"step {name}: key {key!r} was used before in this workflow: every step needs its own")
+            raise ValueError(f"step {name}: key {key!r} is already used in this workflow: give every step a unique key")
         return full
 
-    def _require_all_was_asked_for(self) -> None:
-        if self._asked <= self._last:
+    def _require_all_steps_replayed(self) -> None:
+        if self._position <= self._last:
             left = self.history.steps[max(self.history.steps)]
-            raise self._diverged(f"the code ended, and never asked for {left.kind} {left.key!r}")
+            raise self._diverged(f"the code ended without asking for {left.kind} {left.key!r}, which is recorded")
 
-    def _diverged(self, what: str) -> WorkflowDiverged:
+    def _diverged(self, difference: str) -> WorkflowDiverged:
         return WorkflowDiverged(
-            f"workflow {self.task.name} {self.work.id} at step {self._asked}: {what}. It was started with version "
-            f"{self.history.version} of the code, this is {self.task.version}: deploy code that asks for the recorded "
-            "steps (guard changes with wf.patched) and retry it, or fork it"
+            f"workflow {self.task.name} {self.work.id} at step {self._position}: {difference}. The workflow started with code "
+            f"version {self.history.version}, this worker has {self.task.version}: deploy code that asks for the "
+            "recorded steps (guard changes with wf.patched) and retry the workflow, or fork it"
         )
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class Run:
         due_s: float | None = None,
         started_at: datetime | None = None,
     ) -> datetime:
-        """Durable when it returns. Returns when what is not finished is due."""
+        """Commit the state of a step. Return when the step is due next, or the time of this run if it is finished."""
         record = Record(
             self.work.id,
             self.work.lease,
@@ -198,28 +198,28 @@ class Run:
             started_at,
         )
         with interrupting():
-            kept = await self._recorder.record(record)
-            if kept is None:
-                raise HistoryChanged(0.0, "the lease is lost, or the step was answered meanwhile")
+            recorded = await self._recorder.record(record)
+            if recorded is None:
+                raise HistoryChanged(0.0, "the lease was lost, or another transaction answered the step")
             if self._suspect:
-                # It has come further than the worker that died with it: it is no suspect any more.
+                # This run got further than the one that crashed: earlier crashes no longer count against the workflow.
                 await self.host.db.execute(UNSUSPECT, self.work.id, self.work.lease)
                 self._suspect = False
-        return kept.due_at or self.history.now
+        return recorded.due_at or self.history.now
 
     async def _finish(
         self, state: str, outcome: str, *, result: str | None = None, error: dict[str, Any] | None = None
     ) -> None:
         gate("workflow-before-finish")
-        told = None if error is None else dump_json(error)
+        error_json = None if error is None else dump_json(error)
         work = self.work
-        ending = Ending(work.id, work.lease, state, outcome, result, told, work.started_at, self.host.worker)
+        ending = Ending(work.id, work.lease, state, outcome, result, error_json, work.started_at, self.host.worker)
         with interrupting():
             ended = await self._recorder.finish(ending)
         if ended is None:
             raise Superseded
         gate("workflow-after-finish")
-        if ended.told:
+        if ended.has_parent:
             self.host.wake(QUEUE)
         raise Settled(outcome)
 
@@ -227,17 +227,17 @@ class Run:
         gate("workflow-before-park")
         work = self.work
         with interrupting():
-            kept: bool = await self.host.db.fetchval(
+            parked_now: bool = await self.host.db.fetchval(
                 "select onceward.workflow_park($1, $2, $3, $4)", work.id, work.lease, parked.until, list(parked.waiting)
             )
-        if not kept:
+        if not parked_now:
             raise Superseded
         gate("workflow-after-park")
         self._wake_at(parked.until)
         raise Settled("parked")
 
     def _wake_at(self, until: datetime | None) -> None:
-        """Workers look every so often by themselves; what is due within the minute is not made to wait for that."""
+        """Wake a worker on time for a workflow that is due within a minute. Regular polling finds later ones."""
         if until is None:
             return
         in_s = (until - self.history.now).total_seconds()
@@ -245,11 +245,11 @@ class Run:
             asyncio.get_running_loop().call_later(max(0.0, in_s) + 0.001, self.host.wake, QUEUE)
 
     async def _continue(self, continued: Continued) -> None:
-        """The next history begins in the commit that ends this one; whoever waits for this one waits for it."""
+        """Start the next history in the commit that ends this one. A waiting parent then waits for the next one."""
         if self._compensations:
             raise ValueError(
-                f"workflow {self.task.name}: {self._compensations[-1].place.key} is registered as a compensation, and "
-                "compensations do not carry over into a new history"
+                f"workflow {self.task.name}: continue_as_new is not possible after compensation "
+                f"{self._compensations[-1].place.key} was registered: a new history does not keep compensations"
             )
         arguments = self.task.dump(continued.arguments)
         gate("workflow-before-continue")
@@ -272,11 +272,11 @@ class Run:
     # -- undoing ---------------------------------------------------------------------------------------------------
 
     def register(self, call: StepCall[Any]) -> None:
-        """Run it, in reverse order, if the workflow fails or is cancelled."""
+        """Remember a compensation. If the workflow fails or is cancelled, they run in reverse order."""
         self._compensations.append(call)
 
     async def _replay_and_unwind(self, workflow: Workflow) -> None:
-        """Only as far as the record goes: to learn which compensations there are."""
+        """Replay only the recorded steps, to collect the registered compensations, and run these."""
         ending = self.history.ending
         assert ending is not None
         try:
@@ -284,15 +284,16 @@ class Run:
         except WorkflowDiverged:
             raise
         except (Halted, Parked, Continued, Exception) as end:
-            log.debug("replayed", id=self.work.id, until=type(end).__name__)  # how it ends was decided before
+            # The ending was decided before: how the replay ends does not matter.
+            log.debug("workflow.replayed", id=self.work.id, ended_by=type(end).__name__)
         known = {call.place.position for call in self._compensations}
         for step in self.history.steps.values():
             if step.kind == "compensation" and step.position not in known:
-                raise self._diverged(f"the code never came to compensation {step.key!r}")
+                raise self._diverged(f"the code never registered compensation {step.key!r}, which is recorded")
         await self._unwind(ending, self.history.error or {})
 
     async def _unwind(self, ending: str, error: dict[str, Any]) -> None:
-        """Decide, durably, that it goes backwards from here; undo; end."""
+        """Commit the decision to undo, run the compensations in reverse order, and end the workflow."""
         self.unwinding = True
         if self._compensations and self.history.ending is None:
             with interrupting():
@@ -314,7 +315,7 @@ class Run:
         await self._finish(ending, ending, error=error)
 
     async def _cancel_children(self) -> None:
-        """Those that this workflow still waits for; nothing, if the lease is lost: they are another run's by now."""
+        """Cancel the children that this workflow waits for. If the lease was lost, cancel none: another run owns them."""
         with interrupting():
             for child in await self.host.db.fetch(CHILDREN, self.work.id):
                 await self.host.db.execute(CANCEL_CHILD, self.work.id, self.work.lease, child["ref"])
@@ -322,7 +323,7 @@ class Run:
 
 
 def _is_text(text: str) -> bool:
-    """Whether PostgreSQL can hold it: half of a surrogate pair has no encoding."""
+    """Whether PostgreSQL can store the text: a lone surrogate has no UTF-8 encoding."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -20,14 +20,14 @@ select id, duplicate from onceward.start_workflow(
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The workflow that now exists. `duplicate`: it existed already, under the same key."""
+    """A started workflow. `duplicate` means that it already existed with the same key."""
 
     id: int
     duplicate: bool = False
 
 
 class Wanted(NamedTuple):
-    """One workflow, ready to be inserted."""
+    """A validated request to start one workflow."""
 
     name: str
     args: str
@@ -51,7 +51,7 @@ def wanted(
     parent: int | None = None,
     position: int | None = None,
 ) -> Wanted:
-    """Check the arguments against the signature; raises TypeError or ValueError naming the argument."""
+    """Return a validated start request. Raises TypeError or ValueError that names the wrong argument."""
     start = what if isinstance(what, Start) else Start(what)
     options = start.options
     return Wanted(
@@ -69,13 +69,13 @@ def wanted(
     )
 
 
-async def insert(conn: Connection, all_wanted: Sequence[Wanted]) -> list[Started]:
-    """Insert all of them, in order, as part of whatever transaction the connection is in."""
-    if all(each.key is None and each.parent is None for each in all_wanted):
-        columns = list(zip(*all_wanted, strict=True))[:8]
+async def insert(conn: Connection, requests: Sequence[Wanted]) -> list[Started]:
+    """Insert the workflows in order, in the connection's current transaction."""
+    if all(each.key is None and each.parent is None for each in requests):
+        columns = list(zip(*requests, strict=True))[:8]
         return [Started(row[0]) for row in await conn.fetch(START_MANY, *columns)]
-    done: list[Started] = []
-    for each in all_wanted:
+    started: list[Started] = []
+    for each in requests:
         row = await conn.fetchrow(
             START_ONE,
             each.name,
@@ -91,31 +91,35 @@ async def insert(conn: Connection, all_wanted: Sequence[Wanted]) -> list[Started
             each.caused_by,
         )
         assert row is not None
-        done.append(Started(row["id"], row["duplicate"]))
-    return done
+        started.append(Started(row["id"], row["duplicate"]))
+    return started
 
 
-async def start(tx: Transaction, what: Wanted, *, wake: Callable[[str], None] | None = None) -> Started:
-    """A workflow in this commit. Workers are woken after it."""
-    [done] = await insert(tx.conn, [what])
+async def start(tx: Transaction, request: Wanted, *, wake: Callable[[str], None] | None = None) -> Started:
+    """Start a workflow in this transaction. Its commit wakes the workers."""
+    [started] = await insert(tx.conn, [request])
     if wake is not None:
         tx.after_commit(lambda: wake(QUEUE))
-    return done
+    return started
 
 
 async def signal(
     tx: Transaction, id: int, name: str, payload: Any = None, *, wake: Callable[[str], None] | None = None
 ) -> str:
-    """`delivered` (it waited), `kept` (it will find it when it waits) or `gone` (it has ended)."""
-    said: str = await tx.fetchval("select onceward.workflow_signal($1, $2, $3)", id, name, RawJson(dump_json(payload)))
-    if wake is not None and said == "delivered":
+    """Send a signal. Return `delivered` (the workflow waited), `kept` (for a later wait) or `gone` (it has ended)."""
+    outcome: str = await tx.fetchval(
+        "select onceward.workflow_signal($1, $2, $3)", id, name, RawJson(dump_json(payload))
+    )
+    if wake is not None and outcome == "delivered":
         tx.after_commit(lambda: wake(QUEUE))
-    return said
+    return outcome
 
 
 async def announce(tx: Transaction, name: str, payload: Any, *, wake: Callable[[str], None] | None = None) -> list[int]:
-    """Answer every workflow of this organization that waits for an event like this; returns their ids."""
-    told: list[int] = await tx.fetchval("select onceward.workflow_announce($1, $2)", name, RawJson(dump_json(payload)))
-    if wake is not None and told:
+    """Answer every workflow of this organization whose wait matches this event. Return their ids."""
+    answered: list[int] = await tx.fetchval(
+        "select onceward.workflow_announce($1, $2)", name, RawJson(dump_json(payload))
+    )
+    if wake is not None and answered:
         tx.after_commit(lambda: wake(QUEUE))
-    return told
+    return answered

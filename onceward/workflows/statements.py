@@ -1,4 +1,4 @@
-"""The hot statements, one file each, and the small ones beside the code that uses them."""
+"""The frequent statements, one `.sql` file each. Rare statements stand in the module that uses them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def read(name: str) -> str:
-    """The text of `sql/<name>.sql`."""
+    """Return the text of `sql/<name>.sql`."""
     return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""One step, from the moment the code asks for it: its place in the sequence, and how it is carried out."""
+"""One step of a workflow: its place in the sequence, its attempts, and its record."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 IN_PLACE_S = 1.0
-"""A shorter wait keeps its slot; for a longer one the workflow is put down."""
+"""A retry that waits no longer than this keeps its worker slot; for a longer wait the workflow is parked."""
 RATE_IN_PLACE_S = 5.0
 
 RESERVE = """
@@ -40,7 +40,7 @@ returning extract(epoch from next_at - clock_timestamp())::float8 - 1 / $2::floa
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the sequence a step stands, and what is recorded there."""
+    """The position of a step in the sequence, and the record at that position, if any."""
 
     position: int
     kind: str
@@ -51,7 +51,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class How:
-    """How a step is tried."""
+    """The retries, timeout and rate of a step."""
 
     retry: RetryPolicy
     timeout_s: float | None
@@ -65,7 +65,7 @@ class How:
 
 
 class StepCall(Generic[T]):
-    """A step that was asked for. Await it, or give several to `wf.gather`."""
+    """A call of a step. Await it, or pass several to `wf.gather`."""
 
     __slots__ = ("_arguments", "_callee", "_how", "_run", "place")
 
@@ -80,7 +80,7 @@ class StepCall(Generic[T]):
         return self.perform().__await__()
 
     async def perform(self) -> T:
-        """The recorded result, or run it now and record the result before going on."""
+        """Return the recorded result, or run the step now and record its result."""
         recorded = self.place.recorded
         if recorded is not None:
             if recorded.state == "done":
@@ -92,7 +92,7 @@ class StepCall(Generic[T]):
         return await self.carry_out(recorded)
 
     async def carry_out(self, recorded: Recorded | None) -> T:
-        """Try until it succeeds or its attempts are used up; also how compensations are run."""
+        """Attempt the step or compensation until it succeeds or its attempts are used up."""
         failures = 0
         reserved = False
         if recorded is not None and recorded.state == "retry":
@@ -138,7 +138,9 @@ class StepCall(Generic[T]):
                 return value
             except OutcomeUnknown as error:
                 tx.abandon()
-                lost = HistoryChanged(0.05, "the commit of a step was lost: the history tells whether it happened")
+                lost = HistoryChanged(
+                    0.05, "the outcome of a step's commit is unknown: the next run reads it from the history"
+                )
                 raise Interrupted(lost) from error
             except BaseException as error:
                 await asyncio.shield(tx.rollback())
@@ -146,12 +148,12 @@ class StepCall(Generic[T]):
                     raise Interrupted(Superseded()) from error
                 note_lost_connection(error, conn)
                 if isinstance(error, Exception) and lost_connection(error):
-                    # Nothing of this try happened. The executor decides how often a step may lose its connection.
+                    # This attempt changed nothing. The executor decides how often a step may lose its connection.
                     raise Interrupted(error) from error
                 raise
 
     def _round_trip(self, value: Any) -> tuple[str, Any]:
-        """The result as it is recorded, and as a replay will see it."""
+        """Return the result as recorded, and as a replay will see it."""
         text = self._callee.dump(value)
         return text, self._callee.load(text)
 
@@ -159,19 +161,19 @@ class StepCall(Generic[T]):
         return Step(self._run.work.id, self.place.key, attempt)
 
     async def _failed(self, error: Exception, failures: int, started: datetime) -> int:
-        """Record the failure; returns how many there were, after the wait, or raises what ends or parks the step."""
+        """Record the failure and wait. Return the number of failures; raise `StepFailed` or `Parked` if no retry follows here."""
         counted = not isinstance(error, Snooze)
         failures += 1 if counted else 0
-        told = describe(error)
+        failure = describe(error)
         final = isinstance(error, Permanent | Indeterminate)
         if counted and (final or self._how.retry.exhausted(failures)):
-            await self._run.record(self.place, "failed", attempts=failures, error=told, started_at=started)
+            await self._run.record(self.place, "failed", attempts=failures, error=failure, started_at=started)
             gate("workflow-after-failure")
-            raise StepFailed(self.place.key, told, failures) from error
-        asked = error.after_s if isinstance(error, Retry | Snooze) else None
-        wait_s = asked if asked is not None else self._how.retry.wait_s(failures)
+            raise StepFailed(self.place.key, failure, failures) from error
+        requested_s = error.after_s if isinstance(error, Retry | Snooze) else None
+        wait_s = requested_s if requested_s is not None else self._how.retry.wait_s(failures)
         due_at = await self._run.record(
-            self.place, "retry", attempts=failures, error=told, due_s=wait_s, started_at=started
+            self.place, "retry", attempts=failures, error=failure, due_s=wait_s, started_at=started
         )
         gate("workflow-after-retry")
         if wait_s > IN_PLACE_S:
@@ -180,7 +182,7 @@ class StepCall(Generic[T]):
         return failures
 
     async def _await_turn(self, failures: int, rate_per_s: float) -> None:
-        """Reserve the next start on all nodes together, and wait for it; put the workflow down if it is far off."""
+        """Reserve the next start that the rate allows on all nodes, and wait for it. Park the workflow if the wait is long."""
         with interrupting():
             wait_s: float = await self._run.host.db.fetchval(RESERVE, self._callee.name, rate_per_s)
         if wait_s > RATE_IN_PLACE_S:
@@ -201,7 +203,7 @@ def recording(
     state: str = "done",
     ref: int | None = None,
 ) -> str:
-    """The fenced record of a step as text, for the round trip that commits the step's transaction."""
+    """Return the fenced SQL that records a step, for the round trip that commits the step's transaction."""
     return (
         f"select onceward.workflow_record_or_fail({id}, {lease}, {place.position}, {quote(place.kind)}, "
         f"{quote(place.key)}, {quote(place.name)}, {quote(state)}, {attempts}, "

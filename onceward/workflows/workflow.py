@@ -1,4 +1,4 @@
-"""What a workflow's function works with. All it does goes through here, so that all of it is recorded."""
+"""The object that a workflow's function receives. It records every step, sleep, wait and child."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ T = TypeVar("T")
 Seconds = float | timedelta
 
 STEPS = RetryPolicy(attempts=5, first_s=1, factor=4, most_s=3600)
-"""Steps: five tries within a minute and a half."""
+"""The default for steps: five attempts within a minute and a half."""
 COMPENSATIONS = RetryPolicy(attempts=12, first_s=1, factor=3, most_s=3600)
-"""Compensations are tried harder: about six hours, then an operator is told."""
+"""The default for compensations: twelve attempts over about six hours, then the workflow is a dead letter."""
 
 HOLD = "select id from onceward.work where id = $1 and lease = $2 for share"
 WAIT = "select * from onceward.workflow_wait($1, $2, $3, $4, $5, $6, $7)"
 
 
 class Workflow:
-    """One workflow, being run. Code between its steps must be the same on every run: no clock, no chance, no I/O."""
+    """One run of a workflow. Code between its steps must be deterministic: no clock, no random values, no I/O."""
 
     __slots__ = ("_run",)
 
@@ -63,7 +63,7 @@ class Workflow:
         return self._run.work.organization
 
     def key(self, action: str) -> str:
-        """`workflow:<id>:<action>`: the same on every run."""
+        """Return the idempotency key `workflow:<id>:<action>`. It is the same on every run."""
         return Cause("workflow", self.id).key(action)
 
     # -- steps -----------------------------------------------------------------------------------------------------
@@ -106,22 +106,22 @@ class Workflow:
         rate: float | None = None,
         **arguments: Any,
     ) -> StepCall[Any]:
-        """Run a function once, whatever crashes; its result is what its annotation makes of the record.
+        """Run a function as a recorded step. The result is read from the record with the type that the function returns.
 
-        A function that asks for `Tx` is recorded in the commit of its effects. `timeout` is in seconds for one try,
-        `rate` is starts per second of this function on all nodes together.
+        A function with a `Tx` parameter is recorded in the commit of its effects, so it takes effect exactly once.
+        `timeout` is in seconds for one attempt; `rate` is starts per second of this function on all nodes together.
         """
         callee = self._run.task.callee(function)
-        given = callee.arguments(args, arguments)
+        bound = callee.arguments(args, arguments)
         how = How(retry=as_policy(retry, attempts, STEPS), timeout_s=timeout, rate_per_s=rate)
-        return StepCall(self._run, self._run.ask("step", callee.name, key), callee, given, how)
+        return StepCall(self._run, self._run.place("step", callee.name, key), callee, bound, how)
 
     async def gather(
         self, *calls: StepCall[Any] | ChildCall, at_once: int = 10, keep_failures: bool = False
     ) -> list[Any]:
-        """Steps and children side by side, at most `at_once` steps running; results in the order given.
+        """Run steps and children concurrently, at most `at_once` steps at a time. Return results in the order of the calls.
 
-        All are carried through before the first failure is raised; with `keep_failures` failures are results.
+        All calls finish before the first failure is raised. With `keep_failures` a failure is returned as a result.
         """
         if at_once < 1:
             raise ValueError(f"at_once must be at least 1, not {at_once}")
@@ -129,17 +129,17 @@ class Workflow:
             raise TypeError(
                 f"gather takes wf.step(...) and wf.child(...), not {wrong[0]!r}: use a child for a sequence"
             )
-        turns = asyncio.Semaphore(at_once)
+        slots = asyncio.Semaphore(at_once)
         interrupted: list[Interrupted] = []
 
         async def perform(call: StepCall[Any] | ChildCall) -> Any:
-            async with turns:
+            async with slots:
                 if interrupted:
                     return _End(interrupted[0])
                 try:
                     return await call.perform()
                 except Interrupted as end:
-                    # Those that have begun are recorded if they can be; no other one begins.
+                    # Steps that have started may still be recorded; no further step starts.
                     interrupted.append(end)
                     return _End(end)
                 except (Parked, Halted, StepFailed) as end:
@@ -147,13 +147,13 @@ class Workflow:
 
         tasks = [asyncio.ensure_future(perform(call)) for call in calls]
         try:
-            ends = await asyncio.gather(*tasks)
+            outcomes = await asyncio.gather(*tasks)
         except BaseException:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
             raise
-        return _together(ends, keep_failures=keep_failures)
+        return _results(outcomes, keep_failures=keep_failures)
 
     async def compensate(
         self,
@@ -166,26 +166,26 @@ class Workflow:
         timeout: float | None = 30.0,
         **arguments: Any,
     ) -> None:
-        """Register what undoes the next step, before it begins. Run in reverse order if the workflow fails.
+        """Register the function that undoes the next step. If the workflow fails, compensations run in reverse order.
 
-        The step may not have happened, or not wholly, when this is run: it must cope with both.
+        The step may not have run, or only in part, when the compensation runs: the function must handle both.
         """
         callee = self._run.task.callee(function)
-        given = callee.arguments(args, arguments)
+        bound = callee.arguments(args, arguments)
         how = How(retry=as_policy(retry, attempts, COMPENSATIONS), timeout_s=timeout)
-        place = self._run.ask("compensation", callee.name, key)
+        place = self._run.place("compensation", callee.name, key)
         if place.recorded is None:
             gate("workflow-before-register")
             await self._run.record(place, "registered")
             gate("workflow-after-register")
-        self._run.register(StepCall(self._run, place, callee, given, how))
+        self._run.register(StepCall(self._run, place, callee, bound, how))
 
     # -- time ------------------------------------------------------------------------------------------------------
 
     async def sleep(self, duration: Seconds, /) -> None:
-        """Put the workflow down for so long (seconds or timedelta). Nothing is held meanwhile."""
+        """Park the workflow for this duration (seconds or timedelta). It holds no slot, lease or connection meanwhile."""
         seconds = _seconds(duration)
-        place = self._run.ask("sleep", "sleep")
+        place = self._run.place("sleep", "sleep")
         if place.recorded is None:
             until = await self._run.record(place, "done", due_s=seconds)
         else:
@@ -194,11 +194,11 @@ class Workflow:
             raise Halted if self._run.unwinding else Parked(until)
 
     async def now(self) -> datetime:
-        """Business time, as it was when the code first asked."""
+        """Return `onceward.now()` as recorded by the first run."""
         return await self._value(_now)
 
     async def uuid(self) -> UUID:
-        """A random identifier that stays the same on every run."""
+        """Return a random UUID. It is recorded, so every run sees the same one."""
         return await self._value(_uuid)
 
     # -- signals and children ----------------------------------------------------------------------------------------
@@ -213,29 +213,29 @@ class Workflow:
         timeout: Seconds | None = None,
         key: object = None,
     ) -> Any:
-        """Wait for a signal sent to this workflow. With `match`: one that contains it, or such an announced event.
+        """Wait for a signal to this workflow and return its payload, validated as the type `of`.
 
-        `of` is the type of what comes. After `timeout` raises `WaitTimedOut`. Signals sent earlier are found; events
-        that were announced earlier are not.
+        With `match`, only a signal or an announced event whose payload contains `match` ends the wait. After `timeout`,
+        `WaitTimedOut` is raised. Signals sent before the wait are kept; events announced before the wait are not.
         """
-        place = self._run.ask("signal", name, key)
+        place = self._run.place("signal", name, key)
         recorded = place.recorded
         if recorded is not None and recorded.state == "done":
             return _decode(name, of, recorded.result)
         if recorded is not None and recorded.state == "failed":
-            raise WaitTimedOut(f"nobody sent {name} in time")
+            raise WaitTimedOut(f"no signal {name!r} arrived before the timeout")
         if self._run.unwinding:
             raise Halted
         if recorded is None:
-            return await self._begin_wait(place, of, match, timeout)
+            return await self._start_wait(place, of, match, timeout)
         if recorded.due_at is not None and recorded.due_at <= self._run.history.now:
-            error = {"type": "WaitTimedOut", "message": f"nobody sent {name} in time"}
+            error = {"type": "WaitTimedOut", "message": f"no signal {name!r} arrived before the timeout"}
             await self._run.record(place, "failed", error=error)
             gate("workflow-after-timeout")
-            raise WaitTimedOut(f"nobody sent {name} in time")
+            raise WaitTimedOut(f"no signal {name!r} arrived before the timeout")
         raise Parked(recorded.due_at, (place.position,))
 
-    async def _begin_wait(self, place: Place, of: Any, match: Mapping[str, Any] | None, timeout: Seconds | None) -> Any:
+    async def _start_wait(self, place: Place, of: Any, match: Mapping[str, Any] | None, timeout: Seconds | None) -> Any:
         run = self._run
         with interrupting():
             row = await run.host.db.fetchrow(
@@ -257,49 +257,49 @@ class Workflow:
         raise Parked(row["due_at"], (place.position,))
 
     async def signal(self, workflow_id: int, name: str, payload: Any = None, /) -> str:
-        """Send a signal to another workflow, once."""
+        """Send a signal to another workflow exactly once. Return `delivered`, `kept` or `gone`."""
         return await self._value(_signal, workflow_id, name, payload, step="signal")
 
     def child(self, what: WorkflowTask | Start, /, **arguments: Any) -> ChildCall:
-        """Run another workflow and wait for its result; it is cancelled with this one."""
+        """Run another workflow as a child and wait for its result. Cancelling this workflow cancels the child."""
         start = what if isinstance(what, Start) else Start(what)
-        return ChildCall(self._run, self._run.ask("child", start.name, start.options.key), start, arguments)
+        return ChildCall(self._run, self._run.place("child", start.name, start.options.key), start, arguments)
 
     # -- history -----------------------------------------------------------------------------------------------------
 
     async def set_attributes(self, **attributes: Any) -> None:
-        """What the workflow can be found by, and how far it says it is."""
+        """Set attributes that operators can search for, such as the stage that the workflow has reached."""
         await self._value(_set_attributes, self.id, attributes, step="set_attributes")
 
     async def patched(self, change: str, /) -> bool:
-        """True for workflows that come here with this version of the code; False for those that passed before it.
+        """Return False for workflows that passed this point before the change was deployed, and True for all others.
 
-        `if await wf.patched("mail-receipt"): ...` lets steps change while workflows are under way.
+        `if await wf.patched("mail-receipt"): ...` lets steps change while workflows are running.
         """
         name = f"patch-{change}"
         recorded = self._run.peek()
         if recorded is not None or self._run.replaying:
             if recorded != ("value", name):
                 return False
-            self._run.ask("value", name)
+            self._run.place("value", name)
             return True
-        place = self._run.ask("value", name)
+        place = self._run.place("value", name)
         await self._run.record(place, "done", result="true")
         return True
 
     def continue_as_new(self, **arguments: Any) -> NoReturn:
-        """End this history here and go on with a fresh one, for workflows that never end."""
+        """End this history and continue with an empty one and these arguments. For workflows that never end."""
         raise Continued(arguments)
 
     async def _value(self, function: Callable[..., Any], *args: Any, step: str | None = None) -> Any:
         callee = self._run.task.callee(function)
-        place = self._run.ask("value", step or callee.name.lstrip("_"))
+        place = self._run.place("value", step or callee.name.lstrip("_"))
         how = How(retry=STEPS, timeout_s=30.0)
         return await StepCall[Any](self._run, place, callee, callee.arguments(args, {}), how)
 
 
 class ChildCall:
-    """A child that was asked for. Await it, or give it to `wf.gather`."""
+    """A call of a child workflow. Await it, or pass it to `wf.gather`."""
 
     __slots__ = ("_arguments", "_run", "_start", "place")
 
@@ -313,7 +313,7 @@ class ChildCall:
         return self.perform().__await__()
 
     async def perform(self) -> Any:
-        """Its result; raises `ChildFailed` when it ended in another way."""
+        """Return the result of the child. Raises `ChildFailed` if the child did not succeed."""
         recorded = self.place.recorded
         if recorded is not None and recorded.state == "done":
             return orjson.loads(recorded.result or "null")
@@ -322,12 +322,12 @@ class ChildCall:
         if self._run.unwinding:
             raise Halted
         if recorded is None:
-            await self._begin()
+            await self._start_child()
         raise Parked(None, (self.place.position,))
 
-    async def _begin(self) -> None:
+    async def _start_child(self) -> None:
         run, work = self._run, self._run.work
-        wanted = starting.wanted(
+        request = starting.wanted(
             self._start,
             self._arguments,
             organization=work.organization,
@@ -337,25 +337,25 @@ class ChildCall:
         )
         with interrupting():
             async with run.host.db.transaction(role="engine", organization=work.organization, cause=work.cause) as tx:
-                # The lease first: a run that was replaced would find its own child started by the other run.
+                # Lease first: a run that has been replaced would see the child of the newer run as a duplicate.
                 if await tx.fetchval(HOLD, work.id, work.lease) is None:
                     raise Superseded
-                started = await starting.start(tx, wanted, wake=run.host.wake)
+                started = await starting.start(tx, request, wake=run.host.wake)
                 if started.duplicate:
                     raise ValueError(
-                        f"child {self._start.name} with key {self._start.options.key!r} was started before, as "
-                        f"workflow {started.id}: a child needs a key of its own, or none"
+                        f"child {self._start.name} with key {self._start.options.key!r} was already started as "
+                        f"workflow {started.id}: give the child a unique key, or none"
                     )
-                began = datetime.now().astimezone()
+                started_at = datetime.now().astimezone()
                 await tx.execute(
-                    recording(work.id, work.lease, self.place, 1, None, began, state="waiting", ref=started.id)
+                    recording(work.id, work.lease, self.place, 1, None, started_at, state="waiting", ref=started.id)
                 )
                 gate("workflow-before-child")
         gate("workflow-after-child")
 
 
 class _End:
-    """How a call in a gather ended, other than with a result."""
+    """The exception that ended a call of `gather`."""
 
     __slots__ = ("reason",)
 
@@ -363,8 +363,8 @@ class _End:
         self.reason = reason
 
 
-def _together(ends: list[Any], *, keep_failures: bool) -> list[Any]:
-    reasons = [end.reason for end in ends if isinstance(end, _End)]
+def _results(outcomes: list[Any], *, keep_failures: bool) -> list[Any]:
+    reasons = [end.reason for end in outcomes if isinstance(end, _End)]
     for reason in reasons:
         if isinstance(reason, Halted | Interrupted):
             raise reason
@@ -373,7 +373,7 @@ def _together(ends: list[Any], *, keep_failures: bool) -> list[Any]:
         raise Parked(min(times, default=None), tuple(place for each in parked for place in each.waiting))
     if reasons and not keep_failures:
         raise reasons[0]
-    return [end.reason if isinstance(end, _End) else end for end in ends]
+    return [end.reason if isinstance(end, _End) else end for end in outcomes]
 
 
 def _seconds(duration: Seconds) -> float:

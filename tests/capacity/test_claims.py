@@ -225,7 +225,7 @@ async def test_what_does_not_exist_is_named_and_the_transaction_goes_on(db: Data
             await claim(tx, [Want("hall", unit="A1"), Want("gone")], holder="a", until=None)
         with pytest.raises(UnknownUnit, match="'Z9'"):
             await claim(tx, [Want("hall", unit="Z9")], holder="a", until=None)
-        with pytest.raises(UnknownUnit, match="say which one"):
+        with pytest.raises(UnknownUnit, match="named units"):
             await claim(tx, [Want("hall")], holder="a", until=None)
         with pytest.raises(UnknownClaim):
             await convert(tx, [12345])

@@ -66,7 +66,7 @@ def test_workflows_are_listed_shown_signalled_cancelled_and_forked(command: Comm
     assert "undo of say" in shown
     assert command("workflows", "signal", str(one), "answer", '"hi"').output.strip() == "delivered"
     assert command("workflows", "cancel", str(one), "--reason", "test").output.strip() == "compensating"
-    assert "goes on from step say" in command("workflows", "fork", str(two), "say").output
+    assert "continues from step say" in command("workflows", "fork", str(two), "say").output
     refused = command("workflows", "retry", str(one))
     assert refused.exit_code != 0
 

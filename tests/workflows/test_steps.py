@@ -247,7 +247,7 @@ async def test_key_used_twice_is_an_error(bench: Make) -> None:
     b = await bench(app)
     id = (await b.engine.start_workflow(flow)).id
     await b.drain()
-    assert "was used before" in (await b.row(id))["error"]["message"]
+    assert "is already used" in (await b.row(id))["error"]["message"]
 
 
 async def test_values_stay_the_same_over_replays(bench: Make) -> None:

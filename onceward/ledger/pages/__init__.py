@@ -1,4 +1,4 @@
-"""What the ledger adds to the dashboard."""
+"""The dashboard pages of the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger: balances of each currency that must come to nothing together, and the statement of an account."""
+"""The ledger pages: the trial balance of each currency, and the statement of an account."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from onceward.web.dashboard.page import Missing, Page, View
 PAGE = 100
 
 
-class _Acting:
-    """The ledger asks its transaction whom it acts for; a live query knows the same under another name."""
+class _ViewTransaction:
+    """Adapts a page's view to the transaction that the ledger's functions expect."""
 
     def __init__(self, view: View) -> None:
         self.organization = view.organization
@@ -22,7 +22,7 @@ class _Acting:
 
 
 async def load(view: View) -> dict[str, Any]:
-    books = [] if view.everything else await trial_balance(cast(Transaction, _Acting(view)))
+    books = [] if view.everything else await trial_balance(cast(Transaction, _ViewTransaction(view)))
     return {"title": "Ledger", "books": books, "choose": view.everything}
 
 
@@ -31,7 +31,9 @@ async def load_account(view: View) -> dict[str, Any]:
     if view.everything:
         raise Missing("choose an organization to see its accounts")
     try:
-        rows = await statement(cast(Transaction, _Acting(view)), code, currency=currency, after=after, limit=PAGE + 1)
+        rows = await statement(
+            cast(Transaction, _ViewTransaction(view)), code, currency=currency, after=after, limit=PAGE + 1
+        )
     except (UnknownAccount, InvalidEntry) as error:
         raise Missing(str(error)) from None
     more = len(rows) > PAGE

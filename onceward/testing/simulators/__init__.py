@@ -1,4 +1,4 @@
-"""Stand-ins for the outside services: real servers on loopback that keep the services' rules and can fail.
+"""Simulators of external services: HTTP and SMTP servers on loopback that follow the services' rules and can fail.
 
     async with Simulators() as sims:
         stripe = Stripe(client, secret_key="sk_test_1", base_url=sims.stripe.url)
@@ -27,7 +27,7 @@ from .whatsapp import WhatsAppSimulator
 
 
 class Simulators:
-    """All of them, each on a free port. The mail relay starts only where aiosmtpd is installed."""
+    """All simulators, each on a free port. The mail relay starts only if aiosmtpd is installed."""
 
     def __init__(self) -> None:
         self.stripe = StripeSimulator()

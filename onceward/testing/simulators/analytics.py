@@ -1,4 +1,4 @@
-"""Sinks for analytics, which drop repeats and what breaks their limits as quietly as the services do."""
+"""Simulators of analytics services. Like the services, they drop duplicates and oversized batches without an error."""
 
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 class Ga4Simulator(Simulator):
-    """Keeps `events`; says 204 to everything, also to what it drops."""
+    """Google Analytics 4. Keeps `events`, and answers 204 even for events that it drops."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Ga4Simulator(Simulator):
 
 
 class MixpanelSimulator(Simulator):
-    """Keeps `events`, each (event, time, person, insert id) once; strict about those without one."""
+    """Mixpanel. Keeps each (event, time, person, insert id) once, and refuses events without an insert id."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class MixpanelSimulator(Simulator):
 
 
 class SegmentSimulator(Simulator):
-    """Keeps `calls`, each messageId once; a batch that is too large in number is dropped behind a 200."""
+    """Segment. Keeps each messageId once. A batch of more than 2500 calls is dropped, but answered with 200."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class SegmentSimulator(Simulator):
 
 
 class PostHogSimulator(Simulator):
-    """Keeps `events`, each uuid once; what has no name or person is dropped behind a 200."""
+    """PostHog. Keeps each uuid once. An event without a name or person is dropped, but answered with 200."""
 
     def __init__(self) -> None:
         super().__init__()

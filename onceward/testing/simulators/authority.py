@@ -1,4 +1,4 @@
-"""A certificate authority made on the spot, for a simulator that signs with certificates."""
+"""A temporary certificate authority, for a simulator that signs with certificates."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Signer:
-    """One host's certificate under one root; nothing but a receiver that is given the root believes it."""
+    """The certificate of one host under a temporary root. Only a receiver configured with this root trusts it."""
 
     host: str
 
@@ -37,7 +37,7 @@ class Signer:
 
     @property
     def key_pem(self) -> str:
-        """The host's private key, for a server that speaks TLS with this certificate."""
+        """The private key of the host, for a TLS server with this certificate."""
         return self._leaf_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
 
     def sign(self, content: bytes) -> bytes:

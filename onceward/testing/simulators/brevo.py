@@ -1,4 +1,4 @@
-"""Brevo: transactional mail; a mail with an idempotency key that was used is not sent again."""
+"""A simulator of Brevo: transactional mail. A mail with a used idempotency key is not sent again."""
 
 import secrets
 from typing import Any
@@ -11,20 +11,20 @@ Json = dict[str, Any]
 
 
 class BrevoSimulator(Simulator):
-    """One account. `mails` are those sent, `blocked` the addresses it refuses."""
+    """One account. `mails` are the sent mails, `blocked` the refused addresses."""
 
     def __init__(self) -> None:
         super().__init__()
         self.mails: list[Json] = []
         self.blocked: set[str] = set()
-        self._kept: dict[str, str] = {}
+        self._ids_by_key: dict[str, str] = {}
 
     def routes(self) -> list[web.RouteDef]:
         return [web.post("/v3/smtp/email", self._send)]
 
     def forget_keys(self) -> None:
-        """As after the time, which Brevo does not document, that it remembers an idempotency key."""
-        self._kept.clear()
+        """Forget all idempotency keys, as Brevo does after a time that it does not document."""
+        self._ids_by_key.clear()
 
     def failure(self, status: int) -> web.Response:
         code = "too_many_requests" if status == 429 else "internal_error"
@@ -42,10 +42,10 @@ class BrevoSimulator(Simulator):
         if self.blocked.intersection(recipients):
             return answer({"code": "invalid_parameter", "message": f"{recipients[0]} is blocked"}, status=400)
         key = part(body, "headers").get("idempotencyKey")
-        if key is not None and key in self._kept:
-            return answer({"messageId": self._kept[key]}, status=201)
+        if key is not None and key in self._ids_by_key:
+            return answer({"messageId": self._ids_by_key[key]}, status=201)
         message_id = f"<{secrets.token_hex(12)}@smtp-relay.simulated>"
         self.mails.append({**body, "messageId": message_id})
         if key is not None:
-            self._kept[key] = message_id
+            self._ids_by_key[key] = message_id
         return answer({"messageId": message_id}, status=201)

@@ -1,4 +1,4 @@
-"""Cal.com v2: bookings that can be made, listed, moved and cancelled, with signed webhooks."""
+"""A simulator of Cal.com v2: create, list, reschedule and cancel bookings, with signed webhooks."""
 
 import hashlib
 import hmac
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 class CalComSimulator(Simulator):
-    """One user whose calendar is always free; an event type lasts half an hour."""
+    """One user whose calendar is always free. Every booking lasts 30 minutes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,12 +59,12 @@ class CalComSimulator(Simulator):
 
     async def _list(self, request: web.Request) -> web.Response:
         email, kind = request.query.get("attendeeEmail"), request.query.get("eventTypeId")
-        found = [
+        matching = [
             booking
             for booking in self.bookings.values()
             if email in (None, booking["attendees"][0]["email"]) and kind in (None, str(booking["eventTypeId"]))
         ]
-        return _success(found)
+        return _success(matching)
 
     async def _get(self, request: web.Request) -> web.Response:
         booking = self.bookings.get(request.match_info["uid"])

@@ -1,5 +1,5 @@
-"""A customer's endpoint for outbound webhooks: checks Standard Webhooks signatures, counts what is new, and can
-be told to fail, hang, redirect or be gone."""
+"""A customer's endpoint for outbound webhooks. It verifies Standard Webhooks signatures, and can fail, hang, redirect
+or answer 410."""
 
 import binascii
 import hashlib
@@ -19,7 +19,7 @@ TOLERANCE_S = 300
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """One webhook that was taken in."""
+    """One accepted webhook."""
 
     id: str
     body: bytes = field(repr=False)
@@ -32,7 +32,7 @@ class Delivered:
 class CustomerEndpoint(Simulator):
     """Listens at `/hook`. `accepted` has every verified request, `unique` each webhook id once.
 
-    Without a secret it takes everything. `always` answers each request with that status until set to None.
+    Without a secret it accepts every request. While `always` is set, it answers every request with that status.
     """
 
     def __init__(self, *, secret: str | None = None) -> None:
@@ -52,7 +52,7 @@ class CustomerEndpoint(Simulator):
         return {delivered.id: delivered for delivered in self.accepted}
 
     def gone(self) -> None:
-        """Say 410 from now on: do not send any more."""
+        """Answer 410 from now on: the sender should stop."""
         self.always = 410
 
     def routes(self) -> list[web.RouteDef]:
@@ -75,7 +75,7 @@ class CustomerEndpoint(Simulator):
 
 
 def verify(secret: str, request: web.Request, body: bytes) -> str | None:
-    """What is wrong with a Standard Webhooks signature; None if it holds."""
+    """Verify a Standard Webhooks signature. Return the problem, or None if the signature is valid."""
     identity, stamp = request.headers.get("webhook-id", ""), request.headers.get("webhook-timestamp", "")
     if not identity or not stamp.isdecimal():
         return "webhook-id or webhook-timestamp is missing"
@@ -86,9 +86,9 @@ def verify(secret: str, request: web.Request, body: bytes) -> str | None:
     except binascii.Error:
         return "the secret of the simulator is not base64"
     content = f"{identity}.{stamp}.".encode() + body
-    wanted = b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode("ascii")
+    expected = b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode("ascii")
     for signature in request.headers.get("webhook-signature", "").split():
         version, _, value = signature.partition(",")
-        if version == "v1" and hmac.compare_digest(value, wanted):
+        if version == "v1" and hmac.compare_digest(value, expected):
             return None
-    return "no signature holds"
+    return "no signature is valid"

@@ -1,4 +1,4 @@
-"""HubSpot: records upserted by a unique property; a batch may fail in part, and then says 207."""
+"""A simulator of HubSpot: upserts by a unique property. A batch that fails in part is answered with 207."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 
 class HubSpotSimulator(Simulator):
-    """`records` by object type and unique value; those named in `invalid` are refused."""
+    """One account. `records` are stored by object type and unique value; values in `invalid` are refused."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,21 +30,21 @@ class HubSpotSimulator(Simulator):
         inputs = parts(await read_object(request), "inputs")
         if not 1 <= len(inputs) <= 100:
             return answer({"status": "error", "category": "VALIDATION_ERROR"}, status=400)
-        kept = self.records.setdefault(request.match_info["type"], {})
+        stored = self.records.setdefault(request.match_info["type"], {})
         results: list[Json] = []
         errors: list[Json] = []
         for item in inputs:
             if item["id"] in self.invalid:
                 errors.append(_error(item))
                 continue
-            is_new = item["id"] not in kept
-            record = kept.setdefault(item["id"], {"id": str(1000 + len(kept)), "properties": {}})
+            is_new = item["id"] not in stored
+            record = stored.setdefault(item["id"], {"id": str(1000 + len(stored)), "properties": {}})
             record["properties"].update({item["idProperty"]: item["id"], **item["properties"]})
             results.append({**record, "new": is_new, "objectWriteTraceId": item.get("objectWriteTraceId")})
-        done: Json = {"status": "COMPLETE", "results": results}
+        outcome: Json = {"status": "COMPLETE", "results": results}
         if errors:
-            done |= {"numErrors": len(errors), "errors": errors}
-        return answer(done, status=207 if errors else 200)
+            outcome |= {"numErrors": len(errors), "errors": errors}
+        return answer(outcome, status=207 if errors else 200)
 
 
 def _error(item: Json) -> Json:

@@ -1,4 +1,4 @@
-"""The pages on which a person pays in the simulators of Stripe and PayPal."""
+"""The payment pages of the Stripe and PayPal simulators."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _templates = Environment(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One thing that is paid for."""
+    """One item of the payment."""
 
     name: str
     quantity: int
@@ -26,7 +26,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One way in which the simulated payment can go."""
+    """One possible outcome of the simulated payment."""
 
     value: str
     title: str
@@ -34,7 +34,7 @@ class Choice:
 
 
 def written_amount(amount: int, currency: str) -> str:
-    """Write an amount of Stripe's API with its currency."""
+    """Format an amount of Stripe's API with its currency."""
     decimals = stripe_decimals(currency)
     return f"{Decimal(amount).scaleb(-decimals):,.{decimals}f} {currency.upper()}"
 
@@ -51,7 +51,7 @@ def payment_page(
     message: str | None = None,
     status: int = 200,
 ) -> web.Response:
-    """`state` is open, done or closed; only an open payment has buttons."""
+    """Render a payment page. `state` is open, done or closed; only an open payment has buttons."""
     text = _templates.get_template("payment.html").render(
         service=service,
         total=total,
@@ -68,7 +68,7 @@ def payment_page(
         content_type="text/html",
         headers={
             "Cache-Control": "no-store",
-            # No script and nothing from elsewhere: the page is one file.
+            # The page is one file: it needs no scripts and no external resources.
             "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
             "Referrer-Policy": "no-referrer",
         },

@@ -1,5 +1,5 @@
-"""PayPal: access tokens, orders with a page to approve them on, captures, refunds, and webhooks that are
-signed by a certificate of an authority of its own."""
+"""A simulator of PayPal: access tokens, orders with an approval page, captures, refunds, and webhooks signed with a
+certificate of a temporary authority."""
 
 import secrets
 import zlib
@@ -34,9 +34,9 @@ DEFAULT_RETRY_DELAYS_S = (0.5, 2.0, 10.0, 60.0, 300.0, 1800.0)
 
 
 def simulated_source(webhook_id: str = "SIMULATED", *, host: str = SIGNING_HOST) -> SourceConfig:
-    """A PayPal source that trusts an authority made on the spot, and can therefore sign as PayPal.
+    """Return a PayPal source that trusts a temporary authority, and has the key to sign as PayPal.
 
-    Nothing PayPal signs passes it, and nothing it signs passes a real source.
+    It refuses webhooks of the real PayPal, and a real source refuses its webhooks.
     """
     signer = Signer(host)
     return SourceConfig(
@@ -64,16 +64,16 @@ class _Books:
     captures: dict[str, Json] = field(default_factory=dict[str, Json])
     refunds: dict[str, Json] = field(default_factory=dict[str, Json])
     disputes: dict[str, Json] = field(default_factory=dict[str, Json])
-    # The status that the next captures and refunds begin with; `COMPLETED` when they are empty.
+    # The initial status of the next captures and refunds; `COMPLETED` if empty.
     next_capture_statuses: list[str] = field(default_factory=list[str])
     next_refund_statuses: list[str] = field(default_factory=list[str])
     tokens: set[str] = field(default_factory=set[str])
-    # Where the buyer goes after approving, and after not.
+    # The return URL and the cancel URL of each order.
     return_urls: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
 
 
 class PayPalSimulator(Simulator):
-    """One sandbox app. `source_options` make a PayPal source of Onceward believe its webhooks."""
+    """One sandbox app. A PayPal source of Onceward with `source_options` accepts its webhooks."""
 
     def __init__(self, *, retry_delays_s: Sequence[float] = DEFAULT_RETRY_DELAYS_S) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class PayPalSimulator(Simulator):
         self.webhook_id = WEBHOOK_ID
         self._signer = Signer(SIGNING_HOST)
         self._webhook_url: str | None = None
-        self._kept: dict[str, tuple[int, bytes]] = {}
+        self._responses: dict[str, tuple[int, bytes]] = {}
         self._browser_url: str | None = None
 
     @property
@@ -97,11 +97,11 @@ class PayPalSimulator(Simulator):
         self._webhook_url = url
 
     def show_pages_at(self, url: str) -> None:
-        """Under which address a browser reaches the approval pages, if not the one it listens on."""
+        """Set the base URL of the approval pages, if browsers reach the simulator under another address."""
         self._browser_url = url.rstrip("/")
 
     def revoke_tokens(self) -> None:
-        """Make every access token invalid before its time."""
+        """Revoke all access tokens before they expire."""
         self.books.tokens.clear()
 
     async def stop(self) -> None:
@@ -140,16 +140,16 @@ class PayPalSimulator(Simulator):
             if request.headers.get("Authorization", "").removeprefix("Bearer ") not in self.books.tokens:
                 return answer({"error": "invalid_token"}, status=401)
             key = request.headers.get("PayPal-Request-Id")
-            place = f"{request.path}:{key}"
-            if key is not None and (kept := self._kept.get(place)) is not None:
-                return web.Response(body=kept[1], status=200, content_type="application/json")
+            response_key = f"{request.path}:{key}"
+            if key is not None and (stored := self._responses.get(response_key)) is not None:
+                return web.Response(body=stored[1], status=200, content_type="application/json")
             try:
-                made = act(request, await read_object(request) if request.body_exists else {})
+                outcome = act(request, await read_object(request) if request.body_exists else {})
             except PayPalError as error:
                 return answer(error.body, status=error.status)
             if key is not None:
-                self._kept[place] = (status, orjson.dumps(made))
-            return answer(made, status=status)
+                self._responses[response_key] = (status, orjson.dumps(outcome))
+            return answer(outcome, status=status)
 
         return handle
 
@@ -174,29 +174,29 @@ class PayPalSimulator(Simulator):
         return order
 
     def _get_order(self, request: web.Request, _: Json) -> Json:
-        return self._found(self.books.orders, request.match_info["id"])
+        return self._get(self.books.orders, request.match_info["id"])
 
     def _get_capture(self, request: web.Request, _: Json) -> Json:
-        return self._found(self.books.captures, request.match_info["id"])
+        return self._get(self.books.captures, request.match_info["id"])
 
     def _get_refund(self, request: web.Request, _: Json) -> Json:
-        return self._found(self.books.refunds, request.match_info["id"])
+        return self._get(self.books.refunds, request.match_info["id"])
 
-    def _found(self, kept: Mapping[str, Json], object_id: str) -> Json:
-        if object_id not in kept:
+    def _get(self, objects: Mapping[str, Json], object_id: str) -> Json:
+        if object_id not in objects:
             raise PayPalError("RESOURCE_NOT_FOUND", status=404, issue="INVALID_RESOURCE_ID")
-        return kept[object_id]
+        return objects[object_id]
 
     def approve(self, order_id: str) -> Json:
         """Approve an order as its page does."""
-        order = self._found(self.books.orders, order_id)
+        order = self._get(self.books.orders, order_id)
         if order["status"] == "PAYER_ACTION_REQUIRED":
             order["status"] = "APPROVED"
             self._emit("CHECKOUT.ORDER.APPROVED", "checkout-order", order)
         return order
 
     def _capture(self, request: web.Request, _: Json) -> Json:
-        order = self._found(self.books.orders, request.match_info["id"])
+        order = self._get(self.books.orders, request.match_info["id"])
         if order["status"] == "COMPLETED":
             raise PayPalError("UNPROCESSABLE_ENTITY", status=422, issue="ORDER_ALREADY_CAPTURED")
         if order["status"] != "APPROVED":
@@ -204,7 +204,7 @@ class PayPalSimulator(Simulator):
         unit = order["purchase_units"][0]
         status = self.books.next_capture_statuses.pop(0) if self.books.next_capture_statuses else "COMPLETED"
         if status == "INSTRUMENT_DECLINED":
-            # The order stays as it is: the payer may choose another card.
+            # The order stays approved: the payer may choose another card.
             raise PayPalError("UNPROCESSABLE_ENTITY", status=422, issue="INSTRUMENT_DECLINED")
         capture_id = secrets.token_hex(8).upper()
         capture: Json = {
@@ -228,8 +228,8 @@ class PayPalSimulator(Simulator):
         return self.refund(request.match_info["id"], part(body, "amount").get("value"), custom_id=body.get("custom_id"))
 
     def refund(self, capture_id: str, value: str | None = None, *, custom_id: str | None = None) -> Json:
-        """Refund a capture, as the API and the button in PayPal's own pages do."""
-        capture = self._found(self.books.captures, capture_id)
+        """Refund a capture, as the API and the PayPal dashboard do."""
+        capture = self._get(self.books.captures, capture_id)
         left = self._left(capture)
         if left <= 0:
             raise PayPalError("UNPROCESSABLE_ENTITY", status=422, issue="CAPTURE_FULLY_REFUNDED")
@@ -248,42 +248,42 @@ class PayPalSimulator(Simulator):
             "links": [{"rel": "up", "href": f"{self.url}/v2/payments/captures/{capture['id']}", "method": "GET"}],
         }
         self.books.refunds[refund_id] = refund
-        self._show_refunds(capture)
+        self._update_refunds(capture)
         self._emit(f"PAYMENT.{'REFUND.PENDING' if status == 'PENDING' else 'CAPTURE.REFUNDED'}", "refund", refund)
         return refund
 
     def move_refund(self, refund_id: str, status: str) -> Json:
-        """Change a pending refund: COMPLETED, FAILED or CANCELLED, with the webhook of it."""
-        refund = self._found(self.books.refunds, refund_id)
+        """Set the status of a pending refund: COMPLETED, FAILED or CANCELLED. Send the webhook, if there is one."""
+        refund = self._get(self.books.refunds, refund_id)
         if refund["status"] != "PENDING":
             raise PayPalError("UNPROCESSABLE_ENTITY", status=422, issue="REFUND_IS_FINAL")
         refund["status"] = status
-        self._show_refunds(self.books.captures[refund["capture_id"]])
-        # Of a cancelled refund PayPal sends nothing: whoever wants to know has to ask.
+        self._update_refunds(self.books.captures[refund["capture_id"]])
+        # PayPal sends no webhook for a cancelled refund: clients have to poll.
         if status in ("COMPLETED", "FAILED"):
             event = "CAPTURE.REFUNDED" if status == "COMPLETED" else "REFUND.FAILED"
             self._emit(f"PAYMENT.{event}", "refund", refund)
         return refund
 
     def _left(self, capture: Json) -> Decimal:
-        gone = [each for each in self.books.refunds.values() if each["capture_id"] == capture["id"]]
-        spent = sum(Decimal(each["amount"]["value"]) for each in gone if each["status"] in ("COMPLETED", "PENDING"))
+        refunds = [each for each in self.books.refunds.values() if each["capture_id"] == capture["id"]]
+        spent = sum(Decimal(each["amount"]["value"]) for each in refunds if each["status"] in ("COMPLETED", "PENDING"))
         return Decimal(capture["amount"]["value"]) - spent
 
-    def _show_refunds(self, capture: Json) -> None:
-        """A capture's status says how much of it went back; the order lists the refunds."""
-        mine = [each for each in self.books.refunds.values() if each["capture_id"] == capture["id"]]
-        if not any(each["status"] == "COMPLETED" for each in mine):
+    def _update_refunds(self, capture: Json) -> None:
+        """Update the status of a capture from its refunds, and the list of refunds in its order."""
+        refunds = [each for each in self.books.refunds.values() if each["capture_id"] == capture["id"]]
+        if not any(each["status"] == "COMPLETED" for each in refunds):
             capture["status"] = "COMPLETED"
         else:
             capture["status"] = "REFUNDED" if self._left(capture) == 0 else "PARTIALLY_REFUNDED"
         order_id = part(part(capture, "supplementary_data"), "related_ids").get("order_id")
         if order_id in self.books.orders:
-            self.books.orders[order_id]["purchase_units"][0]["payments"]["refunds"] = mine
+            self.books.orders[order_id]["purchase_units"][0]["payments"]["refunds"] = refunds
 
     def reverse(self, capture_id: str) -> Json:
-        """PayPal itself takes a payment back, as after a chargeback. The webhook shows a refund of the capture."""
-        capture = self._found(self.books.captures, capture_id)
+        """Take a payment back, as PayPal does after a chargeback. The webhook contains a refund of the capture."""
+        capture = self._get(self.books.captures, capture_id)
         reversal: Json = {
             "id": secrets.token_hex(8).upper(),
             "status": "COMPLETED",
@@ -295,8 +295,8 @@ class PayPalSimulator(Simulator):
         return reversal
 
     def open_dispute(self, capture_id: str, *, reason: str = "MERCHANDISE_OR_SERVICE_NOT_RECEIVED") -> Json:
-        """A buyer complains; PayPal holds the money until it is decided."""
-        capture = self._found(self.books.captures, capture_id)
+        """Open a dispute. PayPal holds the money until the dispute is decided."""
+        capture = self._get(self.books.captures, capture_id)
         dispute: Json = {
             "dispute_id": f"PP-D-{secrets.randbelow(10**5)}",
             "create_time": _now(),
@@ -314,7 +314,7 @@ class PayPalSimulator(Simulator):
 
     def close_dispute(self, dispute_id: str, *, won: bool) -> Json:
         """Decide a dispute for the seller (`won`) or for the buyer."""
-        dispute = self._found(self.books.disputes, dispute_id)
+        dispute = self._get(self.books.disputes, dispute_id)
         outcome = "RESOLVED_SELLER_FAVOUR" if won else "RESOLVED_BUYER_FAVOUR"
         dispute.update(status="RESOLVED", dispute_outcome={"outcome_code": outcome})
         self._emit("CUSTOMER.DISPUTE.RESOLVED", "dispute", dispute)
@@ -323,7 +323,7 @@ class PayPalSimulator(Simulator):
     async def _show_page(self, request: web.Request) -> web.Response:
         order = self.books.orders.get(request.match_info["id"])
         if order is None:
-            raise web.HTTPNotFound(text="There is no such order.")
+            raise web.HTTPNotFound(text="This order does not exist.")
         unit = order["purchase_units"][0]
         total = f"{unit['amount']['value']} {unit['amount']['currency_code']}"
         is_open = order["status"] == "PAYER_ACTION_REQUIRED"
@@ -335,13 +335,13 @@ class PayPalSimulator(Simulator):
             email=None,
             cancel_url=self.books.return_urls[order["id"]][1],
             state="open" if is_open else "done",
-            message=None if is_open else "This has been approved.",
+            message=None if is_open else "This order is approved.",
         )
 
     async def _submit_page(self, request: web.Request) -> web.Response:
         order_id = request.match_info["id"]
         if order_id not in self.books.orders:
-            raise web.HTTPNotFound(text="There is no such order.")
+            raise web.HTTPNotFound(text="This order does not exist.")
         approved, declined = self.books.return_urls[order_id]
         if (await request.post()).get("choice") == "decline":
             raise web.HTTPSeeOther(declined)
@@ -383,13 +383,13 @@ def _now() -> str:
 
 
 def _check_amount(amount: Mapping[str, Any]) -> None:
-    """Refuse what PayPal does not take: other currencies, and decimals of a currency that has none there."""
+    """Refuse currencies that PayPal does not support, and decimals for currencies without decimals at PayPal."""
     currency, value = str(amount.get("currency_code")), str(amount.get("value"))
     if not is_taken_by("paypal", currency):
         raise PayPalError("UNPROCESSABLE_ENTITY", status=422, issue="CURRENCY_NOT_SUPPORTED")
     try:
-        is_written_right = to_decimal(to_minor(value, currency), currency) == value
+        is_valid = to_decimal(to_minor(value, currency), currency) == value
     except ValueError:
-        is_written_right = False
-    if not is_written_right:
+        is_valid = False
+    if not is_valid:
         raise PayPalError("UNPROCESSABLE_ENTITY", status=422, issue="DECIMALS_NOT_SUPPORTED")

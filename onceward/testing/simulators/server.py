@@ -1,4 +1,4 @@
-"""A stand-in for an outside service: a real HTTP server on loopback that can be told to misbehave."""
+"""The base of the simulators: an HTTP server on loopback that can fail, hang or drop connections on request."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ _MAX_BODY_BYTES = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One request as it came in; header names are in lower case."""
+    """One received request. Header names are in lower case."""
 
     method: str
     path: str
@@ -42,9 +42,9 @@ class _Fault:
 
 
 class Simulator(ABC):
-    """One service. `received` holds every request to its API, also those that a fault answered.
+    """One simulated service. `received` holds every request to its API, including those answered by a fault.
 
-    Faults are used up one per request, in the order in which they were asked for.
+    Each request uses up one fault, in the order of the calls that added them.
     """
 
     def __init__(self) -> None:
@@ -56,37 +56,37 @@ class Simulator(ABC):
 
     @property
     def url(self) -> str:
-        """Where it listens, to be given to a service as its `base_url`."""
+        """The address of the server. Pass it to a client as `base_url`."""
         if self._url is None:
             raise RuntimeError(f"{self.__class__.__name__} has not been started")
         return self._url
 
     def fail_next(self, count: int = 1, *, status: int = 500) -> None:
-        """Answer the next requests with a status and do nothing."""
+        """Answer the next requests with an error status, without carrying them out."""
         self._faults.extend([_Fault("fail", status)] * count)
 
     def rate_limit(self, count: int = 1, *, retry_after_s: int | None = 1) -> None:
-        """Answer the next requests with 429 and do nothing."""
+        """Answer the next requests with 429, without carrying them out."""
         headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
         self._faults.extend([_Fault("limit", 429, headers)] * count)
 
     def hang(self, count: int = 1, *, act: bool = False) -> None:
-        """Leave the next requests without an answer; with `act`, after having done what they ask."""
+        """Do not answer the next requests. With `act`, carry them out first."""
         self._faults.extend([_Fault("hang_after" if act else "hang")] * count)
 
     def drop_before_send(self, count: int = 1) -> None:
-        """Cut the connection of the next requests without doing anything."""
+        """Drop the connection of the next requests, without carrying them out."""
         self._faults.extend([_Fault("drop")] * count)
 
     def drop_after_send(self, count: int = 1) -> None:
-        """Do what the next requests ask, then cut their connections: the caller cannot know."""
+        """Carry out the next requests, then drop their connections: the outcome is unknown to the caller."""
         self._faults.extend([_Fault("drop_after")] * count)
 
     def clear_faults(self) -> None:
         self._faults.clear()
 
     async def start(self, *, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Listen; port 0 takes a free one."""
+        """Start the server. Port 0 selects a free port."""
         self._stopping.clear()
         app = web.Application(middlewares=[self._middleware()], client_max_size=_MAX_BODY_BYTES)
         app.add_routes(self.routes())
@@ -113,19 +113,19 @@ class Simulator(ABC):
 
     @abstractmethod
     def routes(self) -> list[web.RouteDef]:
-        """What it answers to."""
+        """Return the routes of the service."""
 
     def is_api(self, path: str) -> bool:
-        """Whether faults apply to a path; pages for people are spared."""
+        """Whether the path belongs to the API. Faults do not apply to pages for people."""
         return True
 
     def failure(self, status: int) -> web.Response:
-        """How this service words a failure."""
+        """Return an error response in the format of this service."""
         return answer({"error": {"message": f"simulated failure {status}"}}, status=status)
 
     def _middleware(self) -> Any:
         @web.middleware
-        async def misbehave(request: web.Request, handler: Handler) -> web.StreamResponse:
+        async def apply_fault(request: web.Request, handler: Handler) -> web.StreamResponse:
             if not self.is_api(request.path):
                 return await handler(request)
             self.received.append(
@@ -140,7 +140,7 @@ class Simulator(ABC):
             fault = self._faults.popleft() if self._faults else None
             return await self._answer(request, handler, fault)
 
-        return misbehave
+        return apply_fault
 
     async def _answer(self, request: web.Request, handler: Handler, fault: _Fault | None) -> web.StreamResponse:
         if fault is None:
@@ -164,21 +164,21 @@ def answer(value: object, *, status: int = 200, headers: Mapping[str, str] | Non
 
 
 def part(value: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A copy of the object under a name; empty where there is none."""
-    found = value.get(name)
-    return dict(cast("dict[str, Any]", found)) if isinstance(found, dict) else {}
+    """Return a copy of the object in a field; empty if the field has no object."""
+    field_value = value.get(name)
+    return dict(cast("dict[str, Any]", field_value)) if isinstance(field_value, dict) else {}
 
 
 def parts(value: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """The objects of the list under a name; empty where there is none."""
-    found = value.get(name)
-    if not isinstance(found, list):
+    """Return the objects of the list in a field; empty if the field has no list."""
+    field_value = value.get(name)
+    if not isinstance(field_value, list):
         return []
-    return [cast("dict[str, Any]", item) for item in cast("list[Any]", found) if isinstance(item, dict)]
+    return [cast("dict[str, Any]", item) for item in cast("list[Any]", field_value) if isinstance(item, dict)]
 
 
 async def read_object(request: web.Request) -> dict[str, Any]:
-    """The body as a JSON object, or 400 as any service would say."""
+    """Return the body as a JSON object. Any other body is answered with 400."""
     try:
         value = orjson.loads(await request.read())
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""Slack: messages by the Web API, judged by `ok`, and by incoming webhook; channels can be archived."""
+"""A simulator of Slack: messages through the Web API and an incoming webhook. Channels can be archived."""
 
 import time
 from typing import Any
@@ -12,7 +12,7 @@ _WEBHOOK_PATH = "/services/T0SIM/B0SIM/s1mulated"
 
 
 class SlackSimulator(Simulator):
-    """One workspace in which every channel exists. `messages` are those posted, by whichever way."""
+    """One workspace in which every channel exists. `messages` are all posted messages."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,12 +50,12 @@ class SlackSimulator(Simulator):
 
     async def _history(self, request: web.Request) -> web.Response:
         channel, oldest = request.query.get("channel"), float(request.query.get("oldest", "0"))
-        found = [
+        matching = [
             message
             for message in reversed(self.messages)
             if message["channel"] == channel and float(message["ts"]) >= oldest
         ]
-        return answer({"ok": True, "messages": found, "has_more": False})
+        return answer({"ok": True, "messages": matching, "has_more": False})
 
     async def _incoming(self, request: web.Request) -> web.Response:
         if request.path != _WEBHOOK_PATH:

@@ -1,4 +1,4 @@
-"""A mail relay that keeps what it is given. Needs aiosmtpd, which only development installs."""
+"""A simulated mail relay that keeps all mails. Needs aiosmtpd, a development dependency."""
 
 import asyncio
 from collections import deque
@@ -11,7 +11,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """One mail that the relay took: its envelope and what is in it."""
+    """One accepted mail: its envelope and its message."""
 
     sender: str
     recipients: tuple[str, ...]
@@ -19,7 +19,7 @@ class Mail:
 
 
 class SmtpSimulator:
-    """Listens on loopback without encryption. Faults are used up one per mail, in order."""
+    """A mail relay on loopback, without encryption. Each mail uses up one fault, in order."""
 
     def __init__(self) -> None:
         self.mails: list[Mail] = []
@@ -41,22 +41,22 @@ class SmtpSimulator:
         return int(self._server.sockets[0].getsockname()[1])
 
     def fail_next(self, count: int = 1, *, reply: str = "451 4.3.0 simulated failure") -> None:
-        """Refuse the next mails after their text, with a reply that starts with its code."""
+        """Refuse the next mails after DATA. `reply` starts with the SMTP code."""
         self._replies.extend([reply] * count)
 
     def drop_after_send(self, count: int = 1) -> None:
-        """Take the next mails, then cut the connection instead of saying so."""
+        """Accept the next mails, then drop the connection instead of replying."""
         self._replies.extend(["drop_after"] * count)
 
     def hang(self, count: int = 1) -> None:
-        """Leave the next mails without a reply."""
+        """Do not reply to the next mails."""
         self._replies.extend(["hang"] * count)
 
     def refuse(self, recipient: str, *, reply: str = "550 5.1.1 no such user") -> None:
         self.refused[recipient] = reply
 
     def close_connections(self) -> None:
-        """Cut what is open, as a relay does with idle clients."""
+        """Drop all open connections, as a relay does with idle clients."""
         for transport in tuple(self._transports):
             transport.abort()
 
@@ -86,7 +86,7 @@ class SmtpSimulator:
         await self.stop()
 
     async def take(self, server: Any, envelope: Any) -> str:
-        """Decide about one mail; the reply goes back to the client."""
+        """Accept or refuse one mail. Return the SMTP reply."""
         reply = self._replies.popleft() if self._replies else None
         if reply == "hang":
             await self._stopping.wait()
@@ -104,7 +104,7 @@ class SmtpSimulator:
 
 
 class _Handler:
-    """aiosmtpd's hooks; their names are its own."""
+    """The hooks of aiosmtpd, which sets their names."""
 
     def __init__(self, simulator: SmtpSimulator) -> None:
         self._simulator = simulator

@@ -1,4 +1,4 @@
-"""Stripe: idempotent creates, refunds bounded by their charge, a hosted page to pay on, signed webhooks."""
+"""A simulator of Stripe: idempotent requests, refunds limited by their charge, a payment page, signed webhooks."""
 
 import hashlib
 import hmac
@@ -12,20 +12,20 @@ from aiohttp import web
 
 from .pages import Choice, Line, payment_page, written_amount
 from .server import Simulator, answer
-from .stripe_objects import Books, Json, StripeError, found, make_id, nest, now
+from .stripe_objects import Books, Json, StripeError, get_object, make_id, nest, now
 from .webhooks import WebhookSender
 
 API_VERSION = "2025-06-30.basil"
 _CHOICES = (
     Choice("pay", "Card that pays", "The payment succeeds at once"),
-    Choice("decline", "Card that is declined", "The payment fails; try again with the other"),
+    Choice("decline", "Card that is declined", "The payment fails; try again with the other card"),
 )
-# Stripe goes on for three days; a simulator that is quicker shows the same.
+# Stripe retries for three days; the simulator uses shorter delays.
 DEFAULT_RETRY_DELAYS_S = (0.5, 2.0, 10.0, 60.0, 300.0, 1800.0)
 
 
 class StripeSimulator(Simulator):
-    """One test account. Webhooks go out once `send_webhooks_to` has named a receiver."""
+    """One Stripe test account. It sends webhooks after `send_webhooks_to` has set a receiver."""
 
     def __init__(self, *, retry_delays_s: Sequence[float] = DEFAULT_RETRY_DELAYS_S) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class StripeSimulator(Simulator):
         self.webhooks = WebhookSender(retry_delays_s=retry_delays_s)
         self.webhook_secret = ""
         self._webhook_url: str | None = None
-        self._kept: dict[str, tuple[str, int, bytes]] = {}
+        self._responses: dict[str, tuple[str, int, bytes]] = {}
         self._browser_url: str | None = None
 
     def send_webhooks_to(self, url: str, *, secret: str) -> None:
@@ -41,7 +41,7 @@ class StripeSimulator(Simulator):
         self.webhook_secret = secret
 
     def show_pages_at(self, url: str) -> None:
-        """Under which address a browser reaches the payment pages, if not the one it listens on."""
+        """Set the base URL of the payment pages, if browsers reach the simulator under another address."""
         self._browser_url = url.rstrip("/")
 
     async def stop(self) -> None:
@@ -77,7 +77,7 @@ class StripeSimulator(Simulator):
         error = StripeError(f"Simulated failure {status}", status=status, type="api_error", code=code)
         return answer(error.body, status=status)
 
-    # Creates: under a key they happen once, and the answer is kept.
+    # Creates: a request with an idempotency key runs once; repeats get the stored response.
 
     def _keyed(self, create: Callable[[web.Request, Json], Json]) -> Any:
         async def handle(request: web.Request) -> web.Response:
@@ -86,28 +86,28 @@ class StripeSimulator(Simulator):
             fingerprint = hashlib.sha256(f"{request.path}\n{body}".encode()).hexdigest()
             try:
                 _authorize(request)
-                if key is not None and (kept := self._kept.get(key)) is not None:
-                    return _replay(kept, fingerprint)
-                made = create(request, nest(parse_qsl(body, keep_blank_values=True)))
+                if key is not None and (stored := self._responses.get(key)) is not None:
+                    return _replay(stored, fingerprint)
+                created = create(request, nest(parse_qsl(body, keep_blank_values=True)))
             except StripeError as error:
-                # Refused by validation: nothing is kept, the key stays free.
+                # As at Stripe, a request that fails validation does not use up its key.
                 return answer(error.body, status=error.status)
-            response = answer(made, headers={"Request-Id": make_id("req")})
+            response = answer(created, headers={"Request-Id": make_id("req")})
             if key is not None:
-                self._kept[key] = (fingerprint, 200, orjson.dumps(made))
+                self._responses[key] = (fingerprint, 200, orjson.dumps(created))
             return response
 
         return handle
 
     def forget_keys(self) -> None:
-        """As after 24 hours: the same key makes a second object."""
-        self._kept.clear()
+        """Forget all idempotency keys, as Stripe does after 24 hours: the same key creates a second object."""
+        self._responses.clear()
 
     def _create_session(self, _: web.Request, fields: Json) -> Json:
         return self.books.new_session(fields, pages_url=self._browser_url or self.url)
 
     def _session(self, request: web.Request) -> Json:
-        return found(self.books.sessions, request.match_info["id"], "checkout.session")
+        return get_object(self.books.sessions, request.match_info["id"], "checkout.session")
 
     def _expire_session(self, request: web.Request, _: Json) -> Json:
         session = self._session(request)
@@ -118,7 +118,7 @@ class StripeSimulator(Simulator):
         return session
 
     def _intent(self, request: web.Request) -> Json:
-        return found(self.books.intents, request.match_info["id"], "payment_intent")
+        return get_object(self.books.intents, request.match_info["id"], "payment_intent")
 
     def _confirm_intent(self, request: web.Request, fields: Json) -> Json:
         intent = self._intent(request)
@@ -153,10 +153,10 @@ class StripeSimulator(Simulator):
         return refund
 
     def move_refund(self, refund_id: str, status: str, *, failure_reason: str = "unknown") -> Json:
-        """Change a refund's status as time or the bank does, and send the webhooks of it."""
-        refund = found(self.books.refunds, refund_id, "refund")
+        """Change the status of a refund, as Stripe or the bank does, and send the webhooks."""
+        refund = get_object(self.books.refunds, refund_id, "refund")
         self.books.move_refund(refund, status, failure_reason=failure_reason)
-        # Stripe sends one change under each of these names, to whoever asked for them.
+        # Stripe sends each of these event types for one change.
         self._emit("refund.updated", refund)
         self._emit("charge.refund.updated", refund)
         if status == "failed":
@@ -164,16 +164,16 @@ class StripeSimulator(Simulator):
         return refund
 
     def open_dispute(self, payment_intent: str, *, amount: int | None = None, reason: str = "fraudulent") -> Json:
-        """A buyer's bank takes the money of a payment back."""
-        intent = found(self.books.intents, payment_intent, "payment_intent")
+        """Open a dispute: the buyer's bank takes the money back."""
+        intent = get_object(self.books.intents, payment_intent, "payment_intent")
         dispute = self.books.dispute(self.books.charges[intent["latest_charge"]], amount=amount, reason=reason)
         self._emit("charge.dispute.created", dispute)
         self._emit("charge.dispute.funds_withdrawn", dispute)
         return dispute
 
     def close_dispute(self, dispute_id: str, *, won: bool) -> Json:
-        """The bank has decided; the money of a dispute that was won comes back."""
-        dispute = found(self.books.disputes, dispute_id, "dispute")
+        """Close a dispute. If it is won, the money comes back."""
+        dispute = get_object(self.books.disputes, dispute_id, "dispute")
         dispute["status"] = "won" if won else "lost"
         self._emit("charge.dispute.closed", dispute)
         if won:
@@ -182,7 +182,7 @@ class StripeSimulator(Simulator):
         return dispute
 
     def _dispute(self, request: web.Request) -> Json:
-        return found(self.books.disputes, request.match_info["id"], "dispute")
+        return get_object(self.books.disputes, request.match_info["id"], "dispute")
 
     def _list_refunds(self, request: web.Request) -> Json:
         return _page(
@@ -196,16 +196,16 @@ class StripeSimulator(Simulator):
         )
 
     def _refund(self, request: web.Request) -> Json:
-        return found(self.books.refunds, request.match_info["id"], "refund")
+        return get_object(self.books.refunds, request.match_info["id"], "refund")
 
     def _charge(self, request: web.Request) -> Json:
-        return found(self.books.charges, request.match_info["id"], "charge")
+        return get_object(self.books.charges, request.match_info["id"], "charge")
 
     def _list_events(self, request: web.Request) -> Json:
         return _page(list(self.books.events.values()), request)
 
     def _event(self, request: web.Request) -> Json:
-        return found(self.books.events, request.match_info["id"], "event")
+        return get_object(self.books.events, request.match_info["id"], "event")
 
     def _reading(self, read: Callable[[web.Request], Json]) -> Any:
         async def handle(request: web.Request) -> web.Response:
@@ -217,18 +217,18 @@ class StripeSimulator(Simulator):
 
         return handle
 
-    # Paying: the page a buyer sees, and what follows from it.
+    # The payment page and its results.
 
     async def _show_page(self, request: web.Request) -> web.Response:
         session = self.books.sessions.get(request.match_info["id"])
         if session is None:
-            raise web.HTTPNotFound(text="There is no such payment.")
+            raise web.HTTPNotFound(text="This payment does not exist.")
         return self._page_of(session)
 
     async def _submit_page(self, request: web.Request) -> web.Response:
         session = self.books.sessions.get(request.match_info["id"])
         if session is None:
-            raise web.HTTPNotFound(text="There is no such payment.")
+            raise web.HTTPNotFound(text="This payment does not exist.")
         form = await request.post()
         if session["status"] == "open" and session["expires_at"] <= time.time():
             session["status"] = "expired"
@@ -243,8 +243,8 @@ class StripeSimulator(Simulator):
         raise web.HTTPSeeOther(target)
 
     def pay(self, session_id: str) -> Json:
-        """Pay a session as its page does; paying one that is paid changes nothing."""
-        session = found(self.books.sessions, session_id, "checkout.session")
+        """Pay a session as its page does. Paying a paid session changes nothing."""
+        session = get_object(self.books.sessions, session_id, "checkout.session")
         if session["status"] == "open":
             self._take(self.books.intent_of(session))
             session.update(status="complete", payment_status="paid")
@@ -253,17 +253,17 @@ class StripeSimulator(Simulator):
 
     def decline(self, session_id: str) -> None:
         """Try to pay a session with a card that is declined."""
-        self._take(self.books.intent_of(found(self.books.sessions, session_id, "checkout.session")), declined=True)
+        self._take(self.books.intent_of(get_object(self.books.sessions, session_id, "checkout.session")), declined=True)
 
     def pay_again(self, session_id: str) -> None:
-        """A second payment for what a session was for, as by a buyer with two windows open."""
-        first = self.books.intent_of(found(self.books.sessions, session_id, "checkout.session"))
+        """Make a second payment for a session, as a buyer with two open windows can."""
+        first = self.books.intent_of(get_object(self.books.sessions, session_id, "checkout.session"))
         fields = {"amount": str(first["amount"]), "currency": first["currency"], "metadata": dict(first["metadata"])}
         self._take(self.books.new_intent(fields))
 
     def _page_of(self, session: Json, *, message: str | None = None, status: int = 200) -> web.Response:
         state = {"open": "open", "complete": "done"}.get(session["status"], "closed")
-        notes = {"done": "This has been paid.", "closed": "This payment has expired."}
+        notes = {"done": "This payment is complete.", "closed": "This payment has expired."}
         currency = session["currency"]
         return payment_page(
             service="Stripe",
@@ -293,7 +293,7 @@ class StripeSimulator(Simulator):
             "object": "event",
             "api_version": API_VERSION,
             "created": now(),
-            # A copy: an event shows its object as it was, whatever happens to it later.
+            # A copy: later changes of the object must not change the event.
             "data": {"object": orjson.loads(orjson.dumps(subject))},
             "livemode": False,
             "pending_webhooks": 1,
@@ -304,10 +304,10 @@ class StripeSimulator(Simulator):
         self.resend(event["id"])
 
     def resend(self, event_id: str) -> None:
-        """Send an event again, as an operator can at Stripe: same id, new signature."""
+        """Send an event again, as the Stripe dashboard can: same id, new signature."""
         if self._webhook_url is None:
             return
-        body = orjson.dumps(found(self.books.events, event_id, "event"))
+        body = orjson.dumps(get_object(self.books.events, event_id, "event"))
         self.webhooks.send(self._webhook_url, body, self._sign)
 
     def _sign(self, body: bytes) -> dict[str, str]:
@@ -328,8 +328,8 @@ def _authorize(request: web.Request) -> None:
         raise StripeError("Invalid API Key provided.", status=401)
 
 
-def _replay(kept: tuple[str, int, bytes], fingerprint: str) -> web.Response:
-    known, status, body = kept
+def _replay(stored: tuple[str, int, bytes], fingerprint: str) -> web.Response:
+    known, status, body = stored
     if known != fingerprint:
         raise StripeError(
             "Keys for idempotent requests can only be used with the same parameters.",
@@ -339,9 +339,9 @@ def _replay(kept: tuple[str, int, bytes], fingerprint: str) -> web.Response:
     return web.Response(body=body, status=status, content_type="application/json", headers=headers)
 
 
-def _page(listed: list[Json], request: web.Request) -> Json:
-    """Newest first, from behind `starting_after`, at most `limit`."""
-    ordered = listed[::-1]
+def _page(objects: list[Json], request: web.Request) -> Json:
+    """Return a page of the list: newest first, after `starting_after`, at most `limit` objects."""
+    ordered = objects[::-1]
     if (after := request.query.get("starting_after")) is not None:
         ids = [item["id"] for item in ordered]
         ordered = ordered[ids.index(after) + 1 :] if after in ids else []

@@ -1,4 +1,4 @@
-"""Stripe's objects as its simulator keeps them: JSON with Stripe's field names, and the rules between them."""
+"""The objects of the Stripe simulator: JSON with Stripe's field names, and the rules between them."""
 
 import secrets
 import time
@@ -20,11 +20,11 @@ REFUND_MOVES = {
     "failed": set[str](),
     "canceled": set[str](),
 }
-"""Which status may follow which."""
+"""The allowed status changes of a refund."""
 
 
 class StripeError(Exception):
-    """An error answer in Stripe's words."""
+    """An error response in Stripe's format."""
 
     def __init__(
         self,
@@ -51,17 +51,17 @@ def now() -> int:
 
 @dataclass(slots=True)
 class Books:
-    """Everything the simulated account holds, by id."""
+    """All objects of the simulated account, by id."""
 
     sessions: dict[str, Json] = field(default_factory=dict[str, Json])
     intents: dict[str, Json] = field(default_factory=dict[str, Json])
     charges: dict[str, Json] = field(default_factory=dict[str, Json])
     refunds: dict[str, Json] = field(default_factory=dict[str, Json])
     disputes: dict[str, Json] = field(default_factory=dict[str, Json])
-    # The status that the next refunds begin with; `succeeded` when it is empty.
+    # The initial status of the next refunds; `succeeded` if empty.
     next_refund_statuses: list[str] = field(default_factory=list[str])
     events: dict[str, Json] = field(default_factory=dict[str, Json])
-    # Beside the sessions, for neither is part of a session's JSON.
+    # Separate, because a session's JSON contains neither.
     session_items: dict[str, list[Json]] = field(default_factory=dict[str, list[Json]])
     payment_metadata: dict[str, Json] = field(default_factory=dict[str, Json])
 
@@ -70,7 +70,7 @@ class Books:
         items = [_item(numbered[index]) for index in sorted(numbered, key=int)]
         currencies = {item["currency"] for item in items}
         if len(currencies) != 1:
-            raise StripeError("Give line items, all of one currency.", param="line_items")
+            raise StripeError("line_items must not be empty and must have one currency.", param="line_items")
         session_id = make_id("cs_test")
         session: Json = {
             "id": session_id,
@@ -97,7 +97,7 @@ class Books:
         return session
 
     def intent_of(self, session: Json) -> Json:
-        """The payment of a session, made at the first try to pay it."""
+        """Return the payment intent of a session. The first attempt to pay creates it."""
         if session["payment_intent"] is None:
             intent = self.new_intent(
                 {
@@ -131,7 +131,7 @@ class Books:
         return intent
 
     def charge(self, intent: Json, *, declined: bool = False) -> Json:
-        """Try to take the money of an intent: a charge that succeeded or failed."""
+        """Attempt a payment. Return a charge that succeeded or failed."""
         charge_id = make_id("ch")
         charge: Json = {
             "id": charge_id,
@@ -161,23 +161,23 @@ class Books:
         return charge
 
     def refund(self, fields: Mapping[str, Any]) -> tuple[Json, Json]:
-        """Give back all or part of a charge, never more than is left of it."""
+        """Refund a charge in full or in part, at most its unrefunded amount. Return the refund and the charge."""
         charge = self._refundable(fields)
         if charge["disputed"]:
             raise StripeError(f"Charge {charge['id']} has been charged back.", code="charge_disputed")
         left = charge["amount_captured"] - charge["amount_refunded"]
         if left <= 0:
             raise StripeError(f"Charge {charge['id']} has already been refunded.", code="charge_already_refunded")
-        wanted = amount(fields, "amount", charge["currency"]) if fields.get("amount") else left
-        if wanted > left:
+        refunded = amount(fields, "amount", charge["currency"]) if fields.get("amount") else left
+        if refunded > left:
             raise StripeError(
-                f"Refund amount ({wanted}) is greater than unrefunded amount on charge ({left})",
+                f"Refund amount ({refunded}) is greater than unrefunded amount on charge ({left})",
                 param="amount",
             )
         refund: Json = {
             "id": make_id("re"),
             "object": "refund",
-            "amount": wanted,
+            "amount": refunded,
             "charge": charge["id"],
             "created": now(),
             "currency": charge["currency"],
@@ -188,18 +188,20 @@ class Books:
             "status": self.next_refund_statuses.pop(0) if self.next_refund_statuses else "succeeded",
         }
         self.refunds[refund["id"]] = refund
-        charge["amount_refunded"] += wanted
+        charge["amount_refunded"] += refunded
         charge["refunded"] = charge["amount_refunded"] == charge["amount_captured"]
         return refund, charge
 
     def move_refund(self, refund: Json, status: str, *, failure_reason: str = "unknown") -> None:
-        """Change a refund's status. Money of one that failed or was canceled can be refunded again.
+        """Change the status of a refund. The amount of a failed or canceled refund can be refunded again.
 
         A refund to a card may fail after it succeeded: the bank returns the money days later.
         """
         allowed = REFUND_MOVES[refund["status"]]
         if status not in allowed:
-            raise StripeError(f"A refund that is {refund['status']} becomes one of {sorted(allowed)}, not {status}.")
+            raise StripeError(
+                f"A refund with status {refund['status']} can change to {sorted(allowed)}, not to {status}."
+            )
         refund["status"] = status
         if status in ("failed", "canceled"):
             refund["failure_reason"] = failure_reason if status == "failed" else None
@@ -208,9 +210,9 @@ class Books:
             charge["refunded"] = False
 
     def dispute(self, charge: Json, *, amount: int | None = None, reason: str = "fraudulent") -> Json:
-        """Open a dispute: the bank takes the money back until it is decided."""
+        """Open a dispute: the bank takes the money back until the dispute is decided."""
         if charge["disputed"]:
-            raise StripeError(f"Charge {charge['id']} is disputed already.", code="charge_disputed")
+            raise StripeError(f"Charge {charge['id']} is already disputed.", code="charge_disputed")
         dispute: Json = {
             "id": make_id("du"),
             "object": "dispute",
@@ -231,8 +233,8 @@ class Books:
 
     def _refundable(self, fields: Mapping[str, Any]) -> Json:
         if fields.get("charge"):
-            return found(self.charges, str(fields["charge"]), "charge")
-        intent = found(self.intents, required(fields, "payment_intent"), "payment_intent")
+            return get_object(self.charges, str(fields["charge"]), "charge")
+        intent = get_object(self.intents, required(fields, "payment_intent"), "payment_intent")
         charge = self.charges.get(intent["latest_charge"] or "")
         if charge is None or not charge["paid"]:
             raise StripeError(
@@ -242,12 +244,12 @@ class Books:
         return charge
 
 
-def found(objects: Mapping[str, Json], object_id: str, kind: str) -> Json:
-    """The object with an id, or the 404 that Stripe answers."""
-    known = objects.get(object_id)
-    if known is None:
+def get_object(objects: Mapping[str, Json], object_id: str, kind: str) -> Json:
+    """Return the object with this id, or raise the 404 error of Stripe."""
+    existing = objects.get(object_id)
+    if existing is None:
         raise StripeError(f"No such {kind}: '{object_id}'", status=404, code="resource_missing", param="id")
-    return known
+    return existing
 
 
 def required(fields: Mapping[str, Any], name: str) -> str:
@@ -265,29 +267,29 @@ def positive_integer(fields: Mapping[str, Any], name: str) -> int:
 
 
 def amount(fields: Mapping[str, Any], name: str, currency: str) -> int:
-    """An amount that Stripe takes in this currency."""
+    """Return the amount if Stripe accepts it in this currency."""
     if not is_taken_by("stripe", currency):
         raise StripeError(f"Invalid currency: {currency}", param="currency")
-    found = positive_integer(fields, name)
+    minor_units = positive_integer(fields, name)
     multiple = stripe_multiple(currency)
-    if found % multiple:
+    if minor_units % multiple:
         raise StripeError(f"Invalid {name}: in {currency} it must be a multiple of {multiple}", param=name)
-    return found
+    return minor_units
 
 
 def _expiry(fields: Mapping[str, Any]) -> int:
-    """When a session expires: 24 hours from now, or as asked, between 30 minutes and 24 hours from now."""
+    """Return when a session expires: `expires_at`, 30 minutes to 24 hours from now, or 24 hours from now."""
     latest = now() + SESSION_LIFETIME_S
-    asked = int(fields.get("expires_at") or latest)
-    if asked < now() + SESSION_SHORTEST_S:
+    expires_at = int(fields.get("expires_at") or latest)
+    if expires_at < now() + SESSION_SHORTEST_S:
         raise StripeError(
             "The `expires_at` timestamp must be at least 30 minutes from Checkout Session creation.", param="expires_at"
         )
-    if asked > latest:
+    if expires_at > latest:
         raise StripeError(
             "The `expires_at` timestamp must be less than 24 hours from Checkout Session creation.", param="expires_at"
         )
-    return asked
+    return expires_at
 
 
 def _item(item: Mapping[str, Any]) -> Json:
@@ -302,7 +304,7 @@ def _item(item: Mapping[str, Any]) -> Json:
 
 
 def nest(fields: list[tuple[str, str]]) -> Json:
-    """Form fields in brackets as nested objects: `a[b]=1` is {"a": {"b": "1"}}; an index is a key too."""
+    """Return form fields in brackets as nested objects: `a[b]=1` is {"a": {"b": "1"}}. A list index is a key, too."""
     nested: Json = {}
     for name, value in fields:
         parts = name.replace("]", "").split("[")

@@ -1,4 +1,4 @@
-"""Twilio: messages that can be sent, listed and fetched, with signed status callbacks."""
+"""A simulator of Twilio: send, list and fetch messages, with signed status callbacks."""
 
 import hashlib
 import hmac
@@ -15,12 +15,12 @@ from .server import Simulator, answer
 from .webhooks import WebhookSender
 
 Json = dict[str, Any]
-# A number in Twilio's own test range: sending to it fails as to a number that cannot exist.
+# From Twilio's test numbers: Twilio refuses it as an invalid number.
 INVALID_NUMBER = "+15005550001"
 
 
 class TwilioSimulator(Simulator):
-    """One account. A message with a StatusCallback is reported sent and delivered, unless `report` is off."""
+    """One account. It reports a message with a StatusCallback as sent and delivered, unless `report` is false."""
 
     def __init__(self, *, account_sid: str = "AC" + "0" * 32, auth_token: str = "simulated") -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class TwilioSimulator(Simulator):
         return answer(message, status=201)
 
     def set_status(self, sid: str, status: str, *, error_code: int | None = None) -> None:
-        """Let a message reach a status, and report it where that was asked for."""
+        """Set the status of a message, and send the status callback if the message has one."""
         message = next(message for message in self.messages if message["sid"] == sid)
         message.update(status=status, error_code=error_code, date_sent=format_datetime(datetime.now(UTC)))
         if (url := self._callbacks.get(sid)) is None:
@@ -112,7 +112,7 @@ class TwilioSimulator(Simulator):
         self.webhooks.send(url, urlencode(fields).encode(), lambda _: signed)
 
     def sign(self, url: str, fields: dict[str, str]) -> dict[str, str]:
-        """The headers of a form callback to a URL."""
+        """Return the signed headers of a form callback to a URL."""
         content = url + "".join(f"{name}{fields[name]}" for name in sorted(fields))
         mac = hmac.new(self.auth_token.encode(), content.encode(), hashlib.sha1).digest()
         return {
@@ -124,14 +124,14 @@ class TwilioSimulator(Simulator):
         if not self._authorized(request):
             return _error(20003, 401)
         since = request.query.get("DateSent>")
-        found = [
+        matching = [
             message
             for message in reversed(self.messages)
             if request.query.get("To") in (None, message["to"])
             and request.query.get("From") in (None, message["from"])
             and (since is None or parsedate_to_datetime(message["date_created"]).strftime("%Y-%m-%d") >= since)
         ]
-        return answer({"messages": found, "page": 0, "page_size": 50, "next_page_uri": None, "uri": request.path})
+        return answer({"messages": matching, "page": 0, "page_size": 50, "next_page_uri": None, "uri": request.path})
 
     async def _fetch(self, request: web.Request) -> web.Response:
         if not self._authorized(request):

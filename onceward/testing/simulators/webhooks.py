@@ -1,4 +1,4 @@
-"""Webhooks as services send them: signed anew for each try, tried again until some 2xx."""
+"""Send webhooks as external services do: signed for each attempt, retried until a 2xx response."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ Sign = Callable[[bytes], Mapping[str, str]]
 
 @dataclass(slots=True)
 class Delivery:
-    """One webhook and what became of it: a status per try, 0 where there was no answer."""
+    """One webhook with the status of each attempt. The status is 0 if there was no response."""
 
     url: str
     body: bytes = field(repr=False)
@@ -24,7 +24,7 @@ class Delivery:
 
 
 class WebhookSender:
-    """Sends in the background; `retry_delays_s` lie between the tries and end them."""
+    """Sends webhooks in the background. It makes one attempt, and one more after each of `retry_delays_s`."""
 
     def __init__(self, *, retry_delays_s: Sequence[float] = (), timeout_s: float = 20.0) -> None:
         self.deliveries: list[Delivery] = []
@@ -33,7 +33,7 @@ class WebhookSender:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, url: str, body: bytes, sign: Sign) -> Delivery:
-        """Start sending one webhook; `sign` makes the headers of each try."""
+        """Start sending one webhook. `sign` returns the headers of each attempt."""
         delivery = Delivery(url, body)
         self.deliveries.append(delivery)
         task = asyncio.create_task(self._deliver(delivery, sign))
@@ -42,7 +42,7 @@ class WebhookSender:
         return delivery
 
     async def settle(self, *, timeout_s: float = 30.0) -> None:
-        """Wait until every webhook has been delivered or given up."""
+        """Wait until every webhook is delivered or has no retries left."""
         async with asyncio.timeout(timeout_s):
             while self._tasks:
                 await asyncio.gather(*self._tasks)

@@ -1,4 +1,4 @@
-"""A push service and the browser behind it: checks the sender's token, decrypts, keeps what is pending by topic."""
+"""A simulated push service with its browsers. It verifies the VAPID token and decrypts each push."""
 
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -16,7 +16,7 @@ from .server import Simulator
 
 @dataclass(frozen=True, slots=True)
 class SimulatedBrowser:
-    """One subscription: what the page would send us, and the key that only the browser has."""
+    """One subscription: the fields that a page sends to its server, and the private key of the browser."""
 
     endpoint: str
     p256dh: str
@@ -27,7 +27,7 @@ class SimulatedBrowser:
 
 
 class WebPushSimulator(Simulator):
-    """Subscribe a browser, push to it, read `pushes`; `unsubscribe` makes its address gone."""
+    """Subscribe a browser, push to it, read its `pushes`. After `unsubscribe` its endpoint answers 410."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class WebPushSimulator(Simulator):
         if "TTL" not in request.headers:
             return web.Response(status=400, text="TTL is required")
         if not self._is_sender(request.headers.get("Authorization", "")):
-            return web.Response(status=403, text="the VAPID token does not hold")
+            return web.Response(status=403, text="the VAPID token is not valid")
         body = await request.read()
         if len(body) > 4096:
             return web.Response(status=413)

@@ -1,4 +1,4 @@
-"""WhatsApp Cloud API: texts within the window, templates, signed webhooks for statuses and incoming texts."""
+"""A simulator of the WhatsApp Cloud API: texts within the 24-hour window, templates, signed webhooks."""
 
 import hashlib
 import hmac
@@ -17,7 +17,7 @@ WINDOW_S = 24 * 3600.0
 
 
 class WhatsAppSimulator(Simulator):
-    """One phone number. The window counts once `enforce_window` is on; a person's text opens it."""
+    """One phone number. With `enforce_window`, texts are allowed only within 24 hours of a person's message."""
 
     def __init__(self, *, app_secret: str = "simulated-app-secret", phone_number_id: str = "100200300") -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class WhatsAppSimulator(Simulator):
         self.unreachable: set[str] = set()
         self.webhooks = WebhookSender(retry_delays_s=(0.5, 2.0, 10.0, 60.0))
         self._webhook_url: str | None = None
-        self._last_heard: dict[str, float] = {}
+        self._last_received_at: dict[str, float] = {}
 
     def send_webhooks_to(self, url: str) -> None:
         self._webhook_url = url
@@ -55,7 +55,7 @@ class WhatsAppSimulator(Simulator):
             return _error(100, 400)
         if to in self.unreachable:
             return _error(131026, 400)
-        silent_s = time.time() - self._last_heard.get(to, 0.0)
+        silent_s = time.time() - self._last_received_at.get(to, 0.0)
         if kind == "text" and self.enforce_window and silent_s > WINDOW_S:
             return _error(131047, 400)
         wamid = f"wamid.{secrets.token_urlsafe(24)}"
@@ -71,7 +71,7 @@ class WhatsAppSimulator(Simulator):
         )
 
     def set_status(self, wamid: str, status: str, *, error_code: int | None = None) -> None:
-        """Report a status of a message; the caller's `biz_opaque_callback_data` comes back in it."""
+        """Report the status of a message, with the `biz_opaque_callback_data` that the sender gave."""
         message = next(message for message in self.messages if message["id"] == wamid)
         report: Json = {
             "id": wamid,
@@ -86,8 +86,8 @@ class WhatsAppSimulator(Simulator):
         self._emit({"statuses": [report]})
 
     def receive_text(self, sender: str, text: str) -> str:
-        """Let a person write to us: opens the window, sends the webhook, returns the message id."""
-        self._last_heard[sender] = time.time()
+        """Simulate a message from a person: open the window, send the webhook, return the message id."""
+        self._last_received_at[sender] = time.time()
         wamid = f"wamid.{secrets.token_urlsafe(24)}"
         message = {
             "from": sender.lstrip("+"),

@@ -1,4 +1,4 @@
-"""What workflows add to the dashboard."""
+"""The dashboard pages of workflows."""
 
 from onceward.workflows.pages.workflows import PAGES
 

@@ -1,4 +1,4 @@
-"""The pages of workflows."""
+"""The list page and the detail page of workflows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ select position, kind, key, name, state, attempts, result, error, due_at, ref, s
 
 
 async def _cancel(site: Site, identity: Identity, id: int, reason: str) -> Done:
-    """A workflow also undoes what it has done."""
+    """Cancel the workflow. Its compensations undo its steps."""
     try:
         outcome = await operate.cancel(
             site.database, id, actor=identity, reason=reason, organization=identity.organization
@@ -29,7 +29,7 @@ async def _cancel(site: Site, identity: Identity, id: int, reason: str) -> Done:
     except WorkflowState as error:
         raise Refused(str(error)) from None
     site.engine.waker.wake("workflows")
-    texts = {"cancelled": "is cancelled", "asked": "has been asked to stop", "compensating": "undoes what it has done"}
+    texts = {"cancelled": "is cancelled", "asked": "is stopping", "compensating": "is running its compensations"}
     return Done(f"/dashboard/workflows/{id}", f"Workflow {id} {texts.get(outcome, outcome)}.")
 
 
@@ -44,7 +44,7 @@ async def _retry(site: Site, identity: Identity, form: Mapping[str, str]) -> Don
     except WorkflowState as error:
         raise Refused(str(error)) from None
     site.engine.waker.wake("workflows")
-    return Done(f"/dashboard/workflows/{id}", f"Workflow {id} goes on with the steps that failed.")
+    return Done(f"/dashboard/workflows/{id}", f"Workflow {id} retries its failed steps.")
 
 
 WORKFLOWS = Listing(
@@ -63,7 +63,7 @@ WORKFLOWS = Listing(
     empty="Start one from a handler: await tx.start_workflow(my_workflow, ...).",
     columns=("Workflow", "Key", "Created"),
     about_title="Version",
-    buttons=(Button("Retry what failed", "/dashboard/workflows/{id}/retry", frozenset({"failed"})),),
+    buttons=(Button("Retry failed steps", "/dashboard/workflows/{id}/retry", frozenset({"failed"})),),
     steps=STEPS,
     cancel=_cancel,
 )

@@ -1,4 +1,4 @@
--- End many workflows in one commit: the work is gone, the attempt noted, the state final, a waiting parent told.
+-- End many workflows in one commit: delete the work, record the attempt, set the final state, answer a waiting parent.
 with input as materialized (
     select * from unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[],
                          $8::bigint[])
@@ -18,7 +18,7 @@ with input as materialized (
      where w.id = g.id
     returning w.id, w.parent_id, w.parent_position, i.state, i.result, i.error
 )
-select id, parent_id is not null as told,
+select id, parent_id is not null as has_parent,
        case when parent_id is not null and state <> 'continued' then
            onceward.workflow_tell_parent(parent_id, parent_position, state, result::json, error::jsonb)
        end

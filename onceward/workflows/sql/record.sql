@@ -1,11 +1,11 @@
--- Record steps of many workflows in one commit. A row comes back for each that was recorded; the others lost their lease,
--- or somebody else's answer was first.
+-- Record steps of many workflows in one commit. Returns a row for each recorded step; the others lost their lease,
+-- or were already answered.
 with input as materialized (
     select * from unnest($1::bigint[], $2::bigint[], $3::int[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[],
                          $9::text[], $10::text[], $11::float8[], $12::timestamptz[])
         as i (workflow_id, lease, position, kind, key, name, state, attempts, result, error, due_s, started_at)
 ), held as materialized (
-    -- Share-locked: whoever takes the lease away waits until this is committed, and then sees it.
+    -- Share-locked: a transaction that takes the lease away waits for this commit, and then sees it.
     select id, lease, organization_id from onceward.work
      where id = any($1::bigint[]) and lease = any($2::bigint[]) order by id for share
 )
