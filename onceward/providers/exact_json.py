@@ -38,6 +38,11 @@ def loads_leniently(text: str | bytes) -> Any:
     return json.loads(text, parse_int=_integer, parse_float=_number, parse_constant=_refuse)
 
 
+def loads_exactly(text: str | bytes) -> Any:
+    """Read JSON with every fraction as `Decimal`, to look at all of its digits."""
+    return json.loads(text, parse_int=_integer, parse_float=_exact, parse_constant=_refuse)
+
+
 def dumps(value: Any, *, indent: bool = False, default: Callable[[Any], Any] | None = None) -> str:
     """Write JSON, `Decimal` as a number. `default` converts values of other types; without it they raise TypeError."""
     option = orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z | (orjson.OPT_INDENT_2 if indent else 0)
@@ -94,6 +99,13 @@ def _number(text: str) -> float | int | Decimal:
         return value  # an exponent that not even Decimal can hold
     whole = exact.adjusted() < MOST_INT_DIGITS and exact == exact.to_integral_value()
     return int(exact) if whole else exact
+
+
+def _exact(text: str) -> float | Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return math.inf  # an exponent that not even Decimal can hold
 
 
 def _refuse(name: str) -> NoReturn:

@@ -88,7 +88,7 @@ async def test_failing_behind_stuck_and_silent_can_be_told_apart(
 @pytest.mark.parametrize("command", [["live", "ls", "--json"], ["live", "ls"], ["live", "reset"]])
 def test_the_command_line_lists_nodes_and_resets_them(command: list[str], database_url: str, tmp_path: Any) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "from onceward.cli import main; main()", *command],
+        [sys.executable, "-c", "from onceward.__main__ import main; main()", *command],
         env={**os.environ, "ONCEWARD_DATABASE_URL": database_url, "ONCEWARD_DATA_DIR": str(tmp_path)},
         capture_output=True,
         text=True,

@@ -27,7 +27,11 @@ async def test_the_settings_decide_for_tasks_that_declare_nothing(database_url: 
 
     for events, jobs in ((7, 3), (5, 12)):
         settings = Settings(
-            database_url=SecretStr(database_url), data_dir=tmp_path, pool_max=4, max_attempts=events, job_max_attempts=jobs
+            database_url=SecretStr(database_url),
+            data_dir=tmp_path,
+            pool_max=4,
+            max_attempts=events,
+            job_max_attempts=jobs,
         )
         process = Process(app, settings, FEATURES)
         await process.start({"scheduler"})

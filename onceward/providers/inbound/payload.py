@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -24,6 +25,8 @@ MAX_DEPTH: Final = 200
 Form = list[tuple[str, str]]
 
 _NUMBER: Final = (int, float)
+_SMALL_NUMBER: Final = re.compile(rb"[eE]-\d{4}|\.\d{12000}")
+"""A number that may have more digits after the point than jsonb can hold."""
 
 
 class Document(NamedTuple):
@@ -52,6 +55,9 @@ def read_json(body: bytes) -> Document:
         value, suspect = _read_lenient(body), True
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_depth(value)
+    if _SMALL_NUMBER.search(body) is not None:
+        # A double rounds such a number to zero; jsonb keeps its digits, and refuses the number if there are too many.
+        return Document(value, not is_storable(exact_json.loads_exactly(body)), body, True)
     return Document(value, suspect and not is_storable(value), body, suspect)
 
 
