@@ -44,7 +44,7 @@ def lost_connection(error: BaseException | None) -> bool:
 
 
 def is_gone(conn: Closable) -> bool:
-    """Return whether the connection is closed, whoever closed it."""
+    """Return whether the connection is closed, by us, the server or the network."""
     try:
         return conn.is_closed()
     except asyncpg.InterfaceError:
