@@ -1,4 +1,4 @@
-"""PostgreSQL: connections, transactions, migrations. Imports nothing else of ours."""
+"""PostgreSQL: connections, transactions and migrations."""
 
 from typing import TYPE_CHECKING
 

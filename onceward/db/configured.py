@@ -1,4 +1,4 @@
-"""The database as it is configured: a server of yours, or the embedded one, which is started on the way."""
+"""The configured database: your own server, or the embedded server, which `open` starts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ OLDEST_SERVER = 150000
 
 
 class OldServer(DatabaseError):
-    """The server is older than what our SQL is written for."""
+    """The server is older than PostgreSQL 15."""
 
 
 class ConfiguredDatabase:
-    """`open` connects, `close` undoes it; between them the schema can be looked at and brought up to date."""
+    """The database between `open` and `close`, with its pending migrations."""
 
     def __init__(self, settings: Settings, migrations: Sequence[Migrations] = ()) -> None:
         self.settings = settings
@@ -31,13 +31,13 @@ class ConfiguredDatabase:
     @property
     def database(self) -> Database:
         if self._database is None:
-            raise RuntimeError("the database has not been opened")
+            raise RuntimeError("the database is not open: call open() first")
         return self._database
 
     async def open(self, *, wait_s: float = 0) -> Database:
         """Connect to the configured database, or start the embedded one first.
 
-        While the server is starting or out of reach, try again for `wait_s` seconds.
+        While the server is starting or unreachable, retry for `wait_s` seconds.
         """
         settings = self.settings
         url = (
@@ -66,13 +66,13 @@ class ConfiguredDatabase:
         return database
 
     async def _start_embedded(self) -> str:
-        # The thread cannot be interrupted. Whoever stops us meanwhile waits for it, or the server would stay behind.
+        # The thread cannot be interrupted. `close` waits for it, else the server would keep running.
         self._server = EmbeddedPostgres(self.settings.data_dir)
         self._starting = asyncio.ensure_future(asyncio.to_thread(self._server.start))
         return await asyncio.shield(self._starting)
 
     async def close(self) -> None:
-        """Let go of the database; the embedded server stops with its last user."""
+        """Close the connections. The embedded server stops when its last user leaves."""
         try:
             if self._database is not None:
                 await self._database.close()
@@ -83,19 +83,19 @@ class ConfiguredDatabase:
                 await asyncio.to_thread(self._server.stop)
 
     async def pending_migrations(self) -> list[Migration]:
-        """What `migrate` would apply."""
+        """Return the migrations that `migrate` would apply."""
         async with self.database.acquire() as conn:
             return await plan(conn, self.migrations)
 
     async def migrate(self) -> list[Migration]:
-        """Apply what is pending, over a connection of its own that PgBouncer has no part in."""
+        """Apply the pending migrations over a separate connection that bypasses PgBouncer."""
         settings = self.settings
         if settings.direct_url is not None:
             direct = await Database.open(settings.direct_url.get_secret_value(), min_size=0, max_size=1)
         elif settings.pgbouncer:
             raise MigrationError(
-                "migrations are pending and cannot be applied through PgBouncer, which would mix up whose lock is "
-                "whose: set ONCEWARD_DIRECT_URL to the database itself"
+                "migrations are pending and cannot be applied through PgBouncer, because their lock belongs to one "
+                "session: set ONCEWARD_DIRECT_URL to the URL of PostgreSQL itself"
             )
         else:
             direct = self.database

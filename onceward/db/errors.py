@@ -1,45 +1,45 @@
-"""What can go wrong with the database, by name.
+"""The errors of the database.
 
 DatabaseError
-├── Unavailable        no connection could be had, or it broke before COMMIT was sent: nothing happened
-├── RolledBack         COMMIT was answered by ROLLBACK: a statement had failed and its error was swallowed
-├── OutcomeUnknown     the connection broke while COMMIT was under way: it may or may not have happened
-└── MigrationError     the schema cannot be brought, or trusted, to where this code needs it
-    ├── NewerSchema    the database was migrated by newer code than this
+├── Unavailable        no connection was available, or it broke before COMMIT was sent: nothing was changed
+├── RolledBack         PostgreSQL answered COMMIT with ROLLBACK: a statement failed and the handler caught its error
+├── OutcomeUnknown     the connection broke during COMMIT: it is unknown whether the commit happened
+└── MigrationError     the schema does not fit this code and cannot be migrated
+    ├── NewerSchema    newer code has migrated the database
     ├── ChangedFile    a migration was edited after it had been applied
-    └── BrokenLine     numbers missing, doubled, or not starting at 0001
+    └── BrokenLine     migration numbers are missing, duplicated, or do not start at 0001
 """
 
 from __future__ import annotations
 
 
 class DatabaseError(Exception):
-    """Anything this package raises by itself; PostgreSQL's own errors pass through as asyncpg raised them."""
+    """The base of the errors of this package. Errors of PostgreSQL are raised as asyncpg exceptions."""
 
 
 class Unavailable(DatabaseError):
-    """Nothing was changed; it is safe to try again."""
+    """No database connection was available. Nothing was changed; a retry is safe."""
 
 
 class OutcomeUnknown(DatabaseError):
-    """The connection was lost during COMMIT. Look the effect up by its key before trying again."""
+    """The connection was lost during COMMIT. Look up the effect by its key before you retry."""
 
 
 class RolledBack(DatabaseError):
-    """Nothing was committed. Let the error of a failed statement pass, or put the statement under a savepoint."""
+    """Nothing was committed. Do not catch the error of a failed statement, or run the statement in a savepoint."""
 
 
 class MigrationError(DatabaseError):
-    """The message names the owner, the file and what to do."""
+    """A migration failed or cannot be applied. The message names the owner, the file and what to do."""
 
 
 class NewerSchema(MigrationError):
-    """Refuse to run old code on a database that newer code has migrated."""
+    """Newer code has migrated the database, so this older code refuses to run."""
 
 
 class ChangedFile(MigrationError):
-    """An applied migration is history: write a new file instead of editing it."""
+    """An applied migration was edited. Restore the file and write a new migration."""
 
 
 class BrokenLine(MigrationError):
-    """A line of migrations is numbered 0001, 0002, ... without holes."""
+    """The migrations of an owner are not numbered 0001, 0002, ... without gaps."""

@@ -1,4 +1,4 @@
-"""What the database contributes: commands to migrate, move and look at the data."""
+"""The feature `db`: commands that migrate, move and inspect the data."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Tell a lost database connection from every other error.
+"""Distinguish a lost database connection from every other error.
 
-The type of an exception does not say it: a handler's own `OSError` has the type of a lost connection, and a handler that
-was cut off may raise whatever it likes. So the place that holds the connection looks at it, and notes on the exception
-what it saw; whoever judges the exception later asks `lost_connection`.
+The type of an exception is not enough: a handler's own `OSError` has the type of a lost connection, and a handler whose
+connection broke may raise any exception. So the code that holds the connection checks it and marks the exception. The code
+that judges the exception later calls `lost_connection`.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ import asyncpg
 
 from onceward.db.errors import OutcomeUnknown
 
-_NOTE = "_onceward_lost_connection"
+_MARK = "_onceward_lost_connection"
 
 
 class Closable(Protocol):
-    """A connection, seen from here."""
+    """A connection that can report whether it is closed."""
 
     def is_closed(self) -> bool: ...
 
 
 def note_lost_connection(error: BaseException, conn: Closable) -> None:
-    """Note on `error`, which was raised while `conn` was in use, that the connection is gone. Do nothing if it is not."""
+    """Mark `error`, which was raised while `conn` was in use, if the connection is lost."""
     if is_gone(conn) or ended_the_session(error):
-        setattr(error, _NOTE, True)
+        setattr(error, _MARK, True)
 
 
 def lost_connection(error: BaseException | None) -> bool:
-    """Return whether one of our database connections was lost under the code that raised `error`.
+    """Return whether the code that raised `error` had lost its database connection.
 
-    Then neither the handler nor its statement has failed. Nothing that was not committed happened; a commit that was
-    under way may have happened (`OutcomeUnknown`). The causes of `error` (`raise ... from`) are looked at as well.
+    Then neither the handler nor its statement is at fault. Uncommitted changes are lost; a commit that was running may
+    have happened (`OutcomeUnknown`). The causes of `error` (`raise ... from`) are checked too.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
-        if isinstance(error, OutcomeUnknown) or getattr(error, _NOTE, False):
+        if isinstance(error, OutcomeUnknown) or getattr(error, _MARK, False):
             return True
         seen.add(id(error))
         error = error.__cause__
@@ -44,13 +44,13 @@ def lost_connection(error: BaseException | None) -> bool:
 
 
 def is_gone(conn: Closable) -> bool:
-    """Return whether the connection is closed, by us, by the server or by the network."""
+    """Return whether the connection is closed, by us, the server or the network."""
     try:
         return conn.is_closed()
     except asyncpg.InterfaceError:
-        return True  # the pool noticed first and has taken the connection away
+        return True  # the pool has already removed the connection
 
 
 def ended_the_session(error: BaseException) -> bool:
-    """PostgreSQL said FATAL or PANIC: it closes the session, and the end of the stream may not have been read yet."""
+    """Return whether the error is FATAL or PANIC: PostgreSQL then closes the session, even if we have not seen it yet."""
     return isinstance(error, asyncpg.PostgresError) and getattr(error, "severity_en", None) in ("FATAL", "PANIC")

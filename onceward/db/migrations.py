@@ -1,9 +1,10 @@
-"""Bring the schema to where the code needs it: numbered SQL files, one line of them per owner.
+"""Migrate the schema with numbered SQL files, one sequence per owner.
 
-Each file is applied once, in its own transaction, under one advisory lock for the database, so any number of nodes
-may call `migrate` at the same time. What was applied is remembered with its checksum. A file whose first line is
-`-- onceward: no transaction` runs outside one (for CREATE INDEX CONCURRENTLY), statement by statement, and must be repeatable:
-if one fails, the next start runs all of them again. An index that an interrupted try left invalid is dropped first.
+Each file is applied once, in its own transaction, under one advisory lock for the database, so any number of nodes may
+call `migrate` at the same time. The checksum of each applied file is stored. A file whose first line is
+`-- onceward: no transaction` runs statement by statement outside a transaction (for CREATE INDEX CONCURRENTLY) and must be
+repeatable: if a statement fails, the next start runs all of them again. It first drops an index that an interrupted run left
+invalid.
 """
 
 from __future__ import annotations
@@ -64,21 +65,21 @@ class Migration:
 
 
 def read(line: Migrations) -> list[Migration]:
-    """The files of a line, in order; a hole or a doubled number is an error before anything runs."""
-    found: list[Migration] = []
+    """Return the migrations of an owner in order. Raises `BrokenLine` for a gap or a duplicate number."""
+    files: list[Migration] = []
     for path in sorted(line.directory.glob("*.sql")):
         match = NAME.match(path.name)
         if match is None:
-            raise BrokenLine(f"{line.owner}: {path.name} is not named like 0001_what_it_does.sql")
-        found.append(Migration(line.owner, int(match[1]), match[2], path.read_text(encoding="utf-8")))
-    for expected, migration in enumerate(found, start=1):
+            raise BrokenLine(f"{line.owner}: {path.name} is not a valid name: rename it like 0001_what_it_does.sql")
+        files.append(Migration(line.owner, int(match[1]), match[2], path.read_text(encoding="utf-8")))
+    for expected, migration in enumerate(files, start=1):
         if migration.number != expected:
             raise BrokenLine(f"{line.owner}: expected number {expected:04d}, found {migration}")
-    return found
+    return files
 
 
 async def plan(conn: asyncpg.Connection[Any], lines: Sequence[Migrations]) -> list[Migration]:
-    """What `migrate` would apply, in order. Raises when the database and these files disagree about the past."""
+    """Return the pending migrations in order. Raises if the applied migrations differ from these files."""
     exists = await conn.fetchval("select to_regclass('onceward.migrations') is not null")
     applied = await conn.fetch("select * from onceward.migrations") if exists else []
     known = {(row["owner"], row["number"]): row for row in applied}
@@ -91,7 +92,7 @@ async def plan(conn: asyncpg.Connection[Any], lines: Sequence[Migrations]) -> li
                 pending.append(migration)
             elif row["checksum"] != migration.checksum:
                 raise ChangedFile(
-                    f"{migration} was changed after it had been applied at {row['applied_at']:%Y-%m-%d %H:%M}; "
+                    f"{migration} was changed after it was applied at {row['applied_at']:%Y-%m-%d %H:%M}; "
                     "restore the file and put the change into a new migration"
                 )
         newest = max((number for owner, number in known if owner == line.owner), default=0)
@@ -104,7 +105,7 @@ async def plan(conn: asyncpg.Connection[Any], lines: Sequence[Migrations]) -> li
 
 
 async def migrate(conn: asyncpg.Connection[Any], lines: Sequence[Migrations]) -> list[Migration]:
-    """Apply what is pending and return it. Other nodes doing the same wait, then find nothing to do."""
+    """Apply the pending migrations and return them. Nodes that migrate at the same time wait, then find none pending."""
     await _lock(conn)
     try:
         await conn.execute(BOOTSTRAP)
@@ -115,12 +116,12 @@ async def migrate(conn: asyncpg.Connection[Any], lines: Sequence[Migrations]) ->
             await _apply(conn, migration)
         return pending
     finally:
-        if not conn.is_closed():  # else the server has freed the lock
+        if not conn.is_closed():  # otherwise the server has released the lock
             await conn.execute("select pg_advisory_unlock($1)", LOCK)
 
 
 async def _lock(conn: asyncpg.Connection[Any]) -> None:
-    """Try until it is free. A statement that waits would hold a snapshot, for which CREATE INDEX CONCURRENTLY waits in turn."""
+    """Poll for the lock. A waiting statement would hold a snapshot, and CREATE INDEX CONCURRENTLY would wait for that."""
     tries = 0
     while not await conn.fetchval("select pg_try_advisory_lock($1)", LOCK):
         tries += 1
@@ -168,6 +169,6 @@ async def _apply_by_statement(conn: asyncpg.Connection[Any], migration: Migratio
 
 
 async def _invalid_indexes(conn: asyncpg.Connection[Any], migration: Migration) -> list[str]:
-    """The indexes named in the file that an interrupted CREATE INDEX CONCURRENTLY left behind; no query uses them."""
+    """Return the indexes of the file that an interrupted CREATE INDEX CONCURRENTLY left invalid."""
     words = set(re.findall(r"\w+", migration.sql))
     return [row["qualified"] for row in await conn.fetch(INVALID_INDEXES) if row["name"] in words]

@@ -1,7 +1,7 @@
-"""Tell the operator that the database is away: once, every half minute, and when it is back.
+"""Log a database outage: when it starts, every half minute, and when it ends.
 
-Everything that runs misses the database at the same time and tries again by itself. If each said so, what matters would
-drown; so the pool speaks for all of them, and a step that failed for this reason is only worth a line to those who debug.
+During an outage every part of a process fails and retries at the same time. The pool logs the outage once for all of
+them; each failed step is logged at level debug only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from onceward.db.transaction import BROKEN
 log = structlog.get_logger(__name__)
 
 REPEAT_S = 30.0
-HINT = "nothing is lost, everything tries again: see that the server runs and is reachable; onceward doctor tells more"
+HINT = "nothing is lost and everything retries: check that the server runs and is reachable, for example with onceward doctor"
 
 AWAY = (
     *BROKEN,
@@ -29,20 +29,20 @@ AWAY = (
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
 )
-"""What is raised while the server is down, starting, out of reach, or has no connection left to give."""
+"""The exceptions that are raised while the server is down, starting, unreachable or out of connections."""
 
 FULL_FOR_S = 5.0
-"""A server that is full refuses one connection and grants the next: the outage lasts until none was refused for so long."""
+"""A full server refuses one connection and accepts the next. The outage ends after this time without a refusal."""
 
 
 class Outage:
-    """Of one pool: since when it gets no connection."""
+    """The current outage of one pool, if there is one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._since: float | None = None
-        self._said = 0.0
-        self._missed = 0
+        self._logged_at = 0.0
+        self._failures = 0
         self._full_until = 0.0
 
     @property
@@ -50,33 +50,35 @@ class Outage:
         return self._since is not None
 
     def note(self, error: BaseException) -> None:
-        """A connection could not be had."""
+        """No database connection was available."""
         now = self._clock()
-        self._missed += 1
+        self._failures += 1
         if isinstance(error, asyncpg.TooManyConnectionsError):
             self._full_until = now + FULL_FOR_S
         if self._since is None:
-            self._since = self._said = now
-            log.error("database_away", error=type(error).__name__, detail=str(error)[:200], hint=HINT)
-        elif now - self._said >= REPEAT_S:
-            self._said = now
+            self._since = self._logged_at = now
+            log.error("database.lost", error=type(error).__name__, detail=str(error)[:200], hint=HINT)
+        elif now - self._logged_at >= REPEAT_S:
+            self._logged_at = now
             log.error(
-                "database_still_away",
+                "database.still_lost",
                 for_s=round(now - self._since),
-                tries=self._missed,
+                tries=self._failures,
                 error=type(error).__name__,
                 detail=str(error)[:200],
             )
 
     def over(self) -> None:
-        """A connection was had."""
+        """A connection was opened: end the outage, unless the server is full."""
         if self._since is not None and self._clock() >= self._full_until:
-            log.info("database_back", after_s=round(self._clock() - self._since, 1), tries=self._missed)
+            log.info("database.recovered", after_s=round(self._clock() - self._since, 1), tries=self._failures)
             self._since = None
-            self._missed = 0
+            self._failures = 0
 
 
 def loudness(error: BaseException) -> int:
-    """The level of a line that says a step failed and will be tried again."""
-    away = isinstance(error, AWAY) and not isinstance(error, TimeoutError)  # a slow server is no absent one
+    """Return the log level for a failed step that will be retried: debug during an outage, else warning."""
+    away = isinstance(error, AWAY) and not isinstance(
+        error, TimeoutError
+    )  # a slow server is not treated as unavailable
     return logging.DEBUG if away else logging.WARNING

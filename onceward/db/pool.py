@@ -1,7 +1,7 @@
-"""The pool of connections, and the two ways to use one: a statement by itself, or a transaction.
+"""The connection pool, and two ways to use a connection: for single statements or for a transaction.
 
-Every session gives up on a dead peer and on a forgotten transaction by itself, so that the locks of a host that
-disappeared are gone within half a minute.
+The server ends a session whose client has disappeared, so that the locks of a lost host are released within half a minute.
+It also ends a session whose transaction has been idle for a minute.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onceward.providers import exact_json
 
 SESSION_SETTINGS = {
     "timezone": "UTC",
-    "search_path": "public",  # the default has "$user" first, and a user called onceward would land in our schema
+    "search_path": "public",  # the default starts with "$user", and a user named onceward would use our schema
     "jit": "off",
     "default_transaction_isolation": "read committed",
     "idle_in_transaction_session_timeout": "60000",
@@ -33,35 +33,35 @@ SESSION_SETTINGS = {
     "tcp_user_timeout": "30000",
     "client_connection_check_interval": "10000",
 }
-"""Sent at connect; through PgBouncer they belong into the role's settings instead (docs/pgbouncer.md)."""
+"""Sent when a session opens. Behind PgBouncer, set them on the role instead (docs/pgbouncer.md)."""
 
 
 class RawJson(str):
-    """Text that is JSON already, passed to a json column as it is."""
+    """Text that is already JSON. It is written to a json column unchanged."""
 
     __slots__ = ()
 
 
 def dump_json(value: Any) -> str:
-    """JSON text as PostgreSQL takes it."""
+    """Return a value as JSON text for PostgreSQL."""
     if type(value) is RawJson:
         return value
     try:
         return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z).decode()
     except TypeError:
-        return exact_json.dumps(value)  # numbers beyond 64 bits, which jsonb holds
+        return exact_json.dumps(value)  # integers beyond 64 bits, which jsonb can store
 
 
 async def prepare_session(conn: asyncpg.Connection[Any]) -> None:
-    """JSON columns are Python values in both directions."""
+    """Convert json and jsonb columns to and from Python values."""
     for name in ("json", "jsonb"):
         await conn.set_type_codec(name, encoder=dump_json, decoder=exact_json.loads, schema="pg_catalog", format="text")
 
 
 class Session(asyncpg.Connection):  # pyright: ignore[reportMissingTypeArgument]
-    """A pooled connection that is not reset on its way back: every setting we make is local to a transaction.
+    """A pooled connection that is not reset on release, because all our settings are local to a transaction.
 
-    Resetting would cost a round trip per use, a third of what a small handler takes.
+    A reset would cost a round trip per use: a third of the time of a small handler.
     """
 
     __slots__ = ()
@@ -71,7 +71,7 @@ class Session(asyncpg.Connection):  # pyright: ignore[reportMissingTypeArgument]
 
 
 class Database:
-    """The database of one process. `await Database.open(url)`; close it when done."""
+    """The database of one process. Open it with `await Database.open(url)`, and close it at the end."""
 
     def __init__(self, pool: asyncpg.Pool[asyncpg.Record], url: str, *, pgbouncer: bool) -> None:
         self.pool = pool
@@ -91,7 +91,7 @@ class Database:
         application_name: str = "onceward",
         connect_timeout_s: float = 10.0,
     ) -> Database:
-        """Connect, or raise `Unavailable` with PostgreSQL's reason."""
+        """Open a pool. Raises `Unavailable` with the reason if PostgreSQL cannot be reached."""
         settings = {} if pgbouncer else {**SESSION_SETTINGS, "application_name": application_name}
         try:
             pool = await asyncpg.create_pool(
@@ -110,7 +110,7 @@ class Database:
         return cls(pool, url, pgbouncer=pgbouncer)
 
     async def close(self) -> None:
-        """Wait for connections in use for a while, then cut them."""
+        """Wait up to 10 seconds for connections in use, then terminate them."""
         try:
             async with asyncio.timeout(10):
                 await self.pool.close()
@@ -118,9 +118,9 @@ class Database:
             self.pool.terminate()
 
     async def connect(self, *, application_name: str = "onceward", durable: bool = True) -> Connection:
-        """A connection outside the pool, for what holds on to one: LISTEN, claims, migrations.
+        """Open a connection outside the pool, for long use: LISTEN, claims, migrations.
 
-        Not `durable`: a commit returns before it is on disk. Only for what a crash of the server may forget.
+        Without `durable` a commit returns before it is on disk. Use that only for commits that a server crash may lose.
         """
         settings = {} if self.pgbouncer else {**SESSION_SETTINGS, "application_name": application_name}
         if not durable and not self.pgbouncer:
@@ -131,13 +131,13 @@ class Database:
             )
         except AWAY as error:
             self._outage.note(error)
-            raise Unavailable(f"no database connection: {error or type(error).__name__}") from error
+            raise Unavailable(f"no database connection was available: {error or type(error).__name__}") from error
         await prepare_session(conn)
         return conn
 
     @asynccontextmanager
     async def acquire(self) -> AsyncGenerator[Connection]:
-        """A pooled connection, without a transaction."""
+        """Lend a pooled connection without a transaction."""
         conn = await self.borrow()
         try:
             yield conn
@@ -148,13 +148,13 @@ class Database:
             await self.give_back(conn)
 
     async def borrow(self) -> Connection:
-        """As `acquire`, for whoever gives it back elsewhere."""
+        """Return a pooled connection. The caller returns it with `give_back`."""
         self._waiting += 1
         try:
             conn = cast(Connection, await self.pool.acquire())
         except (*AWAY, TimeoutError) as error:
             self._outage.note(error)
-            raise Unavailable(f"no database connection: {error or type(error).__name__}") from error
+            raise Unavailable(f"no database connection was available: {error or type(error).__name__}") from error
         finally:
             self._waiting -= 1
         if self._outage.lasts:
@@ -163,23 +163,23 @@ class Database:
 
     @property
     def is_away(self) -> bool:
-        """Whether connections are being refused, even if some that are open still work."""
+        """Return whether new connections fail. Open connections may still work."""
         return self._outage.lasts
 
     async def give_back(self, conn: Connection) -> None:
-        """Return what was borrowed."""
+        """Return a borrowed connection to the pool."""
         await self.pool.release(conn)  # pyright: ignore[reportArgumentType]
 
     @property
     def crowded(self) -> bool:
-        """Somebody is waiting for a connection: nobody should hold on to one."""
+        """Return whether a caller waits for a connection, so that others should not keep theirs."""
         return self._waiting > 0
 
     @asynccontextmanager
     async def transaction(
         self, *, role: Role = "app", organization: UUID | None = None, cause: Cause | None = None
     ) -> AsyncGenerator[Transaction]:
-        """Commit when the block ends, roll back when it raises."""
+        """Open a transaction. Commit when the block ends, roll back when it raises."""
         async with self.acquire() as conn:
             tx = Transaction(conn, role=role, organization=organization, cause=cause)
             await tx.open()

@@ -1,6 +1,6 @@
-"""The SQLSTATEs that our own SQL raises: class OW, one meaning each. The table in docs/sqlstates.md is written from this one.
+"""The SQLSTATEs that our own SQL raises, in class OW. docs/tables.py writes docs/sqlstates.md from this list.
 
-A test compares it with every SQL and Python file: who raises a code, and who catches it, is listed here or the test fails.
+A test compares the list with all SQL and Python files: the files that raise or catch a code must be listed here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class SqlState:
     meaning: str
     raised_by: tuple[str, ...]
     caught_by: tuple[str, ...] = ()
-    """The files that treat this code in a way of its own. Elsewhere it fails the statement, and so the transaction."""
+    """The files that handle this code. Elsewhere the statement fails, and with it the transaction."""
 
 
 LOST_LEASE = "OW001"
@@ -30,7 +30,7 @@ _CAPACITY = "onceward/capacity/migrations/0001_capacity.sql"
 SQLSTATES = (
     SqlState(
         code=LOST_LEASE,
-        meaning="The work is no longer held under this lease. Somebody else has it; nothing of this attempt is committed.",
+        meaning="The lease of the work is lost. Another worker holds the work; nothing of this attempt is committed.",
         raised_by=(
             "onceward/inbox/migrations/0001_inbox.sql",
             "onceward/work/migrations/0001_work.sql",
@@ -40,7 +40,7 @@ SQLSTATES = (
     ),
     SqlState(
         code="OW002",
-        meaning="A claim on capacity was to be deleted. Claims are released, never deleted.",
+        meaning="A statement tried to delete a claim on capacity. Claims are released, never deleted.",
         raised_by=(_CAPACITY,),
     ),
     SqlState(
@@ -50,18 +50,18 @@ SQLSTATES = (
     ),
     SqlState(
         code=NEEDS_ORGANIZATION,
-        meaning="The transaction acts for no organization, and capacity or the ledger needs one.",
+        meaning="The transaction has no organization. Capacity and the ledger need one.",
         raised_by=(_CAPACITY,),
         caught_by=_LEDGER_ERRORS,
     ),
     SqlState(
         code="OW005",
-        meaning="The event cannot be taken or ended from outside: it is not waiting, or its source is not in mode external.",
+        meaning="An external program cannot claim or finish the event: it is not waiting, or its source is not in mode external.",
         raised_by=("onceward/inbox/migrations/0001_inbox.sql",),
     ),
     SqlState(
         code="OW101",
-        meaning="Something in the ledger that never changes was to be changed or deleted.",
+        meaning="A statement tried to change or delete an immutable row of the ledger.",
         raised_by=(_LEDGER_TABLES,),
     ),
     SqlState(
@@ -77,7 +77,7 @@ SQLSTATES = (
     ),
     SqlState(
         code="OW104",
-        meaning="The key was used before, for a journal with another body.",
+        meaning="The key was already used for a journal with another body.",
         raised_by=(_LEDGER,),
         caught_by=_LEDGER_ERRORS,
     ),
@@ -101,19 +101,19 @@ SQLSTATES = (
     ),
     SqlState(
         code="OW108",
-        meaning="More than is left of the original was to be reversed or settled.",
+        meaning="The amount to reverse or settle is more than what is left of the original.",
         raised_by=(_LEDGER,),
         caught_by=_LEDGER_ERRORS,
     ),
     SqlState(
         code="OW109",
-        meaning="A checkpoint of the ledger was asked for inside another transaction.",
+        meaning="A checkpoint of the ledger was requested inside another transaction.",
         raised_by=(_LEDGER,),
         caught_by=_LEDGER_ERRORS,
     ),
     SqlState(
         code="OW110",
-        meaning="The account is open already, as another kind or with another bound.",
+        meaning="The account is already open with another kind or another bound.",
         raised_by=(_LEDGER,),
         caught_by=_LEDGER_ERRORS,
     ),

@@ -1,4 +1,4 @@
-"""Split a SQL script into its statements, for what must not share an implicit transaction."""
+"""Split an SQL script into statements that must not share an implicit transaction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def split(script: str) -> list[str]:
 
     Quoted text, dollar-quoted bodies and (nested) comments may contain semicolons. Bodies of the form `begin atomic ... end` may not.
     """
-    found: list[str] = []
+    statements: list[str] = []
     start = position = 0
     has_code = False
     while (token := TOKEN.search(script, position)) is not None:
@@ -41,13 +41,13 @@ def split(script: str) -> list[str]:
                 position = len(script) if closing < 0 else closing + len(token[0])
             case "end":
                 if has_code:
-                    found.append(script[start : token.start()].strip())
+                    statements.append(script[start : token.start()].strip())
                 start, has_code = position, False
             case _:
                 has_code = True
     if has_code or script[position:].strip():
-        found.append(script[start:].strip())
-    return found
+        statements.append(script[start:].strip())
+    return statements
 
 
 def _end_of_comment(script: str, position: int) -> int:

@@ -1,8 +1,8 @@
-"""Text from outside, in a form that PostgreSQL can store.
+"""Check and clean text that PostgreSQL must store.
 
-PostgreSQL stores neither the character NUL nor half of a surrogate pair, in text or in JSON. Text that somebody else
-wrote (an answer of a service, the message of an exception, a result) is cleaned before it is stored; text that a caller
-can correct (arguments, names) is refused instead, with an error that names the field.
+PostgreSQL stores neither the character NUL nor half of a surrogate pair, in text or in JSON. Text that nobody can correct
+(the answer of a service, the message of an exception, a result) is cleaned before it is stored. Text that a caller can
+correct (arguments, names) is refused with an error that names the field.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REPLACEMENT = "\ufffd"
 NUL = "must not contain a NUL character"
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-# An escape is one only after an even number of backslashes: the six characters \u0000 may also be meant literally.
+# \u0000 is an escape only after an even number of backslashes; otherwise it is literal text of six characters.
 _ESCAPED_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _INT64 = range(-(1 << 63), 1 << 64)
 
@@ -28,26 +28,26 @@ def is_storable(text: str) -> bool:
 
 
 def clean_text(text: str) -> str:
-    """Replace what PostgreSQL cannot store by U+FFFD, the replacement character."""
+    """Replace characters that PostgreSQL cannot store with U+FFFD, the replacement character."""
     return _UNSTORABLE.sub(REPLACEMENT, text)
 
 
 class Unstorable(NamedTuple):
-    """Where a value cannot be stored, such as `items.3.name`, and why."""
+    """The field whose value cannot be stored, such as `items.3.name`, and the reason."""
 
     field: str
     reason: str
 
 
 def objection(text: str) -> str | None:
-    """Why PostgreSQL would refuse the text; None if it would not."""
+    """Return why PostgreSQL cannot store the text, or None."""
     if "\x00" in text:
         return NUL
     return None if is_storable(text) else "must be Unicode text, without half characters (surrogates)"
 
 
 def find_unstorable(value: Any, path: str = "") -> Unstorable | None:
-    """Look through a decoded JSON value. The text `\\\\u0000`, a backslash and five more characters, is not a NUL."""
+    """Return the first unstorable text in a decoded JSON value. The literal text `\\\\u0000` is not a NUL."""
     waiting: list[tuple[Any, str]] = [(value, path)]
     while waiting:
         value, path = waiting.pop()
@@ -70,9 +70,9 @@ def json_contains_nul(text: str) -> bool:
 
 
 def clean_json(value: Any) -> str:
-    """Return `value` as JSON that PostgreSQL can store: strings are cleaned, whole numbers keep all their digits.
+    """Return `value` as JSON that PostgreSQL can store: strings are cleaned, integers keep all digits.
 
-    NaN and infinity become null, as JSON has neither. Raises TypeError or ValueError for what is not JSON at all.
+    NaN and infinity become null, because JSON has neither. Raises TypeError or ValueError if `value` is not JSON.
     """
     try:
         text = _dump(value)
@@ -89,7 +89,7 @@ def _dump(value: Any) -> str:
 
 
 def _cleaned(value: Any) -> Any:
-    """Replace what orjson refuses and JSON allows: lone surrogates, and whole numbers beyond 64 bits."""
+    """Convert values that JSON allows and orjson refuses: lone surrogates, and integers beyond 64 bits."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, dict):

@@ -1,8 +1,7 @@
-"""One open transaction, and what it acts for. The base that `Tx` builds on.
+"""A transaction with its role, organization and cause. `Tx` builds on it.
 
-A transaction is opened in one round trip together with its role and organization, and closed in one together with
-whatever statement must be the last before COMMIT. If the connection breaks while COMMIT is under way the outcome is
-unknown, and said to be: nothing here ever tries a second time.
+One round trip opens the transaction and sets role and organization. One round trip runs the last statements and commits.
+If the connection breaks during COMMIT, the outcome is unknown and `OutcomeUnknown` is raised. COMMIT is never retried.
 """
 
 from __future__ import annotations
@@ -27,34 +26,34 @@ Role = Literal["engine", "app"]
 BROKEN = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # the server's parting word arrived while the next statement was on its way
+    asyncpg.InternalClientError,  # the server ended the session while the next statement was being sent
     ConnectionError,
     OSError,
 )
-"""What asyncpg raises when the connection, rather than the statement, has failed."""
+"""The exceptions that asyncpg raises when the connection fails, not the statement."""
 
 SWALLOWED = (
-    "nothing was committed: a statement of this transaction failed and its error was swallowed."
-    " Let the error pass, or run the statement under a savepoint"
+    "nothing was committed: a statement of this transaction failed and the handler caught the error."
+    " Do not catch the error, or run the statement in a savepoint"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What made this happen. `id` is the work id for events, jobs, messages and deliveries."""
+    """The work that caused this transaction. `id` is the work id of an event, job, message or delivery."""
 
     kind: str
     id: int
 
     def key(self, action: str) -> str:
-        """The idempotency key for a call to the outside: stable over retries and replays."""
+        """Return the idempotency key for a call to an outside service. Retries and replays use the same key."""
         return f"{self.kind}:{self.id}:{action}"
 
 
 def quote(text: str) -> str:
-    """A string as an SQL literal, for the statements that share a round trip and so cannot take parameters."""
+    """Return a string as an SQL literal, for statements that share a round trip and cannot have parameters."""
     if "\x00" in text:
-        raise ValueError("PostgreSQL text cannot hold the character NUL")
+        raise ValueError("PostgreSQL cannot store the character NUL in text")
     return "'" + text.replace("'", "''") + "'" if "\\" not in text else " E'" + _escape(text) + "'"
 
 
@@ -63,7 +62,7 @@ def _escape(text: str) -> str:
 
 
 class Transaction:
-    """A transaction in progress. Statements go through it; what must follow the commit is given to `after_commit`."""
+    """A transaction in progress. `after_commit` registers calls that follow the commit."""
 
     __slots__ = ("_after", "_opened", "cause", "conn", "organization", "role")
 
@@ -100,7 +99,7 @@ class Transaction:
         await self.conn.executemany(query, rows)
 
     def after_commit(self, call: Callable[[], None]) -> None:
-        """Run `call` once the commit is known to have happened; never for what rolled back."""
+        """Run `call` after the commit has succeeded. It does not run after a rollback."""
         self._after.append(call)
 
     # -- opening and closing -----------------------------------------------------------------------------------
@@ -110,7 +109,7 @@ class Transaction:
         return self._opened
 
     async def open(self) -> None:
-        """BEGIN, role and organization in one round trip."""
+        """Begin the transaction and set role and organization, in one round trip."""
         try:
             await self.conn.execute(self.opening())
         except BROKEN as error:
@@ -118,15 +117,15 @@ class Transaction:
         self._opened = True
 
     async def join(self, first: str) -> None:
-        """Go on in a transaction that the connection has open already; `first` shares the round trip."""
+        """Join the open transaction of the connection. The statement `first` shares the round trip."""
         try:
             await self.conn.execute("; ".join((first, *self._settings())))
         except BROKEN as error:
-            raise Unavailable(f"could not go on in a transaction: {error}") from error
+            raise Unavailable(f"could not join the open transaction: {error}") from error
         self._opened = True
 
     def opening(self) -> str:
-        """What opens it, as text."""
+        """Return the SQL text that opens the transaction."""
         return "; ".join(("begin", *self._settings()))
 
     def _settings(self) -> list[str]:
@@ -140,19 +139,19 @@ class Transaction:
         return parts
 
     async def commit(self, last: str = "", *, then: Transaction | None = None) -> None:
-        """Commit; `last` are statements, run as the engine, that share the commit's round trip and can prevent it.
+        """Run the statements `last` as the engine and commit, in one round trip. An error in `last` prevents the commit.
 
-        `then` is opened on the same connection in the same round trip, after the commit.
+        The same round trip opens the transaction `then` on the same connection, after the commit.
         """
-        # A transaction in which a statement failed ends by ROLLBACK, whatever it is told. Any statement before COMMIT then
-        # fails; without one the answer tells.
+        # PostgreSQL rolls back a transaction in which a statement failed, even on COMMIT. Any statement before COMMIT then
+        # fails; without such a statement, the command tag is ROLLBACK.
         if is_gone(self.conn):
             raise Unavailable("the connection was lost before COMMIT was sent")
         script = "; ".join(
             ("reset role", last, "commit") if last else ("reset role", "commit") if then else ("commit",)
         )
         try:
-            answer = await self.conn.execute(script if then is None else f"{script}; {then.opening()}")
+            command_tag = await self.conn.execute(script if then is None else f"{script}; {then.opening()}")
         except BROKEN as error:
             raise OutcomeUnknown("the connection was lost during COMMIT") from error
         except asyncpg.InFailedSQLTransactionError as error:
@@ -162,7 +161,7 @@ class Transaction:
                 raise OutcomeUnknown("PostgreSQL ended the session during COMMIT") from error
             raise
         self._opened = False
-        if then is None and answer == "ROLLBACK":
+        if then is None and command_tag == "ROLLBACK":
             self._after.clear()
             raise RolledBack(SWALLOWED)
         if then is not None:
@@ -172,7 +171,7 @@ class Transaction:
         self._after.clear()
 
     async def rollback(self) -> None:
-        """Undo everything. A connection that is already gone has rolled back by itself."""
+        """Roll back. If the connection is lost, PostgreSQL has rolled back already."""
         if not self._opened:
             return
         self._opened = False
@@ -183,21 +182,21 @@ class Transaction:
             self.abandon()
 
     def abandon(self) -> None:
-        """Cut the connection: whatever was under way on it is PostgreSQL's to decide."""
-        with contextlib.suppress(asyncpg.InterfaceError):  # the pool has already noticed that it is gone
+        """Terminate the connection. PostgreSQL then decides the outcome of the current statement."""
+        with contextlib.suppress(asyncpg.InterfaceError):  # the pool has already removed the connection
             self.conn.terminate()
 
     async def become_engine(self) -> None:
-        """Leave row-level security for the rest of the transaction: the engine's own statements only."""
+        """Bypass row-level security until the end of the transaction. Only for the engine's own statements."""
         await self.conn.execute("reset role")
         self.role = "engine"
 
     async def become_app(self) -> None:
-        """Go back under row-level security."""
+        """Apply row-level security again."""
         await self.conn.execute("set local role onceward_app")
         self.role = "app"
 
     async def set_organization(self, organization: UUID) -> None:
-        """From here on the transaction sees and writes this organization's rows only."""
+        """Restrict the rest of the transaction to the rows of this organization."""
         await self.conn.execute("select set_config('onceward.organization', $1, true)", str(organization))
         self.organization = organization

@@ -1,4 +1,4 @@
-"""Wait at start for a PostgreSQL that is starting too, or restarting: up to a limit, and only for what waiting can cure."""
+"""Wait at start for a PostgreSQL that is starting or restarting, up to a limit. Errors that cannot pass end the wait."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ log = structlog.get_logger(__name__)
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.1, 2.0
 REPEAT_S = 10.0
 
-INCURABLE = (asyncpg.ClientConfigurationError, ssl.SSLError, PermissionError)
-"""Counted as lost connections elsewhere, but the same again however long one waits."""
+PERMANENT = (asyncpg.ClientConfigurationError, ssl.SSLError, PermissionError)
+"""Elsewhere these count as lost connections, but waiting does not help against them."""
 
 Result = TypeVar("Result")
 
 
 def can_pass(error: BaseException) -> bool:
-    """Whether the error may go away by itself: the server is down, starting, full, or cut the connection.
+    """Return whether the error may pass: the server is down, starting, full, or closed the connection.
 
-    A wrong password or a missing database stays, and so does a failed migration.
+    A wrong password, a missing database and a failed migration do not pass.
     """
     cause = error.__cause__ if isinstance(error, DatabaseError) and error.__cause__ is not None else error
-    return isinstance(cause, (*AWAY, TimeoutError)) and not isinstance(cause, INCURABLE)
+    return isinstance(cause, (*AWAY, TimeoutError)) and not isinstance(cause, PERMANENT)
 
 
 async def wait_for_server(attempt: Callable[[], Awaitable[Result]], *, limit_s: float) -> Result:
-    """Return what `attempt` returns; while it fails for a reason that can pass, try again until the limit."""
+    """Return the result of `attempt`. While it fails with an error that can pass, retry until the limit."""
     started = logged = time.monotonic()
     delay_s, tries = FIRST_DELAY_S, 0
     while True:

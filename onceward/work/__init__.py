@@ -1,4 +1,4 @@
-"""Work: what is left to do, who does it, and what became of it."""
+"""Work: the queue of unfinished work, the workers that run it, and the history of attempts."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What must hold of work at any time. Other packages that have a kind of work use `work_has_a_body` for theirs."""
+"""Invariants of work. Other packages call `work_has_a_body` for their own kinds of work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onceward.trust import Check
 
 
 def work_has_a_body(kind: str, table: str, *, id: str = "id") -> Check:
-    """Unfinished work of this kind has its row in `table`."""
+    """Return a check that all unfinished work of this kind has a row in `table`."""
     statement = (
         "select w.id from onceward.work w where w.kind = $1"
         f" and not exists (select from {table} r where r.{id} = w.id) limit 100"
@@ -22,7 +22,7 @@ def work_has_a_body(kind: str, table: str, *, id: str = "id") -> Check:
 
 
 async def check_no_job_is_lost(conn: Connection) -> Sequence[str]:
-    """A job of the last day is either unfinished or has an attempt that says how it ended."""
+    """Check that each job of the last day is unfinished or has an attempt with its outcome."""
     rows = await conn.fetch(
         "select j.id, j.task from onceward.jobs j"
         " where j.created_at > onceward.now() - interval '1 day'"

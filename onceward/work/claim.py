@@ -1,4 +1,4 @@
-"""Take due work, under a lease made before the claim."""
+"""Claim due work with a lease that the worker creates before the claim."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 
 
 def new_lease() -> int:
-    """A random 63-bit number: no two claims ever share one."""
+    """Return a random 63-bit number, so that no two claims share a lease."""
     return secrets.randbits(63) or 1
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one claim brought, and how far it reached."""
+    """The work that one claim returned, and the latest due time in it (`reached`)."""
 
     lease: int
     work: list[Claimed]
@@ -31,14 +31,14 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class LaneClaim:
-    """What one claim by lane brought, and where the next one goes on."""
+    """The work that one claim of lanes returned, and the lane after which the next claim starts (`cursor`)."""
 
     lease: int
     work: list[Claimed]
     cursor: str
     visited: int
     resume_s: float | None = None
-    """When a lane that was passed over (not due, a rate, a breaker) may go on."""
+    """Seconds until a skipped lane (not due, rate limit, open breaker) may run again."""
 
 
 async def claim(
@@ -51,9 +51,9 @@ async def claim(
     worker: int,
     mark: datetime = BEGINNING,
 ) -> Claim:
-    """At most `most` rows of the queue that are due from `mark` on."""
+    """Claim at most `most` rows of the queue that became due at `mark` or later."""
     rows = await conn.fetch(CLAIM, queue, mark, tasks, most, lease, worker)
-    rows.sort(key=_due)  # RETURNING gives them as they lie in the table
+    rows.sort(key=_due)  # RETURNING does not keep the order of the select
     reached = rows[-1][9] if rows else mark
     return Claim(lease, [_claimed(row, lease) for row in rows], reached)
 
@@ -61,7 +61,7 @@ async def claim(
 async def claim_suspect(
     conn: Connection, *, queue: str, tasks: Sequence[str], lease: int, worker: int
 ) -> list[Claimed]:
-    """One row that a dead worker held, if there is one."""
+    """Claim one row that two dead workers held, if there is one."""
     return [_claimed(row, lease) for row in await conn.fetch(CLAIM_SUSPECT, queue, tasks, lease, worker)]
 
 
@@ -76,7 +76,7 @@ async def claim_lanes(
     cursor: str,
     suspect: bool,
 ) -> LaneClaim:
-    """Due work of lanes after `cursor`, as many per lane as the lane allows."""
+    """Claim due work of the lanes after `cursor`, up to the limit of each lane."""
     rows = await conn.fetch(CLAIM_LANES, queue, tasks, most, lease, worker, cursor, suspect)
     work = [_claimed(row, lease) for row in rows if row[0] is not None]
     last_lane, visited, resume_s = rows[0][13], rows[0][14], rows[0][15]
@@ -84,7 +84,7 @@ async def claim_lanes(
 
 
 async def release(conn: Connection, work: Sequence[Claimed]) -> None:
-    """Hand back, uncounted, what was not started."""
+    """Release claimed work without counting an attempt."""
     if work:
         await conn.fetch(RELEASE, [each.id for each in work], list({each.lease for each in work}))
 

@@ -1,7 +1,7 @@
-"""The few connections over which all queues of a worker claim.
+"""The few connections that all queues of a worker share for claims.
 
-Claims do not use the pool: handlers hold its connections for as long as they run, and a claim must not wait for them. A
-claim takes milliseconds, so that many queues share few connections.
+Claims do not use the pool: handlers hold pooled connections while they run, and a claim must not wait for handlers. A
+claim takes milliseconds, so a few connections serve many queues.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import asyncpg
 from onceward.db import BROKEN, Connection, Database
 
 MOST = 3
-"""Connections for the claims of one worker. Two busy queues have one each, and all others share the third."""
+"""Connections per worker: enough for two busy queues and one more that all other queues share."""
 CLOSE_S = 5.0
 
 
 class ClaimConnections:
-    """Lends connections, and opens them when they are first needed.
+    """Lends connections, and opens each when it is first needed.
 
-    Their commits need not be on disk. A claim that a crash of the server forgets leaves the row unclaimed, and the worker
-    that thought it had it is superseded.
+    Their commits do not wait for the disk. If the server crashes and loses a claim, the row is unclaimed again, and the
+    worker that held it is superseded.
     """
 
     def __init__(self, db: Database, *, most: int = MOST) -> None:
@@ -40,7 +40,7 @@ class ClaimConnections:
             try:
                 yield conn
             finally:
-                # A cancelled claim is waited for by whoever uses, or closes, the connection next.
+                # If the claim was cancelled, the next user of the connection, or its close, waits for the claim to end.
                 if not conn.is_closed():
                     self._idle.append(conn)
 
@@ -52,7 +52,7 @@ class ClaimConnections:
         return await self._db.connect(application_name="onceward claims", durable=False)
 
     async def close(self) -> None:
-        """Close all. What a claim that was cut off has taken is visible afterwards."""
+        """Close all connections. Afterwards the rows that a cancelled claim took are visible."""
         idle, self._idle = self._idle, []
         for conn in idle:
             with contextlib.suppress(*BROKEN, asyncpg.PostgresError, TimeoutError):

@@ -1,4 +1,4 @@
-"""One piece of work that this worker holds."""
+"""One piece of work that a worker has claimed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onceward.db import Cause
 
 
 class Claimed:
-    """Held under a lease: whoever wants to settle it must show the same one."""
+    """Claimed work with its lease. Only a statement with the same lease can settle it."""
 
     __slots__ = (
         "args",
@@ -65,18 +65,18 @@ class Claimed:
         self.body: Any = None
         self.db: Any = None
         self.host: Any = None
-        """The `Host` that runs it, for tasks that settle themselves."""
+        """The `Host` that runs the work, for tasks that settle their own work."""
         self.open_tx: Any = None
         self.started_at: datetime | None = None
 
     @property
     def attempt(self) -> int:
-        """1 on the first try."""
+        """Return the number of this attempt, starting at 1."""
         return self.attempts + 1
 
     @property
     def suspect(self) -> bool:
-        """Two workers died with it: it runs alone, so that the next one to die is its fault."""
+        """Return whether two workers died while they ran this work. A worker runs one suspect at a time."""
         return self.crashes > 1
 
     @property

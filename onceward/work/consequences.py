@@ -1,7 +1,7 @@
-"""What caused a row, and all that it caused: the tree behind `onceward trace`.
+"""The causes and consequences of a row: the tree that `onceward trace` prints.
 
-One id names one thing over all tables, so the tree is walked level by level, one statement each, over every table
-that the role may read. Row-level security applies: an organization sees the part of the tree that is its own.
+Ids are unique over all tables, so the tree is read level by level with one statement each, over every table that the role
+may read. Row-level security applies: an organization sees only its own part of the tree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DEEPEST = 300
 LABELS = ("label", "name", "task", "type", "template", "action", "key", "kind")
 TIMES = ("created_at", "at", "received_at", "posted_at", "started_at")
 STATES = ("state", "status")
-"""A table that no feature declares is shown by the first of these columns that it has."""
+"""A table that no feature declares shows the first of these columns that it has."""
 
 COLUMNS = """
 select n.nspname || '.' || c.relname as table, array_agg(a.attname::text) as columns,
@@ -55,7 +55,7 @@ select * from (
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One thing that happened, and what followed from it."""
+    """One row of the tree with its consequences."""
 
     id: int
     kind: str
@@ -69,7 +69,7 @@ class Node:
     children: tuple[Node, ...] = ()
 
     def walk(self) -> Iterator[tuple[int, Node]]:
-        """Itself and everything below, each after what caused it, with its depth."""
+        """Yield this node and all nodes below it with their depth, each after its cause."""
         waiting = [(0, self)]
         while waiting:
             depth, node = waiting.pop()
@@ -80,20 +80,20 @@ class Node:
         return sum(1 for _ in self.walk())
 
     def as_json(self) -> dict[str, Any]:
-        """Without the children: a chain of jobs may be deeper than JSON readers go."""
+        """Return the fields without the children: a chain of jobs may be deeper than a JSON parser allows."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "children"}
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """`node` with all its consequences; `causes` leads from the root cause down to it. `truncated`: there is more."""
+    """`node` with all its consequences. `causes` leads from the root cause to `node`. `truncated` means that nodes are missing."""
 
     causes: tuple[Node, ...]
     node: Node
     truncated: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """`causes` from the root down; `tree` is the node and all below it, each after its cause, with its depth."""
+        """Return `causes` from the root down, and `tree`: the node and all below it with their depth, each after its cause."""
         return {
             "id": self.node.id,
             "causes": [node.as_json() for node in self.causes],
@@ -103,24 +103,24 @@ class Trace:
 
 
 async def trace(conn: Connection | Transaction, ref: int | str, traced: Iterable[Traced], *, most: int = 5000) -> Trace:
-    """The tree around an id, or around another name of the row, such as a provider's event id.
+    """Return the tree around a row, given its id or another name such as a provider's event id.
 
-    At most `most` consequences, and `DEEPEST` levels up and down: a job that enqueues itself makes an endless chain.
+    Reads at most `most` consequences and `DEEPEST` levels up and down: a job that enqueues itself makes an endless chain.
     """
     tables = await _tables(conn, traced)
-    found = await _find(conn, tables, ref)
-    if not found:
-        raise NotFound(f"nothing with the id {ref} is known, or it belongs to another organization")
-    causes, cut = await _climb(conn, tables, found[0])
-    nodes, truncated = await _descend(conn, tables, found, most)
+    start = await _find(conn, tables, ref)
+    if not start:
+        raise NotFound(f"no row with the id {ref} exists, or it belongs to another organization")
+    causes, cut = await _climb(conn, tables, start[0])
+    nodes, truncated = await _descend(conn, tables, start, most)
     nodes = await _with_states(conn, nodes + causes)
     by_id = {node.id: node for node in nodes}
-    root = _assemble(by_id[found[0].id], nodes[: len(nodes) - len(causes)])
+    root = _assemble(by_id[start[0].id], nodes[: len(nodes) - len(causes)])
     return Trace(tuple(by_id[node.id] for node in causes), root, truncated or cut)
 
 
 async def _tables(conn: Connection | Transaction, traced: Iterable[Traced]) -> list[Traced]:
-    """The declared tables that exist as declared, then every other one that has a cause."""
+    """Return the declared tables that have the declared columns, and all other tables with a column `caused_by`."""
     declared = {one.table: one for one in traced}
     tables: list[Traced] = []
     for row in await conn.fetch(COLUMNS, list(declared)):
@@ -141,7 +141,7 @@ def _fits(one: Traced, columns: set[str], bigints: set[str]) -> bool:
 
 
 def _used(sql: str) -> list[str]:
-    """The columns of the row that a piece of SQL mentions."""
+    """Return the columns of the row `r` that a piece of SQL mentions."""
     return re.findall(r"\br\.(\w+)", sql)
 
 
@@ -165,7 +165,7 @@ def _guess(table: str, columns: set[str]) -> Traced:
 
 
 def _union(tables: list[Traced], where: str) -> str:
-    """`where` is SQL over {id}, {caused_by}; names come from the catalogue and our own lines, never from a caller."""
+    """Return a query over all tables. `where` may use {id} and {caused_by}; no part of the SQL comes from a caller."""
     parts = [
         f"select r.{one.id} as id, '{one.kind}' as kind, ({one.label})::text as label, ({one.at})::timestamptz as at,"
         f" ({one.state})::text as state, r.{one.caused_by} as caused_by, ({one.organization})::uuid as organization"
@@ -185,14 +185,14 @@ async def _find(conn: Connection | Transaction, tables: list[Traced], ref: int |
         rows = await conn.fetch(_union(tables, "{id} = $1"), int(ref))
         if rows or isinstance(ref, int):
             return [_node(row) for row in rows]
-    if "\x00" in ref:  # PostgreSQL holds no such text
+    if "\x00" in ref:  # PostgreSQL cannot store NUL
         return []
-    given = _uuid(ref)
+    ref_uuid = _uuid(ref)
     for one in tables:
         for name in one.names:
-            if name.uuid and given is None:
+            if name.uuid and ref_uuid is None:
                 continue
-            rows = await conn.fetch(_union([one], name.where) + " limit 1", given if name.uuid else ref)
+            rows = await conn.fetch(_union([one], name.where) + " limit 1", ref_uuid if name.uuid else ref)
             if rows:
                 return [_node(row) for row in rows]
     return []
@@ -221,20 +221,20 @@ async def _climb(conn: Connection | Transaction, tables: list[Traced], node: Nod
 async def _descend(
     conn: Connection | Transaction, tables: list[Traced], level: list[Node], most: int
 ) -> tuple[list[Node], bool]:
-    found = {node.id: node for node in level}
+    nodes = {node.id: node for node in level}
     levels = 0
-    while level and len(found) <= most and levels < DEEPEST:
+    while level and len(nodes) <= most and levels < DEEPEST:
         levels += 1
-        room = most - len(found) + 1
-        query = f"select * from ({_union(tables, '{caused_by} = any($1)')}) found order by id limit $2"
+        room = most - len(nodes) + 1
+        query = f"select * from ({_union(tables, '{caused_by} = any($1)')}) nodes order by id limit $2"
         rows = await conn.fetch(query, [node.id for node in level], room)
-        level = [_node(row) for row in rows if row["id"] not in found]
-        found |= {node.id: node for node in level}
-    return list(found.values())[:most], len(found) > most or (levels == DEEPEST and bool(level))
+        level = [_node(row) for row in rows if row["id"] not in nodes]
+        nodes |= {node.id: node for node in level}
+    return list(nodes.values())[:most], len(nodes) > most or (levels == DEEPEST and bool(level))
 
 
 async def _with_states(conn: Connection | Transaction, nodes: list[Node]) -> list[Node]:
-    """What is unfinished says so itself; of what is finished the last attempt tells."""
+    """Set the states: unfinished work has its own state, finished work has the outcome of its last attempt."""
     if not await conn.fetchval("select to_regclass('onceward.attempts') is not null"):
         return nodes
     states: dict[int, Any] = {}

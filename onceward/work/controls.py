@@ -1,4 +1,4 @@
-"""Pause and resume, cancel, and look: what operators do to queues and running work, on all nodes at once."""
+"""Operator commands: pause and resume queues, cancel and list work. They apply to all nodes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ select j.id, j.task, j.organization_id, j.created_at, j.caused_by, j.tags,
 
 
 async def pause(db: Database, queue: str, *, actor: str | Identity, reason: str = "") -> None:
-    """No node claims from this queue until it is resumed; what runs finishes."""
+    """Pause a queue: no node claims from it until it is resumed. Running work finishes."""
     name = actor.actor if isinstance(actor, Identity) else actor
     async with db.transaction(role="engine") as tx:
         await tx.execute(
@@ -65,7 +65,7 @@ async def pause(db: Database, queue: str, *, actor: str | Identity, reason: str 
 
 
 async def resume(db: Database, queue: str, *, actor: str | Identity) -> bool:
-    """False: it was not paused."""
+    """Resume a queue. Return False if it was not paused."""
     async with db.transaction(role="engine") as tx:
         done = await tx.fetchval(
             "update onceward.queues set paused_at = null, paused_by = null where name = $1 and paused_at is not null"
@@ -78,21 +78,21 @@ async def resume(db: Database, queue: str, *, actor: str | Identity) -> bool:
 
 
 async def cancel(db: Database, id: int, *, actor: str | Identity, reason: str = "") -> str:
-    """`cancelled` (it was waiting), `asked` (it runs, and is told to stop) or `gone` (finished, or never there)."""
+    """Cancel work. Return `cancelled` (it was waiting), `asked` (it runs; its worker stops it) or `gone` (it is finished or unknown)."""
     async with db.transaction(role="engine") as tx:
-        said: str = await tx.fetchval("select onceward.cancel($1)", id)
-        if said != "gone":
+        outcome: str = await tx.fetchval("select onceward.cancel($1)", id)
+        if outcome != "gone":
             await audit.record(tx, "work.cancel", entity_type="work", entity_id=id, actor=actor, reason=reason or None)
-    return said
+    return outcome
 
 
 async def queues(db: Database) -> list[dict[str, Any]]:
-    """Depth and age of each queue."""
+    """Return the depth of each queue and the age of its oldest due work."""
     return [dict(row) for row in await db.fetch(QUEUES)]
 
 
 async def workers(db: Database) -> list[dict[str, Any]]:
-    """Who is working, and with how much."""
+    """Return the registered workers with the number of rows that each has claimed."""
     return [dict(row) for row in await db.fetch(WORKERS)]
 
 
@@ -104,12 +104,12 @@ async def jobs(
     organization: UUID | None = None,
     limit: int = 50,
 ) -> list[dict[str, Any]]:
-    """Jobs with their state, newest first."""
+    """Return jobs with their state, newest first."""
     return [dict(row) for row in await db.fetch(JOBS, task, before, organization, limit)]
 
 
 async def show(db: Database, id: int) -> dict[str, Any] | None:
-    """One job with its arguments and every attempt."""
+    """Return one job with its arguments and every attempt, or None."""
     row = await db.fetchrow("select * from onceward.jobs where id = $1", id)
     if row is None:
         return None

@@ -1,4 +1,4 @@
-"""Dead letters of every kind of work: find them, look at them, replay or discard them. Each act is audited."""
+"""Find, inspect, replay and discard dead letters of every kind of work. Replays and discards are audited."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ select number, outcome, worker, started_at, finished_at, result, error
 
 
 class NoFilter(ValueError):
-    """Replaying or discarding everything must be said by naming something."""
+    """A replay or discard needs a filter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which dead letters; what is None does not matter."""
+    """Selects dead letters. A field that is None does not restrict the selection."""
 
     ids: Sequence[int] | None = None
     kind: str | None = None
@@ -92,27 +92,27 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """What a replay or discard did. `skipped` says why for each that it left alone."""
+    """The result of a replay or discard. `skipped` gives the reason for each dead letter that was left unchanged."""
 
     done: list[int] = field(default_factory=list[int])
     skipped: dict[int, str] = field(default_factory=dict[int, str])
 
 
 async def find(
-    conn: Transaction | Database, wanted: Filter, *, limit: int = DEFAULT_LIMIT, before: int | None = None
+    conn: Transaction | Database, filter: Filter, *, limit: int = DEFAULT_LIMIT, before: int | None = None
 ) -> list[DeadLetter]:
-    """Newest first."""
+    """Return the selected dead letters, newest first."""
     rows = await conn.fetch(
         FIND,
-        wanted.ids,
-        wanted.kind,
-        wanted.task,
-        wanted.reason,
-        wanted.error,
-        wanted.since,
-        wanted.until,
-        wanted.organization,
-        wanted.provider,
+        filter.ids,
+        filter.kind,
+        filter.task,
+        filter.reason,
+        filter.error,
+        filter.since,
+        filter.until,
+        filter.organization,
+        filter.provider,
         limit,
         before,
     )
@@ -120,48 +120,46 @@ async def find(
 
 
 async def groups(conn: Transaction | Database, *, organization: UUID | None = None) -> list[dict[str, Any]]:
-    """How many of each: by task, reason and error, the largest first."""
+    """Count dead letters by task, reason and error, the largest group first."""
     return [dict(row) for row in await conn.fetch(GROUPS, organization)]
 
 
 async def history(conn: Transaction | Database, id: int) -> list[dict[str, Any]]:
-    """Every attempt at one piece of work, oldest first."""
+    """Return every attempt of one piece of work, oldest first."""
     return [dict(row) for row in await conn.fetch(HISTORY, id)]
 
 
 async def replay(
-    db: Database, wanted: Filter, *, actor: str | Identity, reason: str, limit: int = DEFAULT_LIMIT
+    db: Database, filter: Filter, *, actor: str | Identity, reason: str, limit: int = DEFAULT_LIMIT
 ) -> Acted:
-    """Make dead letters due again, under their own ids, so that nothing that succeeded before happens twice."""
-    return await _act(db, "replay", wanted, actor=actor, reason=reason, limit=limit)
+    """Make dead letters due again. They keep their ids, so effects that are already committed do not happen twice."""
+    return await _act(db, "replay", filter, actor=actor, reason=reason, limit=limit)
 
 
 async def discard(
-    db: Database, wanted: Filter, *, actor: str | Identity, reason: str, limit: int = DEFAULT_LIMIT
+    db: Database, filter: Filter, *, actor: str | Identity, reason: str, limit: int = DEFAULT_LIMIT
 ) -> Acted:
-    """Take dead letters off the list for good."""
-    return await _act(db, "discard", wanted, actor=actor, reason=reason, limit=limit)
+    """Remove dead letters from the list for good."""
+    return await _act(db, "discard", filter, actor=actor, reason=reason, limit=limit)
 
 
-async def _act(db: Database, verb: str, wanted: Filter, *, actor: str | Identity, reason: str, limit: int) -> Acted:
-    if wanted.empty:
-        raise NoFilter(
-            f"to {verb} needs a filter: ids, kind, task, provider, reason, error, since, until or organization"
-        )
+async def _act(db: Database, verb: str, filter: Filter, *, actor: str | Identity, reason: str, limit: int) -> Acted:
+    if filter.empty:
+        raise NoFilter(f"{verb} needs a filter: ids, kind, task, provider, reason, error, since, until or organization")
     if not reason.strip():
-        raise ValueError(f"to {verb} needs a reason: it goes into the audit log")
+        raise ValueError(f"{verb} needs a reason, which is written to the audit log")
     acted = Acted()
-    found = await find(db, wanted, limit=limit)
-    for start in range(0, len(found), AT_ONCE):
+    letters = await find(db, filter, limit=limit)
+    for start in range(0, len(letters), AT_ONCE):
         async with db.transaction(role="engine") as tx:
             await tx.execute(
                 "select set_config('onceward.operator', $1, true)", actor if isinstance(actor, str) else actor.actor
             )
-            for letter in sorted(found[start : start + AT_ONCE], key=lambda each: each.id):
-                said: str = await tx.fetchval(f"select onceward.{verb}($1)", letter.id)
-                if said in ("gone", "taken"):
+            for letter in sorted(letters[start : start + AT_ONCE], key=lambda each: each.id):
+                state: str = await tx.fetchval(f"select onceward.{verb}($1)", letter.id)
+                if state in ("gone", "taken"):
                     acted.skipped[letter.id] = (
-                        "its unique key belongs to newer work" if said == "taken" else "no longer a dead letter"
+                        "newer work holds its unique key" if state == "taken" else "it is no longer a dead letter"
                     )
                     continue
                 await audit.record(

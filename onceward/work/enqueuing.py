@@ -18,14 +18,14 @@ AT_ONCE = 2000
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """The job that now exists. `duplicate`: it existed already, under the same unique key."""
+    """The id of the enqueued job. `duplicate` is true if a job with the same unique key existed already."""
 
     id: int
     duplicate: bool = False
 
 
 class Item(NamedTuple):
-    """One job, ready to be inserted."""
+    """One job to insert."""
 
     task: str
     args: str
@@ -38,7 +38,7 @@ class Item(NamedTuple):
 def item(
     what: JobTask | Order, arguments: dict[str, Any], *, organization: UUID | None = None, caused_by: int | None = None
 ) -> Item:
-    """Check the arguments against the signature; raises TypeError or ValueError naming the argument."""
+    """Check the arguments against the signature. Raises TypeError or ValueError that names the wrong argument."""
     [one] = items(what, [arguments], organization=organization, caused_by=caused_by)
     return one
 
@@ -50,7 +50,7 @@ def items(
     organization: UUID | None = None,
     caused_by: int | None = None,
 ) -> list[Item]:
-    """The same job with different arguments."""
+    """Return one item for each set of arguments of the same job."""
     order = what if isinstance(what, Order) else Order(what)
     job, options = order.job, order.options
     queue = options.queue or job.task.queue
@@ -60,25 +60,25 @@ def items(
 def enqueue_sql(
     what: JobTask | Order, arguments: dict[str, Any], *, organization: UUID | None = None
 ) -> tuple[str, list[Any]]:
-    """The same enqueue as text and parameters ($1, $2, ...), for a connection of your own: psycopg, SQLAlchemy, Django.
+    """Return an enqueue as SQL text and parameters ($1, $2, ...) for your own connection: psycopg, SQLAlchemy, Django.
 
-    Run it in the transaction that should cause the job. Workers notice at their next poll.
+    Run it in the transaction that should cause the job. Workers find the job at their next poll.
     """
     one = item(what, arguments, organization=organization)
     return ENQUEUE_ONE, [str(each) if isinstance(each, RawJson) else each for each in _parameters(one, None)]
 
 
-async def insert(conn: Connection, wanted: Sequence[Item], *, bundle: int | None = None) -> list[Enqueued]:
-    """Insert all of them, in order, as part of whatever transaction the connection is in."""
-    if bundle is None and all(_is_plain(options) for options in {each.options for each in wanted}):
-        rows = await conn.fetch(ENQUEUE_MANY, *_columns(wanted))
+async def insert(conn: Connection, jobs: Sequence[Item], *, bundle: int | None = None) -> list[Enqueued]:
+    """Insert the items in order, in the current transaction of the connection."""
+    if bundle is None and all(_is_plain(options) for options in {each.options for each in jobs}):
+        rows = await conn.fetch(ENQUEUE_MANY, *_columns(jobs))
         return [Enqueued(row[0]) for row in rows]
-    done: list[Enqueued] = []
-    for each in wanted:
+    enqueued: list[Enqueued] = []
+    for each in jobs:
         row = await conn.fetchrow(ENQUEUE_ONE, *_parameters(each, bundle))
         assert row is not None
-        done.append(Enqueued(row["id"], row["duplicate"]))
-    return done
+        enqueued.append(Enqueued(row["id"], row["duplicate"]))
+    return enqueued
 
 
 async def insert_alike(
@@ -89,18 +89,18 @@ async def insert_alike(
     organization: UUID | None = None,
     caused_by: int | None = None,
 ) -> list[Enqueued]:
-    """The same job with different arguments; the next ones are checked while PostgreSQL writes the ones before."""
-    done: list[Enqueued] = []
+    """Insert one job for each set of arguments. The next chunk is checked while PostgreSQL writes the previous one."""
+    enqueued: list[Enqueued] = []
     writing: asyncio.Task[list[Enqueued]] | None = None
     try:
         for start in range(0, len(arguments), AT_ONCE):
             chunk = items(what, arguments[start : start + AT_ONCE], organization=organization, caused_by=caused_by)
             if writing is not None:
-                done += await writing
+                enqueued += await writing
             left = len(arguments) - start - len(chunk)
             writing = asyncio.create_task(_write(conn, chunk, left))
-            await asyncio.sleep(0)  # lets it be sent
-        return done if writing is None else done + await writing
+            await asyncio.sleep(0)  # lets the task send its statement
+        return enqueued if writing is None else enqueued + await writing
     finally:
         if writing is not None and not writing.done():
             await asyncio.wait({writing})
@@ -133,33 +133,33 @@ async def _write(conn: Connection, alike: Sequence[Item], left: int) -> list[Enq
     return [Enqueued(row[0]) for row in rows]
 
 
-async def enqueue(tx: Transaction, wanted: Sequence[Item], *, waker: Waker | None = None) -> list[Enqueued]:
-    """Jobs in this commit. Workers are woken after it."""
-    done = await insert(tx.conn, wanted)
+async def enqueue(tx: Transaction, jobs: Sequence[Item], *, waker: Waker | None = None) -> list[Enqueued]:
+    """Insert jobs in this transaction, and wake workers after its commit."""
+    enqueued = await insert(tx.conn, jobs)
     if waker is not None:
-        for queue in {each.queue for each in wanted}:
+        for queue in {each.queue for each in jobs}:
             tx.after_commit(lambda queue=queue: waker.wake(queue))
-    return done
+    return enqueued
 
 
-async def bundle(tx: Transaction, wanted: Sequence[Item], then: Item, *, waker: Waker | None = None) -> Enqueued:
-    """Enqueue what is wanted, and `then` when all of them are finished, whichever way they ended."""
+async def bundle(tx: Transaction, members: Sequence[Item], then: Item, *, waker: Waker | None = None) -> Enqueued:
+    """Enqueue the members, and run `then` when every member has ended, whatever its outcome."""
     number: int = await tx.fetchval("select nextval('onceward.ids')")
     [last] = await insert(tx.conn, [then])
     await tx.execute("update onceward.work set sort_at = 'infinity' where id = $1", last.id)
-    members = [each for each in await insert(tx.conn, wanted, bundle=number) if not each.duplicate]
-    if not members:
+    inserted = [each for each in await insert(tx.conn, members, bundle=number) if not each.duplicate]
+    if not inserted:
         await tx.execute("update onceward.work set sort_at = onceward.now() where id = $1", last.id)
     else:
         await tx.execute(
             "insert into onceward.bundles (id, organization_id, remaining, then_id) values ($1, $2, $3, $4)",
             number,
             tx.organization,
-            len(members),
+            len(inserted),
             last.id,
         )
     if waker is not None:
-        for queue in {then.queue, *(each.queue for each in wanted)}:
+        for queue in {then.queue, *(each.queue for each in members)}:
             tx.after_commit(lambda queue=queue: waker.wake(queue))
     return last
 
@@ -174,16 +174,16 @@ def _is_plain(options: Options) -> bool:
     )
 
 
-def _columns(wanted: Sequence[Item]) -> tuple[list[Any], ...]:
+def _columns(jobs: Sequence[Item]) -> tuple[list[Any], ...]:
     return (
-        [each.task for each in wanted],
-        [each.args for each in wanted],
-        [each.queue for each in wanted],
-        [each.options.run_at for each in wanted],
-        [each.options.delay.total_seconds() if each.options.delay else 0.0 for each in wanted],
-        [each.options.boost_s for each in wanted],
-        [each.organization for each in wanted],
-        [each.caused_by for each in wanted],
+        [each.task for each in jobs],
+        [each.args for each in jobs],
+        [each.queue for each in jobs],
+        [each.options.run_at for each in jobs],
+        [each.options.delay.total_seconds() if each.options.delay else 0.0 for each in jobs],
+        [each.options.boost_s for each in jobs],
+        [each.organization for each in jobs],
+        [each.caused_by for each in jobs],
     )
 
 

@@ -1,4 +1,4 @@
-"""What work holds about a person: arguments of jobs, results and errors of attempts, and keys that name them."""
+"""Personal data in the tables of work: arguments of jobs, results and errors of attempts, and unique keys."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ UNSEARCHED: dict[str, str] = {
     "onceward.workers.*": "processes, not people",
     "onceward.queues.name": "a name given by code",
     "onceward.queues.paused_by": "the operator who paused it; cleared when it is resumed",
-    "onceward.queues.parked_for": "the type of an error of a service",
-    "onceward.lanes.*": "lanes that an operator gave settings",
+    "onceward.queues.parked_for": "the type of a service's error",
+    "onceward.lanes.*": "lanes that an operator configured",
     "onceward.prune_marks.*": "names of tables",
 }

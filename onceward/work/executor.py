@@ -1,4 +1,4 @@
-"""Run one piece of work: start, run, judge, settle. The outcome is one of a closed set."""
+"""Run one piece of work: start the handler, judge its result, settle the outcome."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ log = structlog.get_logger(__name__)
 
 TRANSIENT = ("40001", "40P01")
 AFTER_LOST_S = (0.05, 1.0, 5.0)
-"""How long work waits that lost its connection, by the number of crashes before."""
+"""Delays before work that lost its connection runs again, by the number of earlier crashes."""
 OTHER_VERSION_S = 5.0
-"""What does not fit this version of its task waits so long for a worker that runs another one."""
+"""Work that does not fit this version of its task waits this long for a worker that runs another version."""
 
 Opener = Callable[[Connection, Claimed], Transaction]
 
 
 class Carried(NamedTuple):
-    """A connection on its way to the next piece of work, with that one's transaction already open on it."""
+    """A connection that is passed to the next piece of work, with the transaction of that work already open."""
 
     work: Claimed
     conn: Connection
@@ -68,32 +68,32 @@ class Carried(NamedTuple):
 
 
 class Seat(Protocol):
-    """Where work runs after work: may cancel a handler and knows why, and knows what comes next.
+    """A place that runs one piece of work after another. It can cancel a handler, and knows the reason and the next work.
 
-    Only a handler is ever cancelled. What follows it, settling, may take as long as the database is away.
+    Only a handler is ever cancelled. Settling is not: it may take as long as the database is unavailable.
     """
 
     carried: Carried | None
 
     def begins(self, timeout_s: float | None) -> None:
-        """A handler starts: from here on it may be stopped, and has so much time."""
+        """A handler starts: from now on it may be cancelled, at the latest after `timeout_s`."""
         ...
 
     def ended(self) -> None:
-        """The handler has returned or raised: nobody interrupts what follows."""
+        """The handler has returned or raised: from now on nothing may cancel this task."""
         ...
 
     def take_reason(self) -> BaseException | None:
-        """Why the handler was cancelled; None when the whole worker is being torn down."""
+        """Return why the handler was cancelled, or None if the whole worker is stopping."""
         ...
 
     def following(self) -> Claimed | None:
-        """What runs here next, if it is there already and wants a transaction. It is then certain to run here."""
+        """Return the work that runs here next, if it is ready and needs a transaction. The seat must then run it."""
         ...
 
 
 class OnlyOne:
-    """Nobody cancels, nothing follows."""
+    """A seat for one piece of work that nothing cancels."""
 
     carried: Carried | None = None
 
@@ -113,7 +113,7 @@ ONLY_ONE = OnlyOne()
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Where work runs: what a task needs that opens transactions and settles by itself."""
+    """The worker's resources, for a task that opens its own transactions and settles its own work."""
 
     db: Database
     worker: int
@@ -122,7 +122,7 @@ class Host:
 
 
 class Executor:
-    """Runs claimed work with what the worker has: a pool, a way to open transactions, a batch of acks."""
+    """Runs claimed work with the worker's pool, transaction opener and acknowledger."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Executor:
         self._host = Host(db, worker, open_tx, wake)
 
     async def run(self, task: Task, work: Claimed, seat: Seat = ONLY_ONE) -> str:
-        """Run and settle; returns the outcome's name, for metrics."""
+        """Run the task and settle the work. Return the name of the outcome, for metrics."""
         work.started_at = datetime.now(UTC)
         work.host = self._host
         work.open_tx = self._open_tx
@@ -156,7 +156,7 @@ class Executor:
             return settled.outcome
         except Superseded:
             self._leases.done(work)
-            log.info("superseded", kind=work.kind, id=work.id, task=work.task)
+            log.info("work.superseded", kind=work.kind, id=work.id, task=work.task)
             return "superseded"
 
     async def _by_itself(self, task: Task, work: Claimed, seat: Seat) -> str:
@@ -179,7 +179,7 @@ class Executor:
         return "success"
 
     async def _in_transaction(self, task: Task, work: Claimed, seat: Seat) -> str:
-        """Effects and success in one commit. What follows is opened in the same round trip, on the same connection."""
+        """Commit effects and success together. The same round trip opens the transaction of the next work."""
         carried, seat.carried = seat.carried, None
         try:
             conn = await self._db.borrow() if carried is None else carried.conn
@@ -187,7 +187,7 @@ class Executor:
             return await self._settle(task, work, judge(task, work, error))
         tx = self._open_tx(conn, work) if carried is None else carried.tx
         begun = committing = False
-        seat.begins(task.timeout_s)  # waiting for others to give a connection back is not its handler's time
+        seat.begins(task.timeout_s)  # the wait for a free connection does not count towards the timeout
         try:
             if carried is None:
                 await tx.open()
@@ -202,7 +202,7 @@ class Executor:
             gate("after-commit")
             return "success"
         except OutcomeUnknown as error:
-            # If the commit did happen, the row is gone with its lease and nothing below is written.
+            # If the commit happened, the row and its lease are gone, and the statements below write nothing.
             seat.ended()
             if committing:
                 tx.abandon()
@@ -215,7 +215,7 @@ class Executor:
         except Exception as error:
             seat.ended()
             await asyncio.shield(tx.rollback())
-            # Only from the statement that acknowledges: whatever a handler's own statements raise is its failure.
+            # Only the acknowledging statement counts: an error in the handler's own statements is its failure.
             if committing and getattr(error, "sqlstate", None) == LOST_LEASE:
                 raise Superseded from error
             if begun:
@@ -233,13 +233,13 @@ class Executor:
             await tx.commit(last)
             return
         then = self._open_tx(tx.conn, following)
-        # An error after the commit, while the next one is opened, is taken for a failure of this one; the lease, which
-        # went with the commit, then keeps anything from being written twice.
+        # An error while the next transaction opens looks like a failure of this work, although this work has committed.
+        # The commit cleared the lease, so settling that failure writes nothing.
         await tx.commit(last, then=then)
         seat.carried = Carried(following, tx.conn, then)
 
     async def run_batch(self, task: Task, works: list[Claimed], seat: Seat = ONLY_ONE) -> str:
-        """Several at once, one commit. If it fails, each runs alone, so that only the guilty one fails."""
+        """Run several pieces of work in one commit. If the batch fails, run each alone, so that only the bad one fails."""
         now = datetime.now(UTC)
         for work in works:
             work.started_at = now
@@ -267,11 +267,11 @@ class Executor:
                         raise Superseded from error
                     raise
         except Superseded:
-            # One of them is somebody else's now; the others get their turn alone.
+            # Another worker holds one of them now; the others run alone.
             if len(works) > 1:
                 return await self._one_by_one(task, works, seat)
             self._leases.done(works[0])
-            log.info("superseded", task=task.name, id=works[0].id)
+            log.info("work.superseded", task=task.name, id=works[0].id)
             return "superseded"
         except (Exception, asyncio.CancelledError) as error:
             reason = _reason(error, seat) if isinstance(error, asyncio.CancelledError) else error
@@ -279,7 +279,7 @@ class Executor:
             if len(works) == 1:
                 return await self._settle(task, works[0], judge(task, works[0], reason))
             if committing and isinstance(error, OutcomeUnknown):
-                # Never tried again in place. If the commit did happen, the rows are gone and nothing is written.
+                # Never retried in place. If the commit happened, the rows are gone and nothing is written.
                 for work in works:
                     await self._settle(task, work, judge(task, work, error))
                 return "crashed"
@@ -291,7 +291,7 @@ class Executor:
         return "split"
 
     async def _settle(self, task: Task, work: Claimed, outcome: Outcome) -> str:
-        """Write the outcome, however long the database is away; the lease decides whether it still counts."""
+        """Write the outcome, however long the database is unavailable. It counts only if the lease is still held."""
 
         async def write(conn: Connection, outcome: Outcome) -> Written:
             if _does_not_fit(outcome) and await differs_elsewhere(conn, task):
@@ -305,21 +305,21 @@ class Executor:
         written = await record(self._db, work, outcome, write)
         self._leases.done(work)
         gate("after-settle")
-        _tell(work, written.outcome, critical=task.critical)
-        # One name for a success, whichever way it was settled: rates are computed from it.
+        _log_failure(work, written.outcome, critical=task.critical)
+        # A success has the same name however it was settled: metrics compute rates from the name.
         name = "success" if isinstance(written.outcome, Succeeded) else type(written.outcome).__name__.lower()
         return name if written.kept else "superseded"
 
 
 def _batch_statement(works: list[Claimed], worker: int) -> str:
-    """The fenced ack of a whole batch as text, for the round trip that commits it."""
+    """Return the fenced acknowledgement of a batch as SQL text, for the round trip that commits the batch."""
     ids = ",".join(str(work.id) for work in works)
     leases = ",".join(str(lease) for lease in {work.lease for work in works})
     return f"select onceward.finish_or_fail('{{{ids}}}', '{{{leases}}}', {worker})"
 
 
 def _reason(error: asyncio.CancelledError, seat: Seat) -> BaseException:
-    """The reason of a cancellation that was meant for the handler; any other goes on upwards."""
+    """Return why the handler was cancelled. Raise `error` again if the cancellation was not meant for the handler."""
     reason = seat.take_reason()
     if reason is None:
         raise error
@@ -330,7 +330,7 @@ def _reason(error: asyncio.CancelledError, seat: Seat) -> BaseException:
 
 
 def judge(task: Task, work: Claimed, error: BaseException) -> Outcome:
-    """What an error means for the work that raised it."""
+    """Return the outcome that an error means for its work."""
     failures = work.attempts + 1
     match error:
         case Snooze():
@@ -346,7 +346,7 @@ def judge(task: Task, work: Claimed, error: BaseException) -> Outcome:
         case _ if not isinstance(error, Retry | TimedOut) and lost_connection(error):
             return Crashed(AFTER_LOST_S[min(work.crashes, 2)], describe(error, "connection_lost"))
         case _ if _is_transient(error):
-            # Not the handler's fault: a deadlock victim, or one that got no connection, has done nothing and is not counted.
+            # Not the handler's fault: a deadlock victim, or work without a connection, has changed nothing. Not counted.
             return Again(0.05, describe(error), counted=False)
         case _ if task.retry.exhausted(failures, work.max_attempts):
             reason = "timeout" if isinstance(error, TimedOut) else "max_attempts_exceeded"
@@ -372,21 +372,27 @@ def _timed_out(outcome: Outcome) -> bool:
     return error is not None and error["type"] == TimedOut.__name__
 
 
-def _tell(work: Claimed, outcome: Outcome, *, critical: bool) -> None:
-    """One line per failure: what, for whom, and the error's type; the rest is in `attempts`."""
+def _log_failure(work: Claimed, outcome: Outcome, *, critical: bool) -> None:
+    """Log one line per failure with the error's type. The message and stack are in `attempts`."""
     error: dict[str, Any] | None = getattr(outcome, "error", None)
     if error is None:
         return
-    told = {"kind": work.kind, "id": work.id, "task": work.task, "attempt": work.attempt, "error": error["type"]}
+    log_fields = {"kind": work.kind, "id": work.id, "task": work.task, "attempt": work.attempt, "error": error["type"]}
     frames: list[str] = error.get("stack") or []
     if frames:
-        told["at"] = frames[-1]
+        log_fields["at"] = frames[-1]
     match outcome:
         case Dead(reason) if not critical:
-            log.warning("failed", reason=reason, **told)
+            log.warning("work.failed", reason=reason, **log_fields)
         case Dead(reason):
-            log.error("dead_letter", reason=reason, hint=f"onceward dead-letters show {work.id}", **told)
+            log.error("work.dead_lettered", reason=reason, hint=f"onceward dead-letters show {work.id}", **log_fields)
         case Again(due_in_s, _, True):
-            log.warning("retry", in_s=round(due_in_s, 1), **told)
+            log.warning("work.retry_scheduled", retry_in_s=round(due_in_s, 1), **log_fields)
+        case Again():
+            log.info("work.snoozed", **log_fields)
+        case Crashed():
+            log.info("work.crashed", **log_fields)
+        case Stopped():
+            log.info("work.cancelled", **log_fields)
         case _:
-            log.info(type(outcome).__name__.lower(), **told)
+            log.info("work.outcome_lost", **log_fields)

@@ -1,4 +1,4 @@
-"""What work contributes: jobs, queues, workers, dead letters."""
+"""The feature `work`: jobs, queues, workers and dead letters."""
 
 from __future__ import annotations
 

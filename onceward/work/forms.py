@@ -1,7 +1,7 @@
-"""What a task accepts, as a short digest, so that workers with two versions of the code can see that they differ.
+"""Digests of the arguments that tasks accept. Workers compare them to see whether they run different code.
 
-While a deploy rolls, a job that new code enqueued may meet an old worker whose signature lacks its new argument, or the
-other way round. Such a job is no dead letter yet: it waits until a worker it fits has taken it, or all are of one version.
+During a rolling deploy an old worker may claim a job with an argument that only new code knows, or the reverse. Such a
+job is not a dead letter yet: it waits until a worker that accepts it claims it, or until all workers run one version.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OTHERS = "select exists (select from onceward.workers where $1 = any(tasks) and 
 
 
 def digest(schema: Callable[[], dict[str, Any]]) -> str:
-    """Of a JSON schema; empty where a type has none, so that all versions of it look alike."""
+    """Return the digest of a JSON schema, or an empty string for a type without one: its versions cannot be compared."""
     try:
         text = json.dumps(schema(), sort_keys=True)
     except (PydanticUserError, TypeError):
@@ -29,10 +29,10 @@ def digest(schema: Callable[[], dict[str, Any]]) -> str:
 
 
 def form(task: Task) -> str:
-    """As it stands in `onceward.workers.forms`."""
+    """Return the text that a worker stores in `onceward.workers.forms`."""
     return f"{task.name} {task.form() if task.form is not None else ''}"
 
 
 async def differs_elsewhere(conn: Connection, task: Task) -> bool:
-    """Whether a worker runs another version of this task."""
+    """Return whether another worker runs a different version of this task."""
     return await conn.fetchval(OTHERS, task.name, form(task))

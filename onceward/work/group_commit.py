@@ -1,10 +1,9 @@
-"""Group commit: what arrives together is committed together, and each caller is answered after the commit.
+"""Group commit: items that arrive together are committed together, and each caller gets its answer after the commit.
 
-While one batch is being committed the next one collects, so the batch size follows the load and nobody waits for a
-timer. A second commit runs beside the first as soon as it is worth one; what there is to do is shared evenly between
-them, so that this process and PostgreSQL take turns instead of waiting for each other. A batch that PostgreSQL refuses is
-halved until the bad item is alone: it fails, its neighbours do not. The waiting room is bounded; beyond it callers are
-refused at once (`Overloaded`) instead of being forgotten later.
+While one batch is being committed, the next batch collects. So the batch size follows the load, and no caller waits for a
+timer. A second commit runs in parallel when enough items wait. Both share the items evenly, so that this process prepares
+one batch while PostgreSQL writes the other. If PostgreSQL refuses a batch, it is halved until the bad item is alone: only
+that item fails. The buffer is bounded; when it is full, callers get `Overloaded` at once.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 WHOLE = 16
-"""So few are not shared between two commits: the second would cost more than it saves."""
+"""Up to this many items go into one commit: a second commit would cost more than it saves."""
 
 
 class Overloaded(Exception):
-    """More is waiting for a commit than the buffer holds: come back later."""
+    """The buffer of items that wait for a commit is full: try again later."""
 
 
 Answer = TypeVar("Answer", contravariant=True)
 
 
 class Waiter(Protocol[Answer]):
-    """Whoever is told how its item fared: a future, or something that acts at once. It must not raise."""
+    """Receives the result of one item: a future, or an object that acts at once. Its methods must not raise."""
 
     def done(self) -> bool: ...
     def set_result(self, result: Answer, /) -> None: ...
@@ -44,7 +43,7 @@ class Waiter(Protocol[Answer]):
 
 
 class GroupCommit(Generic[Item, Result]):
-    """`await submit(item)` returns that item's result once the commit that contains it is done."""
+    """`await submit(item)` returns the result of the item after the commit that contains it."""
 
     def __init__(
         self,
@@ -65,21 +64,24 @@ class GroupCommit(Generic[Item, Result]):
         self._under_way = 0
 
     async def submit(self, item: Item) -> Result:
-        """Raises what PostgreSQL said of this item, `Unavailable`, `OutcomeUnknown` or `Overloaded`."""
+        """Commit the item with others and return its result.
+
+        Raises the PostgreSQL error of this item, `Unavailable`, `OutcomeUnknown` or `Overloaded`.
+        """
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self.submit_to(item, future)
         return await future
 
     def submit_to(self, item: Item, waiter: Waiter[Result]) -> None:
-        """As `submit`, for those who do not wait: `waiter` is told. Raises `Overloaded` only."""
+        """Commit the item without blocking: `waiter` receives the result. Raises only `Overloaded`."""
         if len(self._waiting) >= self._most_waiting:
-            raise Overloaded(f"{len(self._waiting)} items are waiting to be committed")
+            raise Overloaded(f"{len(self._waiting)} items are waiting to be committed; try again later")
         self._waiting.append((item, waiter))
         if self._working < self._commits_at_once:
             self._begin()
 
     def _begin(self) -> None:
-        """Another commit, if one may run beside the others and is worth it."""
+        """Start another commit if the limit allows one and enough items wait."""
         if self._working < self._commits_at_once and self._worth_a_commit(beside=self._working):
             self._working += 1
             task = asyncio.create_task(self._work())
@@ -87,31 +89,31 @@ class GroupCommit(Generic[Item, Result]):
             task.add_done_callback(self._running.discard)
 
     def _worth_a_commit(self, *, beside: int) -> bool:
-        """Something waits, and either nobody else will take it along or it is not much less than they took.
+        """Return whether to start a commit: no other commit runs, or at least half as many items wait as the last one took.
 
-        A commit costs as much as a score of rows: a straggler that hurries past a large one slows all that follow.
+        A commit costs as much as about twenty rows, so a small commit beside a large one slows down all that follow.
         """
         return bool(self._waiting) and (beside == 0 or 2 * len(self._waiting) >= self._last)
 
     async def _work(self) -> None:
         try:
-            # One turn of the loop first: callers that are ready at the same moment get into the same commit.
+            # Yield once: callers that are ready at the same moment get into the same commit.
             await asyncio.sleep(0)
             while self._worth_a_commit(beside=self._working - 1):
                 size = self._last = self._share()
                 batch, self._waiting = self._waiting[:size], self._waiting[size:]
                 self._under_way += size
-                self._begin()  # for the others' share
+                self._begin()  # for the remaining items
                 try:
                     await self._commit(batch)
                 finally:
                     self._under_way -= size
         finally:
-            # Here and not when the task is done, which is a turn later: what is submitted in between would be forgotten.
+            # Not in a done callback, which runs a turn later: no commit would start for items submitted in between.
             self._working -= 1
 
     def _share(self) -> int:
-        """How many of those that wait go into the next commit: its part of all that are not yet committed."""
+        """Return how many waiting items go into the next commit: an equal share of all uncommitted items."""
         part = -(-(len(self._waiting) + self._under_way) // self._commits_at_once)
         return min(len(self._waiting), max(part, WHOLE), self._most_at_once)
 
@@ -121,17 +123,17 @@ class GroupCommit(Generic[Item, Result]):
         except (DatabaseError, Overloaded) as error:
             _fail(batch, error)
         except BROKEN as error:
-            # A single statement commits by itself: when the connection breaks under it nobody knows.
+            # A single statement commits by itself: if the connection breaks meanwhile, the outcome is unknown.
             _fail(batch, OutcomeUnknown(f"the connection was lost while committing: {type(error).__name__}"))
         except asyncpg.PostgresError as error:
-            if _nothing_can_be_done(error):
+            if _affects_every_item(error):
                 _fail(batch, Unavailable(str(error)))
             else:
                 await self._halve(batch, error)
         except Exception as error:
-            # Not the database's word but a fault of our own: halving may get around it, so it is told first.
+            # A bug in Onceward, not a database error: log it now, because halving may hide it.
             if whole:
-                log.exception("commit_failed", items=len(batch))
+                log.exception("group_commit.failed", items=len(batch))
             await self._halve(batch, error)
         else:
             for (_, waiter), result in zip(batch, results, strict=True):
@@ -139,7 +141,7 @@ class GroupCommit(Generic[Item, Result]):
                     waiter.set_result(result)
 
     async def _halve(self, batch: list[tuple[Item, Waiter[Result]]], error: Exception) -> None:
-        """The guilty one fails once it is alone, and only it."""
+        """Commit the halves separately. An item that is alone fails with `error`."""
         if len(batch) == 1:
             _fail(batch, error)
             return
@@ -148,14 +150,14 @@ class GroupCommit(Generic[Item, Result]):
         await self._commit(batch[middle:], whole=False)
 
     async def close(self) -> None:
-        """Let what is waiting be committed."""
+        """Wait until all waiting items are committed."""
         while self._running:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.gather(*self._running)
 
 
-def _nothing_can_be_done(error: asyncpg.PostgresError) -> bool:
-    """Shutting down, out of connections, out of disk, read-only: no half of the batch would fare better."""
+def _affects_every_item(error: asyncpg.PostgresError) -> bool:
+    """Return whether every half would fail too: shutdown, no connections, full disk, read-only server."""
     state = getattr(error, "sqlstate", "") or ""
     return state[:2] in ("57", "53", "25", "08")
 

@@ -1,7 +1,7 @@
-"""Show that this worker lives: a counter in the database, counted up from a thread of its own.
+"""The heartbeat of a worker: a separate thread increments a counter in the database.
 
-The thread has its own event loop and connection, so a handler that blocks the worker's loop does not make the worker
-look dead. Nobody compares clocks: a rescuer only asks whether the counter moved between its own observations.
+The thread has its own event loop and connection, so a handler that blocks the worker's loop does not make the worker look
+dead. No clocks are compared: a rescuer only checks whether the counter has changed between its own observations.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ select (select array_agg(id) from onceward.work where cancel) as cancelled from 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What others can see of this worker."""
+    """The worker's row in `onceward.workers`."""
 
     id: int
     name: str
@@ -41,7 +41,7 @@ class Identity:
 
 
 class Heartbeat:
-    """Runs until stopped; a database that is away is tried again at every beat."""
+    """Beats until stopped. While the database is unavailable, every beat tries again."""
 
     def __init__(
         self, url: str, identity: Identity, *, pgbouncer: bool, every_s: float, on_cancel: Callable[[set[int]], None]
@@ -59,7 +59,7 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread; the worker's row is deleted by the worker once everything is handed back."""
+        """End the thread. The worker deletes its row after it has released all work."""
         self._stop.set()
         self._thread.join(timeout=5)
 
@@ -74,7 +74,7 @@ class Heartbeat:
                     conn = await self._connect()
                 await self.beat(conn)
             except (*BROKEN, Unavailable, asyncpg.PostgresError, TimeoutError) as error:
-                log.log(loudness(error), "heartbeat_missed", worker=self._identity.id, error=type(error).__name__)
+                log.log(loudness(error), "heartbeat.missed", worker=self._identity.id, error=type(error).__name__)
             await asyncio.to_thread(self._stop.wait, self._every_s)
         if conn is not None and not conn.is_closed():
             await conn.close()
@@ -89,7 +89,10 @@ class Heartbeat:
         )
 
     async def beat(self, conn: Connection) -> None:
-        """Count up (or register, if somebody thought this worker dead) and learn what is to be cancelled."""
+        """Increment the counter, and cancel the work that operators asked to cancel.
+
+        If a rescuer has declared this worker dead, the beat registers the worker again.
+        """
         who = self._identity
         cancelled: list[int] | None = await conn.fetchval(
             BEAT, who.id, who.name, who.version, who.queues, who.tasks, self.stopping, who.forms
@@ -99,5 +102,5 @@ class Heartbeat:
 
     @staticmethod
     async def register(db: Database, who: Identity) -> None:
-        """Before the first claim: a worker without a row would look dead at once."""
+        """Register the worker before its first claim: a worker without a row counts as dead."""
         await db.fetchval(BEAT, who.id, who.name, who.version, who.queues, who.tasks, False, who.forms)

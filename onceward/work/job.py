@@ -1,4 +1,4 @@
-"""What a job's handler sees of the job."""
+"""The job object that a handler receives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ returning work_id
 
 
 class Job:
-    """One job, being run. `key("refund")` is the idempotency key for a call to the outside."""
+    """A running job. `key("refund")` is the idempotency key for a call to an outside service."""
 
     __slots__ = ("_work",)
 
@@ -37,7 +37,7 @@ class Job:
 
     @property
     def attempt(self) -> int:
-        """1 on the first try."""
+        """Return the number of this attempt, starting at 1."""
         return self._work.attempts + 1
 
     @property
@@ -54,28 +54,28 @@ class Job:
 
     @property
     def args(self) -> dict[str, Any]:
-        """The arguments as stored; a batch handler reads them here."""
+        """Return the arguments as stored. A batch handler reads them here."""
         return self._work.args
 
     def key(self, action: str) -> str:
-        """`job:<id>:<action>`: the same on every attempt and after a replay."""
+        """Return `job:<id>:<action>`. The key is the same on every attempt and after a replay."""
         return self._work.cause.key(action)
 
     async def checkpoint(self, cursor: Any) -> None:
-        """Remember how far a long job has come. Raises `Superseded` when the job is somebody else's by now."""
+        """Save how far a long job has come. Raises `Superseded` if another worker holds the job now."""
         if await self._work.db.fetchval(SAVE, self.id, self._work.lease, cursor) is None:
             raise Superseded
 
     async def cursor(self, default: Any = None) -> Any:
-        """Where an earlier attempt of this job came to; `default` on the first."""
+        """Return the last saved checkpoint of this job, or `default` if there is none."""
         row = await self._work.db.fetchrow("select cursor from onceward.checkpoints where work_id = $1", self.id)
         return default if row is None else row["cursor"]
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Any]:
-        """A transaction of this job (a `Tx`), for a job that calls the outside and must not hold one meanwhile.
+        """Open a transaction (a `Tx`) in a job that calls outside services and must not hold one during the call.
 
-        It is not the commit that ends the job: what is written here must bear being written by a second attempt.
+        Its commit does not end the job. A second attempt may write the same rows again, so the writes must be idempotent.
         """
         async with self._work.db.acquire() as conn:
             tx = self._work.open_tx(conn, self._work)

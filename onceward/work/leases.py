@@ -1,8 +1,8 @@
-"""The leases of one worker: which it knows, and which are done with.
+"""The leases of one worker: which have outstanding work, and which are finished.
 
-A lease that PostgreSQL has under this worker's name and the worker does not know comes from a claim whose reply was
-lost: its rows are handed back. Rows of `claims` are deleted in batches once nothing under their lease is outstanding.
-What is given up here is given up row by row: other rows under the same lease may be running.
+If PostgreSQL has a lease of this worker that the worker does not know, the reply of that claim was lost, and upkeep
+releases its rows. Rows of `claims` are deleted in batches once no work under their lease is outstanding. Work is given up
+row by row, because other rows with the same lease may be running.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from onceward.work.claimed import Claimed
 
 
 class Leases:
-    """Knows what is outstanding under each lease."""
+    """Tracks the outstanding work of each lease."""
 
     def __init__(self) -> None:
         self._outstanding: dict[int, set[int]] = {}
@@ -23,40 +23,40 @@ class Leases:
         self._finished: list[int] = []
         self._waiting: set[asyncio.Event] = set()
         self.freed = 0
-        """How many pieces of work in lanes have been settled."""
+        """The number of pieces of work in lanes that have been settled."""
 
     def begin(self) -> int:
-        """A lease for a claim that is about to be sent."""
+        """Return a new lease for a claim that is about to be sent."""
         lease = new_lease()
         self._outstanding[lease] = set()
         return lease
 
     def taken(self, lease: int, work: Sequence[Claimed]) -> None:
-        """The claim came back with these."""
+        """Register the work that the claim returned."""
         if work:
             self._outstanding[lease] = {each.id for each in work}
         else:
             del self._outstanding[lease]
 
     def lost(self, lease: int) -> None:
-        """Nobody knows whether the claim took anything. Only for a claim whose reply was never seen."""
+        """Forget the lease of a claim whose reply was lost: it is unknown whether the claim took rows."""
         self._outstanding.pop(lease, None)
 
     def give_up(self, work: Claimed) -> None:
-        """This piece could be neither settled nor handed back: `take_given_up` returns it to whoever can."""
+        """Keep work that could be neither settled nor released, for the next `take_given_up`."""
         self._given_up.append(work)
 
     def take_given_up(self) -> list[Claimed]:
-        """Return what is still to be handed back. It stays outstanding until `done`."""
+        """Remove and return the work to release. It stays outstanding until `done`."""
         given_up, self._given_up = self._given_up, []
         return given_up
 
     def when_freed(self, event: asyncio.Event) -> None:
-        """Set this once, when a piece of work in a lane has been settled: its place can be taken."""
+        """Set the event once, when work in a lane has been settled and its place is free."""
         self._waiting.add(event)
 
     def done(self, work: Claimed) -> None:
-        """This piece is settled, or handed back."""
+        """The work is settled or released."""
         if work.lane is not None:
             self.freed += 1
             while self._waiting:
@@ -70,7 +70,7 @@ class Leases:
             self._finished.append(work.lease)
 
     def knows(self, lease: int) -> bool:
-        """Return whether a claim under this lease is under way, or work under it is outstanding."""
+        """Return whether a claim with this lease is running, or work of this lease is outstanding."""
         return lease in self._outstanding
 
     def take_finished(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""The shape of every background loop: start, stop, and one step that tests call directly."""
+"""A background loop: start, stop, and one step that tests call directly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 
 
 class Loop:
-    """Calls `step` every so often. A step that fails is logged and tried again at the next turn."""
+    """Calls `step` every `every_s` seconds. A failed step is logged, and the next turn tries again."""
 
     def __init__(self, name: str, step: Callable[[], Awaitable[object]], *, every_s: float) -> None:
         self.name = name
@@ -34,7 +34,7 @@ class Loop:
             self._task = None
 
     def nudge(self) -> None:
-        """Do not wait for the next turn."""
+        """Run the next step at once."""
         self._nudged.set()
 
     async def _run(self) -> None:
@@ -44,11 +44,15 @@ class Loop:
                 await self.step()
             except (*BROKEN, DatabaseError, asyncpg.PostgresError, TimeoutError) as error:
                 log.log(
-                    loudness(error), "step_failed", loop=self.name, error=type(error).__name__, detail=str(error)[:200]
+                    loudness(error),
+                    "loop.step_failed",
+                    loop=self.name,
+                    error=type(error).__name__,
+                    detail=str(error)[:200],
                 )
             except Exception:
-                log.exception("step_failed", loop=self.name)
+                log.exception("loop.step_failed", loop=self.name)
             with contextlib.suppress(TimeoutError):
-                # A little jitter, so that nodes started together do not stay in step.
+                # Jitter, so that nodes that start together do not run their steps at the same time.
                 async with asyncio.timeout(self._every_s * random.uniform(0.9, 1.1)):
                     await self._nudged.wait()

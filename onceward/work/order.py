@@ -1,4 +1,4 @@
-"""A job to be enqueued: the task, its arguments and the options of this one time.
+"""A job to enqueue: the task, its arguments and the options of this one enqueue.
 
 tx.enqueue(remind.later(hours=24).once(f"remind:{ticket}"), ticket_id=ticket)
 """
@@ -25,7 +25,7 @@ OnConflict = Literal["skip", "replace", "debounce"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What may differ from one enqueue to the next."""
+    """The options of one enqueue."""
 
     queue: str | None = None
     delay: timedelta | None = None
@@ -44,29 +44,29 @@ class Options:
 
     @property
     def plain(self) -> bool:
-        """Nothing that needs more than a bulk insert."""
+        """Return whether a bulk insert can write the job: it has no unique key."""
         return self.unique_key is None
 
 
 class Orderable:
-    """The options, as methods. Each returns a new order."""
+    """The options of an enqueue as methods. Each method returns a new order."""
 
     __slots__ = ()
 
     name: str
 
     def _with(self, **changes: Any) -> Order:
-        raise TypeError(f"{type(self).__name__} is not something to enqueue")
+        raise TypeError(f"{type(self).__name__} cannot be enqueued: pass a job or an order")
 
     def later(self, delay: timedelta | None = None, **units: float) -> Order:
-        """Not before so much time has passed: `later(hours=24)`."""
+        """Run the job after this delay at the earliest: `later(hours=24)`."""
         delay = delay if delay is not None else timedelta(**units)
         if delay < timedelta(0):
-            raise ValueError(f"{self.name}: a delay must not be negative, got {delay}")
+            raise ValueError(f"{self.name}: delay must not be negative, got {delay}")
         return self._with(delay=delay)
 
     def at(self, moment: datetime) -> Order:
-        """Not before this time (aware)."""
+        """Run the job at this time at the earliest. The time must have a time zone."""
         if moment.tzinfo is None:
             raise ValueError(f"{self.name}: run time {moment} has no time zone; use an aware datetime")
         return self._with(run_at=moment)
@@ -79,28 +79,28 @@ class Orderable:
         for_ever: bool = False,
         on_conflict: OnConflict = "skip",
     ) -> Order:
-        """At most one with this key: while unfinished (default), within a period, or for ever."""
+        """Allow one job with this key: while it is unfinished (default), within a period, or for ever."""
         if not key or len(key) > 500:
             raise ValueError(f"{self.name}: a unique key must have 1 to 500 characters, not {len(key)}")
-        lasting = "ever" if for_ever else f"{within.total_seconds()} seconds" if within else "unfinished"
-        return self._with(unique_key=key, unique_for=lasting, on_conflict=on_conflict)
+        duration = "ever" if for_ever else f"{within.total_seconds()} seconds" if within else "unfinished"
+        return self._with(unique_key=key, unique_for=duration, on_conflict=on_conflict)
 
     def boosted(self, seconds: int) -> Order:
-        """Priority as a head start over work that became due up to so many seconds earlier; at most an hour."""
+        """Give the job priority over work that became due up to this many seconds earlier; at most an hour."""
         if not 0 <= seconds <= MAX_BOOST_S:
             raise ValueError(f"{self.name}: boost must lie between 0 and {MAX_BOOST_S} seconds, not {seconds}")
         return self._with(boost_s=seconds)
 
     def in_order(self, key: str) -> Order:
-        """One at a time, in order of enqueueing, among all with this key."""
+        """Run the jobs with this key one at a time, in the order in which they were enqueued."""
         return self._with(lane=key, cap=1, ordered=True)
 
     def in_lane(
         self, key: str, *, at_once: int | None = None, parent: str | None = None, parent_at_once: int | None = None
     ) -> Order:
-        """At most `at_once` of this key at the same time on all workers; a parent limits several keys together."""
+        """Run at most `at_once` jobs with this key at the same time, over all workers. A parent limits several keys together."""
         if (parent is None) != (parent_at_once is None):
-            raise ValueError(f"{self.name}: parent and parent_at_once go together")
+            raise ValueError(f"{self.name}: give both parent and parent_at_once, or neither")
         return self._with(lane=key, cap=at_once, parent=parent, parent_cap=parent_at_once)
 
     def in_queue(self, queue: str) -> Order:
@@ -110,12 +110,12 @@ class Orderable:
         return self._with(tags=tags)
 
     def attempts(self, most: int) -> Order:
-        """Other than the task's own number of tries."""
+        """Override the task's number of attempts."""
         return self._with(max_attempts=most)
 
 
 class Order(Orderable):
-    """A job task with options, ready to be given to `enqueue`."""
+    """A job task with options, to pass to `enqueue`."""
 
     __slots__ = ("job", "name", "options")
 
@@ -130,13 +130,13 @@ class Order(Orderable):
 
 
 def queue_of(what: JobTask | Order) -> str:
-    """Where it goes."""
+    """Return the name of the queue that the job is put into."""
     order = what if isinstance(what, Order) else Order(what)
     return order.options.queue or order.job.task.queue
 
 
 class JobTask(Orderable):
-    """A function registered as a job. Calling it runs it; the methods of `Order` start an enqueue with options."""
+    """A function registered as a job. A call runs the function; the methods of `Orderable` return an order with options."""
 
     def __init__(self, function: Callable[..., Any], task: Task, *, injected: frozenset[str]) -> None:
         self.function = function
@@ -153,7 +153,7 @@ class JobTask(Orderable):
         return f"<job {self.name}>"
 
     def dump(self, arguments: dict[str, Any]) -> str:
-        """Arguments as JSON, or an error that names the one that does not fit."""
+        """Return the arguments as JSON. Raise an error that names the argument that does not fit the signature."""
         try:
             text = self.model(**arguments).model_dump_json()
         except ValidationError as error:
@@ -169,7 +169,7 @@ class JobTask(Orderable):
         return text
 
     def load(self, arguments: Any) -> dict[str, Any]:
-        """Arguments from JSON, as the types the signature asks for."""
+        """Return stored arguments, converted to the types of the signature."""
         try:
             return dict(self._validate(arguments).__dict__)
         except ValidationError as error:
@@ -182,8 +182,8 @@ class JobTask(Orderable):
 
 def _check_storable(name: str, options: dict[str, Any]) -> None:
     for option, value in options.items():
-        given = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
-        for text in given:
+        values = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+        for text in values:
             if isinstance(text, str) and not is_storable(text):
                 raise ValueError(
                     f"{name}: {option} {text[:40]!r} contains NUL or half of a surrogate pair, which PostgreSQL cannot store"
@@ -199,9 +199,9 @@ def _first_problem(error: ValidationError) -> str:
 def _arguments_model(
     function: Callable[..., Any], name: str, injected: frozenset[str], *, open_ended: bool
 ) -> type[BaseModel]:
-    """The keyword-only parameters of a handler, as a model that validates and serialises them.
+    """Return a model that validates and serialises the keyword-only parameters of a handler.
 
-    A batch handler has none: it reads `job.args`, so any are allowed.
+    A batch handler declares no parameters: it reads `job.args`, so the model accepts any.
     """
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {}

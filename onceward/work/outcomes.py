@@ -1,10 +1,10 @@
-"""How an attempt can end, and what a handler may raise to choose it.
+"""The outcomes of an attempt, and the exceptions that a handler raises to choose one.
 
 pending ──claim──▶ processing ──▶ success
-   ▲                   │  ├─────▶ failed       ends, nobody is called (a task that is not critical)
-   │                   │  ├─────▶ dead_letter  ends, an operator is told, can be replayed
-   └── retry, snoozed, ┘  ├─────▶ cancelled    asked to stop
-       crashed            └─────▶ unknown      sent to a service without keys, and never answered (messages)
+   ▲                   │  ├─────▶ failed       ended without an alert (a task that is not critical)
+   │                   │  ├─────▶ dead_letter  ended with an alert; an operator can replay it
+   └── retry, snoozed, ┘  ├─────▶ cancelled    stopped by an operator
+       crashed            └─────▶ unknown      sent to a service without idempotency keys that never answered (messages)
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ DeadReason = Literal[
 
 
 class Retry(Exception):
-    """Raise to try again after `after` (seconds or timedelta; none: as the task's policy says). Counts as an attempt."""
+    """Raise to retry after `after` (seconds or timedelta), or as the task's policy says. Counts as an attempt."""
 
     def __init__(self, reason: str = "", *, after: float | timedelta | None = None) -> None:
-        super().__init__(reason or "asked to be tried again")
+        super().__init__(reason or "the handler asked for a retry")
         self.after_s = after.total_seconds() if isinstance(after, timedelta) else after
 
 
 class Snooze(Exception):
-    """Raise to run again later without counting an attempt: nothing failed, it is only too early."""
+    """Raise to run again later without counting an attempt: nothing failed, it is too early."""
 
     def __init__(self, after: float | timedelta, reason: str = "") -> None:
-        super().__init__(reason or "not yet")
+        super().__init__(reason or "it is too early to run")
         self.after_s = after.total_seconds() if isinstance(after, timedelta) else float(after)
 
 
 class Permanent(Exception):
-    """Raise when trying again cannot help: a dead letter at once. `result` is what duplicates are answered."""
+    """Raise when a retry cannot help: the work becomes a dead letter at once. Duplicates are answered with `result`."""
 
     def __init__(self, reason: str, *, result: Any = None, status: int | None = None) -> None:
         super().__init__(reason)
@@ -52,33 +52,33 @@ class Permanent(Exception):
 
 
 class Reply(dict[str, Any]):
-    """Return from a webhook's handler to commit what it did and still answer the first delivery with another status.
+    """Return this from a webhook's handler to commit its effects and answer the first delivery with another status.
 
-    For a refusal that has effects: money that came too late is refunded, and the sender is told 400. Duplicates get
-    200 with the same members, so that the sender stops.
+    Use it for a refusal that has effects: the handler refunds a late payment, and the sender gets 400. Duplicates get
+    200 with the same members, so that the sender stops retrying.
     """
 
     def __init__(self, status: int, /, **members: Any) -> None:
         super().__init__(members)
         if not 200 <= status < 500:
-            raise ValueError(f"status is {status}: a reply that commits is 2xx to 4xx; raise Retry for anything else")
+            raise ValueError(f"status is {status}: a reply that commits must be 200 to 499; raise Retry to answer 5xx")
         self.http_status = status
 
 
 class PayloadInvalid(Permanent):
-    """What arrived does not fit the declared model or signature."""
+    """The payload or arguments do not fit the declared model or signature."""
 
 
 class Indeterminate(Exception):
-    """Raise when a call without an idempotency key was sent and never answered: it must not be repeated blindly."""
+    """Raise when a service never answered a call without an idempotency key: the call must not be retried automatically."""
 
 
 class Superseded(Exception):
-    """The lease was lost: somebody else has this work now, and nothing of this attempt was committed."""
+    """The lease was lost: another worker holds this work now, and nothing of this attempt was committed."""
 
 
 class Settled(Exception):
-    """The task has settled the work itself, fenced, in a commit of its own; `outcome` is for metrics."""
+    """The task has settled the work in its own fenced commit. Metrics count `outcome`."""
 
     def __init__(self, outcome: str) -> None:
         super().__init__(outcome)
@@ -86,11 +86,11 @@ class Settled(Exception):
 
 
 class TimedOut(Exception):
-    """The handler ran into its deadline."""
+    """The handler ran longer than its timeout."""
 
 
 class Cancelled(Exception):
-    """The work was cancelled while it ran."""
+    """An operator cancelled the work while it ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Back to pending, due at a time. `counted` tells a failure from a snooze."""
+    """The work is pending again and due in `due_in_s`. A failure is `counted`, a snooze is not."""
 
     due_in_s: float
     error: dict[str, Any]
@@ -109,10 +109,10 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """The handler's database connection was lost. Back to pending, as after a crash: the third one is a dead letter.
+    """The handler lost its database connection. The work is pending again; the third crash makes it a dead letter.
 
-    It is not counted at all when PostgreSQL itself was restarted meanwhile. A handler that ends its own session every time
-    would otherwise run for ever.
+    Crashes are counted because a handler that ends its own session every time would run for ever. A crash is not
+    counted if PostgreSQL was restarted meanwhile.
     """
 
     due_in_s: float
@@ -143,7 +143,7 @@ Outcome = Succeeded | Again | Crashed | Dead | Stopped | NotKnown
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What is kept of a finished job, for whoever waits for it."""
+    """The outcome, result and error of a finished job, for a caller that waits for it."""
 
     id: int
     outcome: str

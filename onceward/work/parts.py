@@ -1,4 +1,4 @@
-"""The parts of a process that work runs."""
+"""The parts that the feature `work` adds to a process."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def default_attempts(context: Context) -> None:
 
 
 def queue_gauges(context: Context) -> Loop:
-    """Reads depth and age of the queues for /metrics."""
+    """Return the loop that reads depth and age of the queues for /metrics."""
     return Loop("queue gauges", partial(observe_queues, context.database), every_s=15)
 
 
 def worker(context: Context) -> Worker:
-    """Claims and runs work of every kind that this process has registered."""
+    """Return the worker for every kind of work that this process has registered."""
     settings = context.settings
     options = WorkerOptions(
         concurrency=settings.worker_concurrency,

@@ -1,7 +1,7 @@
-"""Write an outcome down for certain: wait out an outage, and where PostgreSQL refuses a value, keep less of it.
+"""Write an outcome reliably: wait during an outage, and store less of the outcome if PostgreSQL refuses a value.
 
-An outcome that is not written leaves its work leased, and then run again: an outside call would be repeated because the
-text of its answer could not be stored.
+Work whose outcome is not written runs again. A call to an outside service would be repeated only because the text of its
+answer could not be stored.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ log = structlog.get_logger(__name__)
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 
-_PASSING = ("08", "25", "40", "53", "55", "57", "58")
-"""Classes of SQLSTATEs that pass: connections, read-only after a failover, conflicts, resources, locks, shutdown, disks."""
+_TEMPORARY = ("08", "25", "40", "53", "55", "57", "58")
+"""Temporary SQLSTATE classes: connections, read-only after a failover, conflicts, resources, locks, shutdown, disks."""
 
 
 def is_refused(error: BaseException) -> bool:
-    """Return whether these values will be refused however often they are sent: by PostgreSQL, the driver or our code."""
+    """Return whether PostgreSQL, the driver or our code refuses these values for good, so that a retry cannot help."""
     if isinstance(error, asyncpg.PostgresError):
-        return (getattr(error, "sqlstate", None) or "22000")[:2] not in _PASSING
+        return (getattr(error, "sqlstate", None) or "22000")[:2] not in _TEMPORARY
     return not isinstance(error, (*BROKEN, DatabaseError, TimeoutError))
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written down; not `kept` when the lease had been lost."""
+    """The outcome that was written. `kept` is false if the lease was lost and nothing was written."""
 
     outcome: Outcome
     kept: bool
@@ -45,9 +45,10 @@ class Written:
 async def record(
     db: Database, work: Claimed, outcome: Outcome, write: Callable[[Connection, Outcome], Awaitable[Written]]
 ) -> Written:
-    """Call `write` until it has written.
+    """Call `write` until it succeeds.
 
-    A refused outcome is written again with less in it; if PostgreSQL refuses even that, the work becomes a dead letter.
+    If PostgreSQL refuses the outcome, `write` gets the outcome without outside texts. If PostgreSQL refuses that too,
+    the work becomes a dead letter.
     """
     pause_s = FIRST_PAUSE_S
     refusals = 0
@@ -63,10 +64,10 @@ async def record(
                 "error": type(error).__name__,
             }
             if not is_refused(error):
-                log.log(loudness(error), "settle_delayed", **fields)
+                log.log(loudness(error), "outcome.delayed", **fields)
             else:
                 refusals += 1
-                log.error("settle_refused", sqlstate=getattr(error, "sqlstate", None), times=refusals, **fields)
+                log.error("outcome.refused", sqlstate=getattr(error, "sqlstate", None), times=refusals, **fields)
                 if refusals <= 2:
                     outcome = with_less(outcome, error) if refusals == 1 else unrecorded(error)
                     continue
@@ -75,7 +76,7 @@ async def record(
 
 
 def with_less(outcome: Outcome, refusal: BaseException) -> Outcome:
-    """Return the same outcome without the texts that came from outside."""
+    """Return the same outcome without the handler's result and error texts."""
     note = {"not_kept": f"PostgreSQL refused to store it: {_name(refusal)}"}
     match outcome:
         case Succeeded():
@@ -89,7 +90,7 @@ def with_less(outcome: Outcome, refusal: BaseException) -> Outcome:
 
 
 def unrecorded(refusal: BaseException) -> Dead:
-    """Return the outcome of work that has ended in a way that cannot be stored at all."""
+    """Return the outcome of work whose own outcome PostgreSQL refuses to store."""
     return Dead("not_recorded", {"type": "NotRecorded", "message": _name(refusal), "reason": "not_recorded"})
 
 

@@ -1,7 +1,7 @@
-"""Return the work of silent workers. Any node may run it; a missed tick costs one interval.
+"""Release the work of silent workers. Any node may run this loop; a missed tick delays a rescue by one interval.
 
-A worker is dead when its counter stood still over three of this rescuer's own observations. After a start of the
-database nobody is declared dead for half a minute: all workers are busy reconnecting.
+A worker counts as dead when its heartbeat counter has not changed over three observations of this rescuer. For half a
+minute after PostgreSQL has started, no worker is declared dead, because all workers are reconnecting.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class Rescued:
-    """One piece of work that was taken back from a dead worker."""
+    """One piece of work that a dead worker held and the rescuer released."""
 
     id: int
     kind: str
@@ -47,7 +47,7 @@ class Rescued:
 
 
 class Rescuer:
-    """Remembers what it saw; `step` looks once."""
+    """Remembers earlier observations. Each `step` observes once."""
 
     def __init__(self, *, apart_s: float = 1.5, settle_s: float = 30.0) -> None:
         self._seen: dict[int, _Seen] = {}
@@ -55,7 +55,7 @@ class Rescuer:
         self._settle_s = settle_s
 
     async def step(self, conn: Connection, *, own: int | None = None) -> list[Rescued]:
-        """Observe every worker; rescue what the silent ones held."""
+        """Observe every worker, and rescue the work of silent workers."""
         rows = await conn.fetch(OBSERVE, self._settle_s)
         now = time.monotonic()
         present = {row["id"] for row in rows}
@@ -78,5 +78,5 @@ class Rescuer:
 
     async def _rescue(self, conn: Connection, worker: int, beat: int | None) -> list[Rescued]:
         rows = await conn.fetch("select * from onceward.rescue($1, $2)", worker, beat)
-        log.warning("worker_lost", worker=worker, held=len(rows), hint="its work runs again elsewhere")
+        log.warning("worker.lost", worker=worker, held=len(rows), hint="other workers run its work again")
         return [Rescued(row["id"], row["kind"], row["task"], worker, row["crashes"], row["dead"]) for row in rows]

@@ -23,7 +23,7 @@ def routers(context: Context) -> Sequence[APIRouter]:
 
     @router.get("/trace/{ref}")
     async def trace_of(db: Db, identity: Viewer, ref: str) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        """What caused a thing, and all that it caused."""
+        """Return the causes and all consequences of an event, job, message or other row."""
         async with transaction_for(db, identity) as tx:
             return (await trace(tx, ref, context.features.traced)).as_json()
 

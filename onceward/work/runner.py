@@ -1,7 +1,8 @@
-"""One queue of one worker: claim what is due, run it in a fixed number of slots, keep the slots fed.
+"""Claim the due work of one queue and run it in a fixed number of slots.
 
-Slots are long-lived tasks that take the next piece from a deque, so a fast handler costs no task of its own. Work is
-fetched ahead only for handlers that were measured to be quick, and never for those that call the outside.
+Slots are long-lived tasks that take the next piece of work from a deque, so a fast handler needs no new task. The runner
+prefetches work for handlers that it has measured to be fast. For handlers that call outside services it prefetches only
+if every task of the queue has `ahead`.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ from onceward.work.task import Registry, Task
 log = structlog.get_logger(__name__)
 
 QUICK_S = 0.05
-"""Handlers slower than this get no work fetched ahead: another worker may be free for it."""
+"""Work for slower handlers is not prefetched: another worker may be free to run it."""
 MOST_AHEAD = 1000
 MOST_AT_ONCE = 500
-"""Rows per claim when fetching ahead: the next claim is under way while the slots still have work."""
+"""Rows per claim when prefetching. A limit lets the next claim run while the slots still have work."""
 AHEAD_FOR_S = 0.04
-"""How much is fetched ahead: what the slots need until the next claim has come back."""
+"""The runner prefetches as much work as the slots need in this time, until the next claim returns."""
 GRACE_S = 5.0
 MEASURED_S = 0.05
 HANGS_S = 0.5
-"""Work with `ahead` that takes longer only waits for somebody: its place is lent to another."""
+"""Work with `ahead` that takes longer is waiting for a service: the runner lends its place to other work."""
 LENT = 2
-"""How many places are lent at most, as a multiple of the queue's concurrency."""
+"""The most places that are lent, as a multiple of the queue's concurrency."""
 COLLECT_S = 0.004
-"""How long a claim for work that calls the outside waits for more slots to become free."""
+"""A claim for work that calls outside services waits this long for more slots to become free."""
 MOST_LANES = 500
-"""As in onceward.claim_lanes: a claim that visited so many and found nothing goes on from there at once."""
+"""The limit in onceward.claim_lanes. A claim that visited this many lanes and found nothing continues at once."""
 
 
 class QueueRunner:
-    """Feeds and runs one queue."""
+    """Claims and runs the work of one queue."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class QueueRunner:
         self._poll_s = poll_s
         self._ready: deque[Claimed] = deque()
         self._hungry = asyncio.Event()
-        self._wanted = asyncio.Event()
+        self._work_expected = asyncio.Event()
         self._idle: deque[asyncio.Future[None]] = deque()
         self._busy = 0
         self._mean_s = 1.0 if any(task.outside for task in self._tasks.values()) else 0.05
@@ -105,7 +106,7 @@ class QueueRunner:
         self._stopping = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
 
-    # -- life ----------------------------------------------------------------------------------------------------
+    # -- start and stop ----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         for slot in self._slots:
@@ -113,25 +114,25 @@ class QueueRunner:
         self._loops = [asyncio.create_task(self._feed(), name=f"feed {self.queue}")]
 
     def wake(self, *, rescued: bool = False) -> None:
-        """Something was committed, or rescued: look from the start, not from the mark."""
+        """New or rescued work was committed: start the next claim at the beginning, not at the watermark."""
         self._mark = BEGINNING
         self._has_lanes = True
         self._has_plain = True
         self._next_suspect = 0.0 if rescued else self._next_suspect
-        self._wanted.set()
+        self._work_expected.set()
 
     async def stop(self, grace_s: float) -> None:
-        """Claim no more, hand back what was not started, wait for the rest, then cut it off."""
+        """Stop claiming, release work that has not started, wait for running work, then cancel and release it."""
         self._stopping.set()
-        # A claim under way is let finish: one that is cut off may still take rows, and nobody would know which.
+        # Let a running claim finish: a cancelled claim may still take rows, and this worker would not know which.
         self._hungry.set()
-        self._wanted.set()
+        self._work_expected.set()
         if self._loops:
             await asyncio.wait(self._loops, timeout=GRACE_S)
         await end(*self._loops)
         waiting = list(self._ready)
         self._ready.clear()
-        await self._hand_back(waiting)
+        await self._release(waiting)
         deadline = time.monotonic() + grace_s
         while self._busy and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
@@ -142,9 +143,9 @@ class QueueRunner:
             if slot.task is not None:
                 slot.task.cancel()
         await asyncio.wait([slot.task for slot in self._slots if slot.task is not None], timeout=GRACE_S)
-        await self._hand_back(unfinished)
+        await self._release(unfinished)
 
-    async def _hand_back(self, work: Sequence[Claimed]) -> None:
+    async def _release(self, work: Sequence[Claimed]) -> None:
         if not work:
             return
         for each in work:
@@ -153,16 +154,18 @@ class QueueRunner:
             async with self._db.acquire() as conn:
                 await release(conn, work)
         except (*BROKEN, Unavailable, asyncpg.PostgresError) as error:
-            log.log(loudness(error), "not_handed_back", queue=self.queue, count=len(work), error=type(error).__name__)
+            log.log(
+                loudness(error), "work.release_failed", queue=self.queue, count=len(work), error=type(error).__name__
+            )
 
     # -- feeding -------------------------------------------------------------------------------------------------
 
     def _free(self) -> int:
-        """Places for more to run."""
+        """Return how many more pieces of work may run now."""
         return self._places - (self._busy - self._lent)
 
     def _room(self) -> int:
-        """How many to claim: the free slots, and a little ahead when handlers are quick."""
+        """Return how many rows to claim: the free places, and some more when handlers are fast."""
         free = self._free() * self._per_slot - len(self._ready)
         if self._ahead_by_rate:
             return max(0, free + min(MOST_AHEAD, int(AHEAD_FOR_S * self._per_s)))
@@ -183,35 +186,35 @@ class QueueRunner:
                     await self._hungry.wait()
                     continue
                 if self._busy and room < self._enough:
-                    # Most slots are busy: a moment later one claim brings more.
+                    # Most slots are busy: after a short wait one claim returns more work.
                     await asyncio.sleep(COLLECT_S)
                     room = self._room()
-                self._wanted.clear()
+                self._work_expected.clear()
                 if self._stopping.is_set():
                     return
-                got = await self._claim(room)
+                claimed = await self._claim(room)
                 pause_s = 0.1
-                if got == 0 and not self._stopping.is_set():
-                    await self._until_wanted()
+                if claimed == 0 and not self._stopping.is_set():
+                    await self._wait_for_work()
             except (*BROKEN, Unavailable, asyncpg.PostgresError, TimeoutError) as error:
                 log.log(
-                    loudness(error), "claim_failed", queue=self.queue, error=type(error).__name__, retry_in_s=pause_s
+                    loudness(error), "claim.failed", queue=self.queue, error=type(error).__name__, retry_in_s=pause_s
                 )
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(pause_s):
                         await self._stopping.wait()
                 pause_s = min(5.0, pause_s * 2)
 
-    async def _until_wanted(self) -> None:
+    async def _wait_for_work(self) -> None:
         try:
             async with asyncio.timeout(self._pause_s()):
-                await self._wanted.wait()
+                await self._work_expected.wait()
         except TimeoutError:
             self._has_lanes = True  # a poll looks for everything
             self._has_plain = True
 
     def _measure(self) -> None:
-        """How many pieces a second get done. Unlike a mean of their times it is not led astray by the few that hang."""
+        """Update the throughput per second. Unlike the mean duration, a few slow handlers do not distort it."""
         now = time.monotonic()
         passed = now - self._counted_at
         if passed >= MEASURED_S:
@@ -220,7 +223,7 @@ class QueueRunner:
             self._counted_at = now
 
     def _pause_s(self) -> float:
-        """Until the next poll, or until a lane that was passed over may go on."""
+        """Return the time until the next poll, or until a skipped lane may run again."""
         if self._resume_s is None:
             return self._poll_s
         return min(self._poll_s, max(0.001, self._resume_s))
@@ -230,42 +233,42 @@ class QueueRunner:
             return await self._claim_with(conn, room)
 
     async def _claim_with(self, conn: Connection, room: int) -> int:
-        got = 0
+        claimed = 0
         full = False
         if self._has_plain:
             taken = await self._claim_due(conn, room)
-            got = await self._hand_out(conn, taken.work)
-            # While claims come back full the next one starts where this one ended: what lies before is dead weight.
-            full = got >= room
+            claimed = await self._hand_out(conn, taken.work)
+            # While claims return as many rows as requested, the next claim starts where this one ended and skips dead rows.
+            full = claimed >= room
             self._mark = taken.reached if full else BEGINNING
-            # A queue of lanes only is not asked for anything else until something wakes it.
-            self._has_plain = got > 0 or not self._has_lanes
+            # A queue with lanes only is not searched for work outside lanes until a wake-up or a poll.
+            self._has_plain = claimed > 0 or not self._has_lanes
         if self._stopping.is_set():
-            return got
+            return claimed
         if not full and not self._suspects.taken and self._suspects_due():
-            got += await self._hand_out(conn, await self._claim_suspect(conn))
-        if self._has_lanes and got < room:
-            got += await self._hand_out(conn, await self._claim_lanes(conn, room - got))
-        return got
+            claimed += await self._hand_out(conn, await self._claim_suspect(conn))
+        if self._has_lanes and claimed < room:
+            claimed += await self._hand_out(conn, await self._claim_lanes(conn, room - claimed))
+        return claimed
 
     async def _hand_out(self, conn: Connection, work: list[Claimed]) -> int:
-        """To the slots, at once: what was found does not wait for the search for more."""
+        """Give claimed work to the slots at once, before the next claim."""
         if work:
             await self._load(conn, work)
             self._ready.extend(work)
             if not self._stopping.is_set():
-                self._rouse()
+                self._wake_slots()
         return len(work)
 
-    def _rouse(self) -> None:
-        """Let idle slots take what is ready, as many as have a place."""
+    def _wake_slots(self) -> None:
+        """Wake as many idle slots as there are ready pieces of work and free places."""
         for _ in range(min(len(self._ready), len(self._idle), self._free())):
             future = self._idle.popleft()
             if not future.done():
                 future.set_result(None)
 
     def _suspects_due(self) -> bool:
-        """Suspects are looked for once a poll interval, not at every claim."""
+        """Return whether to look for suspects now: once in a poll interval."""
         now = time.monotonic()
         if now < self._next_suspect:
             return False
@@ -274,7 +277,7 @@ class QueueRunner:
 
     @contextlib.contextmanager
     def _lease(self) -> Generator[int]:
-        """A lease for one claim; forgotten if the claim's reply is lost, so that its rows are handed back."""
+        """Create a lease for one claim. If the reply is lost, forget the lease, so that upkeep releases its rows."""
         lease = self._leases.begin()
         try:
             yield lease
@@ -283,9 +286,9 @@ class QueueRunner:
             raise
 
     def _start_of_claim(self) -> datetime:
-        """Return the watermark, or the beginning once a poll interval.
+        """Return the watermark, or the beginning once in a poll interval.
 
-        Priority puts work before the watermark, and what was enqueued through SQL or PgBouncer sends no wake-up.
+        Priority puts work before the watermark, and an enqueue through SQL or PgBouncer sends no wake-up.
         """
         now = time.monotonic()
         if self._mark == BEGINNING or now - self._from_start_at >= self._poll_s:
@@ -335,13 +338,15 @@ class QueueRunner:
         self._suspects.taken = self._suspects.taken or any(each.suspect for each in taken.work)
         if taken.visited and not taken.work:
             if taken.visited >= MOST_LANES or freed != self._leases.freed:
-                self._wanted.set()
+                self._work_expected.set()
             else:
-                self._leases.when_freed(self._wanted)  # every lane may be full: go on when one is not
+                self._leases.when_freed(
+                    self._work_expected
+                )  # every lane may be full: claim again when a lane has a free place
         return taken.work
 
     async def _load(self, conn: Connection, work: list[Claimed]) -> None:
-        """Bodies of other kinds than jobs, one statement per kind."""
+        """Load the bodies of work that is not a job, with one statement per kind."""
         others: dict[str, list[Claimed]] = {}
         for each in work:
             if each.kind != "job":
@@ -368,13 +373,13 @@ class QueueRunner:
             except asyncio.CancelledError:
                 if slot.stop_with is None or slot.task is None:
                     raise
-                # Meant for the handler, and nobody took it: a queue that loses its slots looks alive and does nothing.
+                # The cancellation was meant for a handler that had ended. The slot must survive: a queue without slots runs nothing.
                 slot.task.uncancel()
-                log.error("slot_interrupted", queue=self.queue, id=work.id, task=work.task)
+                log.error("slot.interrupted", queue=self.queue, id=work.id, task=work.task)
                 self._give_up(slot)
             except Exception:
-                # A fault of our own: the row is handed back at the next turn of the worker's loop.
-                log.exception("slot_failed", queue=self.queue, id=work.id, task=work.task)
+                # A bug in Onceward: the worker's claims loop releases the row at its next turn.
+                log.exception("slot.failed", queue=self.queue, id=work.id, task=work.task)
                 self._give_up(slot)
             finally:
                 self._busy -= 1
@@ -388,13 +393,13 @@ class QueueRunner:
                 self._hungry.set()
 
     def _give_up(self, slot: Slot) -> None:
-        """Hand back what this slot was running, and only that: other rows under the same lease may be running."""
+        """Release only the work of this slot: other rows with the same lease may be running."""
         for work in slot.batch or (slot.work,):
             if work is not None:
                 self._leases.give_up(work)
 
     def _upcoming(self) -> Claimed | None:
-        """The next piece, if it will want a transaction to itself."""
+        """Remove and return the next ready piece of work if it needs its own transaction."""
         if self._stopping.is_set() or not self._ready:
             return None
         work = self._ready[0]
@@ -422,26 +427,26 @@ class QueueRunner:
             if work.suspect:
                 self._suspects.taken = False
                 self._next_suspect = 0.0
-                self._wanted.set()
-        taken = time.monotonic() - started
-        self._mean_s += (taken - self._mean_s) * 0.1
-        self._count(self.queue, task, outcome, taken)
+                self._work_expected.set()
+        duration_s = time.monotonic() - started
+        self._mean_s += (duration_s - self._mean_s) * 0.1
+        self._count(self.queue, task, outcome, duration_s)
 
     def _gather(self, first: Claimed, task: Task) -> list[Claimed]:
-        """More of the same task and organization that is ready, for one commit."""
+        """Return `first` and more ready work of the same task and organization, for one commit."""
         batch = [first]
-        keep: deque[Claimed] = deque()
+        others: deque[Claimed] = deque()
         while self._ready and len(batch) < task.batch:
             work = self._ready.popleft()
             same = work.task == task.name and work.organization == first.organization
-            (batch if same else keep).append(work)
-        self._ready.extendleft(reversed(keep))
+            (batch if same else others).append(work)
+        self._ready.extendleft(reversed(others))
         return batch
 
-    # -- stopping what runs too long --------------------------------------------------------------------------------
+    # -- timeouts and cancellation --------------------------------------------------------------------------------
 
     def check_deadlines(self) -> None:
-        """Called every so often: stop what ran out of time, and repeat it to what does not listen."""
+        """Cancel handlers that exceeded their timeout, and cancel again those that ignored it. A loop calls this."""
         now = time.monotonic()
         for slot in self._slots:
             if slot.work is None:
@@ -451,18 +456,18 @@ class QueueRunner:
             if slot.stop_with is not None:
                 slot.stop(slot.stop_with)
             elif slot.deadline is not None and now > slot.deadline:
-                slot.stop(TimedOut(f"{slot.work.task} ran longer than its time limit"))
+                slot.stop(TimedOut(f"{slot.work.task} ran longer than its timeout"))
 
     def _lend(self) -> bool:
         if self._lent >= self._places * LENT:
             return False
         self._lent += 1
-        self._rouse()
+        self._wake_slots()
         self._hungry.set()
         return True
 
     def cancel(self, ids: set[int]) -> None:
-        """Stop these, if they run here."""
+        """Cancel the work with these ids that runs in this queue."""
         for slot in self._slots:
             if slot.work is not None and slot.work.id in ids and slot.stop_with is None:
                 slot.stop(Cancelled("cancelled by an operator"))
@@ -470,6 +475,6 @@ class QueueRunner:
 
 def _without_body(task: Task) -> Task:
     async def missing(_work: object, _tx: object) -> None:
-        raise PayloadInvalid("its body is gone: it was pruned or deleted by hand")
+        raise PayloadInvalid("the body of this work is missing: it was pruned or deleted by hand")
 
     return Task(name=task.name, run=missing, kind=task.kind, queue=task.queue, retry=task.retry)

@@ -1,4 +1,4 @@
-"""Write down how attempts ended. Every statement is fenced; an ack that touches no row is a named outcome."""
+"""Write the outcomes of attempts. The lease fences every statement; if it is lost, the outcome is `superseded`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_MESSAGE = 4000
 
 
 def describe(error: BaseException, reason: str | None = None) -> dict[str, Any]:
-    """Return what is kept of an error, under row-level security: type, message, frames. PostgreSQL can store all of it."""
+    """Return the type, message and stack of an error as JSON that PostgreSQL can store."""
     frames = traceback.extract_tb(error.__traceback__)
     kept: dict[str, Any] = {"type": clean_text(type(error).__name__), "message": _message(error)}
     if reason is not None:
@@ -35,7 +35,7 @@ def describe(error: BaseException, reason: str | None = None) -> dict[str, Any]:
     stack = [clean_text(f"{frame.filename}:{frame.lineno} {frame.name}") for frame in frames[-20:]]
     details: object = getattr(error, "details", None)
     if isinstance(details, dict):
-        # A handler described this outcome itself: where in our code it was raised helps nobody.
+        # The handler described this outcome itself: a stack would not help.
         return kept | _kept_details(cast("dict[str, Any]", details))
     kept["stack"] = stack
     if isinstance(error, asyncpg.PostgresError):
@@ -47,8 +47,8 @@ def describe(error: BaseException, reason: str | None = None) -> dict[str, Any]:
 def _message(error: BaseException) -> str:
     try:
         return clean_text(str(error)[:MAX_MESSAGE])
-    except Exception as failure:  # a __str__ of somebody else's
-        return f"its message cannot be read: {type(failure).__name__}"
+    except Exception as failure:  # the __str__ of a foreign exception may raise
+        return f"the message of this error cannot be read: {type(failure).__name__}"
 
 
 def _kept_details(details: dict[str, Any]) -> dict[str, Any]:
@@ -58,11 +58,11 @@ def _kept_details(details: dict[str, Any]) -> dict[str, Any]:
         return {"not_kept": clean_text(f"the details are not JSON: {error}")}
     if len(text) > MAX_RESULT_BYTES:
         return {"not_kept": f"the details take {len(text)} bytes, more than {MAX_RESULT_BYTES}"}
-    return json.loads(text)  # unlike orjson it keeps all digits of whole numbers
+    return json.loads(text)  # unlike orjson, json keeps all digits of integers
 
 
 def result_json(result: Any) -> str | None:
-    """Return a handler's result as JSON that PostgreSQL can store; what cannot be kept is replaced by a note saying so."""
+    """Return a handler's result as JSON that PostgreSQL can store, or a note (`not_kept`) that says why it cannot."""
     if result is None:
         return None
     try:
@@ -75,7 +75,7 @@ def result_json(result: Any) -> str | None:
 
 
 def final_statement(work: Claimed, worker: int, result: Any) -> str:
-    """The fenced ack as text, for the round trip that commits a handler's transaction."""
+    """Return the fenced acknowledgement as SQL text, for the round trip that commits a handler's transaction."""
     text = result_json(result)
     started = (work.started_at or datetime.now(UTC)).isoformat()
     return (
@@ -85,7 +85,7 @@ def final_statement(work: Claimed, worker: int, result: Any) -> str:
 
 
 async def settle(conn: Connection, work: Claimed, worker: int, outcome: Outcome, *, critical: bool = True) -> bool:
-    """Write one outcome. False: the lease was lost and nothing was written."""
+    """Write one outcome. Return False if the lease was lost and nothing was written."""
     result: Any = None
     error: dict[str, Any] | None = None
     due_in_s = 0.0
@@ -119,12 +119,12 @@ async def settle(conn: Connection, work: Claimed, worker: int, outcome: Outcome,
         reason,
     )
     if not kept:
-        log.info("superseded", kind=work.kind, id=work.id, task=work.task, outcome=name)
+        log.info("work.superseded", kind=work.kind, id=work.id, task=work.task, outcome=name)
     return kept
 
 
 class Acknowledger:
-    """Collects successes that need no statement of their own and acknowledges them together within a few ms."""
+    """Collects successes for a few milliseconds and acknowledges them in one statement."""
 
     def __init__(
         self,
@@ -149,13 +149,16 @@ class Acknowledger:
         self._timer: asyncio.TimerHandle | None = None
 
     def takes(self, work: Claimed, *, outside: bool) -> bool:
-        """Whether this success may wait for others. A kind that brings a statement for it says yes, outside or not."""
+        """Return whether this success may be acknowledged together with others.
+
+        A job may, unless it calls outside services or is in a bundle. Another kind may if it has a `finish` statement.
+        """
         if work.bundle is not None:
             return False
         return not outside if work.kind == "job" else work.kind in self._statements
 
     def add(self, work: Claimed, result: Any) -> None:
-        """Acknowledge soon."""
+        """Acknowledge this success with the next batch."""
         self._ready.append((work, result))
         if len(self._ready) >= self._most:
             self._begin()
@@ -164,7 +167,7 @@ class Acknowledger:
 
     @property
     def congested(self) -> bool:
-        """Acks are piling up: whoever produces them should wait with `settle_down`."""
+        """Return whether many batches are being written. The caller then waits with `settle_down`."""
         return len(self._flushing) > 4
 
     async def settle_down(self) -> None:
@@ -185,7 +188,7 @@ class Acknowledger:
             task.add_done_callback(self._flushing.discard)
 
     async def _flush(self, statement: str, ready: Sequence[tuple[Claimed, Any]]) -> None:
-        """Acknowledge these. A batch that is refused is halved until the culprit is alone; its neighbours are not held up."""
+        """Acknowledge these successes. A refused batch is halved until the refused one is alone; the others succeed."""
         ids = [work.id for work, _ in ready]
         leases = list({work.lease for work, _ in ready})
         kept = {str(work.id): text for work, result in ready if (text := result_json(result)) is not None}
@@ -202,14 +205,14 @@ class Acknowledger:
                 if is_refused(error):
                     await self._flush_apart(statement, ready, error)
                     return
-                # Repeating is safe: a row that was acknowledged is gone, and only rows still under the lease count.
-                log.log(loudness(error), "ack_delayed", count=len(ids), error=type(error).__name__)
+                # A retry is safe: acknowledged rows are gone, and the statement touches only rows with this lease.
+                log.log(loudness(error), "acknowledgement.delayed", count=len(ids), error=type(error).__name__)
                 await asyncio.sleep(pause_s)
                 pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
         for work, _ in ready:
             self._leases.done(work)
         if len(rows) < len(ids):
-            log.info("superseded", count=len(ids) - len(rows))
+            log.info("work.superseded", count=len(ids) - len(rows))
 
     async def _flush_apart(self, statement: str, ready: Sequence[tuple[Claimed, Any]], error: Exception) -> None:
         if len(ready) > 1:
@@ -218,7 +221,7 @@ class Acknowledger:
             await self._flush(statement, ready[middle:])
             return
         work, result = ready[0]
-        log.error("ack_refused", id=work.id, kind=work.kind, task=work.task, error=type(error).__name__)
+        log.error("acknowledgement.refused", id=work.id, kind=work.kind, task=work.task, error=type(error).__name__)
 
         async def write(conn: Connection, outcome: Outcome) -> Written:
             return Written(outcome, await settle(conn, work, self._worker, outcome))

@@ -1,4 +1,4 @@
-"""One place of a queue in which work runs after work."""
+"""A slot of a queue, which runs one piece of work after another."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onceward.work.executor import Carried
 
 
 class Slot:
-    """What one slot is doing, so that it can be stopped."""
+    """The state of one slot, with which the runner can cancel its handler."""
 
     __slots__ = (
         "_upcoming",
@@ -31,16 +31,16 @@ class Slot:
         self.task: asyncio.Task[None] | None = None
         self.work: Claimed | None = None
         self.batch: Sequence[Claimed] = ()
-        """All that runs here in one commit, if that is more than `work`."""
+        """All work of the current batch, which includes `work`; empty outside a batch."""
         self.next: Claimed | None = None
-        """What runs here after this, whatever happens to this."""
+        """The work that this slot runs next, whatever the outcome of `work`."""
         self.carried: Carried | None = None
         self._upcoming = upcoming
         self.deadline: float | None = None
         self.started = 0.0
         self.lent = False
         self.running = False
-        """A handler is: what is not may not be stopped."""
+        """Whether a handler is running. Only a handler may be cancelled."""
         self.stop_with: BaseException | None = None
 
     def begins(self, timeout_s: float | None) -> None:
@@ -54,7 +54,7 @@ class Slot:
         self.deadline = None
 
     def stop(self, reason: BaseException) -> None:
-        """Cancel the handler; it is told again on the next tick if it does not listen."""
+        """Cancel the handler. The next tick cancels it again if it ignores the cancellation."""
         if self.running and self.task is not None:
             self.stop_with = reason
             self.task.cancel()
@@ -64,14 +64,14 @@ class Slot:
         return self.next
 
     def take_reason(self) -> BaseException | None:
-        """The handler has listened: from here on nobody interrupts the settling of what it did."""
+        """Return the reason of the cancellation. From now on nothing interrupts settling."""
         self.ended()
         reason, self.stop_with = self.stop_with, None
         return reason
 
 
 class SuspectTurn:
-    """At most one suspect at a time in this process: if the process dies, the suspect did it."""
+    """Allows one suspect at a time in this process: if the process dies, the suspect is the cause."""
 
     __slots__ = ("taken",)
 

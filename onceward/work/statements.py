@@ -1,4 +1,4 @@
-"""The hot statements, one file each, read once. Each file's first line states its promise."""
+"""SQL statements of work, one file each, read at import. The first line of each file states its promise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def read(name: str) -> str:
-    """The text of `sql/<name>.sql`."""
+    """Return the text of `sql/<name>.sql`."""
     return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""What a worker can run: named tasks, and the registry of them that decides what it may claim."""
+"""Tasks that a worker can run, and the registry of them. A worker claims only tasks in its registry."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from onceward.work.policy import JOBS, RetryPolicy
 
 
 class Kind(Protocol):
-    """A kind of work: where its bodies are. Its table learns outcomes through `onceward.settled_<name>` (SQL)."""
+    """A kind of work: loads its bodies. The SQL function `onceward.settled_<name>` writes outcomes to its table."""
 
     @property
     def name(self) -> str: ...
 
     async def load(self, conn: Connection, ids: list[int]) -> Mapping[int, Any]:
-        """The bodies of claimed work, by id. One that is missing is settled as `payload_invalid`."""
+        """Return the bodies of claimed work by id. Work whose body is missing is settled as `payload_invalid`."""
         ...
 
     # A kind may also have `finish`: a statement with the parameters of sql/finish.sql that acknowledges many successes
-    # at once and keeps its table true. Without it each success is settled by itself.
+    # at once and updates the table of the kind. Without `finish` each success is settled by its own statement.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One thing that can be done, and how it is to be treated when it fails."""
+    """A named handler with its queue, retry policy and limits."""
 
     name: str
     run: Callable[[Any, Any], Awaitable[Any]]
@@ -39,14 +39,14 @@ class Task:
     timeout_s: float | None = 30.0
     transactional: bool = False
     outside: bool = False
-    """It calls the outside: acknowledged at once, and fetched ahead only with `ahead`."""
+    """The handler calls outside services. It is acknowledged at once, and prefetched only with `ahead`."""
     ahead: bool = False
-    """Though it calls the outside, as much is fetched ahead as gets done in a moment, and what hangs lends its place."""
+    """Prefetch by throughput although the handler calls outside services. A slow handler lends its place to another."""
     critical: bool = True
-    """False: when its attempts are used up it ends as `failed`, without a dead letter or an alert."""
+    """False: after the last attempt the work ends as `failed`, without a dead letter or an alert."""
     batch: int = 1
     form: Callable[[], str] | None = None
-    """A digest of what it accepts (forms.py); computed when a worker starts."""
+    """Returns a digest of the arguments that the task accepts (forms.py). A worker calls it when it starts."""
 
     def __post_init__(self) -> None:
         if not self.name or len(self.name) > 200:
@@ -64,7 +64,7 @@ class Registry:
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
     kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
     template_folders: list[Path] = field(default_factory=list[Path])
-    """Where the texts of this app's messages are."""
+    """Folders with the message templates of the app."""
 
     def add(self, task: Task) -> None:
         if task.name in self.tasks:
@@ -81,16 +81,16 @@ class Registry:
                 self.tasks[name] = replace(task, retry=replace(task.retry, attempts=attempts))
 
     def queues(self) -> dict[str, list[str]]:
-        """Task names by the queue they are claimed from."""
-        found: dict[str, list[str]] = {}
+        """Return the task names of each queue."""
+        names: dict[str, list[str]] = {}
         for task in self.tasks.values():
-            found.setdefault(task.queue, []).append(task.name)
-        return found
+            names.setdefault(task.queue, []).append(task.name)
+        return names
 
     def __iter__(self) -> Iterator[Task]:
         return iter(self.tasks.values())
 
 
 def open_transaction(conn: Connection, work: Claimed) -> Transaction:
-    """What a handler gets when nothing better was injected; the facade replaces it."""
+    """Return a plain transaction for a handler. The facade passes an opener that returns a `Tx` instead."""
     return Transaction(conn, organization=work.organization, cause=work.cause)

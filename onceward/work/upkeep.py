@@ -1,4 +1,4 @@
-"""What keeps the tables of work in order: lost claims, names nobody knows, and pruning that never scans."""
+"""Maintenance of the tables of work: release lost claims, set unknown jobs aside, prune finished jobs."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ delete from onceward.prune_later p using done d where p.id = d.id
 
 
 async def release_unknown(conn: Connection, worker: int, known: Callable[[int], bool]) -> int:
-    """Hand back rows under leases this worker does not know: claims whose reply was lost.
+    """Release the rows of leases that this worker does not know: the replies of their claims were lost.
 
-    A lease is known before its claim is sent. So `known` is asked after the leases were read: a claim made meanwhile is
-    either not among them or known.
+    A worker registers a lease before it sends the claim. The leases are read before `known` is called, so a claim that is
+    made meanwhile is either not in the list or known.
     """
     held = await conn.fetch("select lease from onceward.claims where worker = $1", worker)
     lost = [row["lease"] for row in held if not known(row["lease"])]
@@ -104,24 +104,24 @@ async def release_unknown(conn: Connection, worker: int, known: Callable[[int], 
         return 0
     rows = await conn.fetch(RELEASE_UNKNOWN, worker, lost)
     if rows:
-        log.warning("lost_claims_released", worker=worker, count=len(rows))
+        log.warning("lost_claims.released", worker=worker, count=len(rows))
     return len(rows)
 
 
 async def release_orphans(conn: Connection, *, older_than_s: float = 60.0) -> int:
-    """Hand back rows whose lease belongs to no claim.
+    """Release rows whose lease has no row in `claims`.
 
-    That cannot happen while PostgreSQL keeps what it has committed. After a failover to a standby that lagged behind,
-    or a crash with synchronous_commit off, it does: the success is forgotten, the claim was forgotten before it.
+    Such rows appear only if PostgreSQL loses commits: after a failover to a standby that lagged behind, or a crash with
+    synchronous_commit off. The outcome of the work is lost, and its row in `claims` had been deleted before.
     """
     rows = await conn.fetch(RELEASE_ORPHANS, older_than_s)
     if rows:
-        log.warning("orphaned_leases_released", count=len(rows), hint="did the database lose its last commits?")
+        log.warning("orphaned_leases.released", count=len(rows), hint="did the database lose its last commits?")
     return len(rows)
 
 
 async def forget_finished(conn: Connection, leases: Sequence[int]) -> None:
-    """Claims with nothing outstanding are only in the way."""
+    """Delete the rows of claims that have no outstanding work."""
     if leases:
         await conn.execute("delete from onceward.claims where lease = any($1::bigint[])", leases)
 
@@ -129,16 +129,18 @@ async def forget_finished(conn: Connection, leases: Sequence[int]) -> None:
 async def set_aside_unclaimed(
     conn: Connection, *, dead_after: timedelta = timedelta(hours=24)
 ) -> dict[str, str | None]:
-    """Jobs whose name no live worker knows wait aside, and are dead letters after a day. Returns the names."""
+    """Delay jobs whose name no live worker knows; after `dead_after` they become dead letters. Return their names."""
     rows = await conn.fetch(UNCLAIMED, dead_after.total_seconds())
-    found = {row["task"]: row["dead_reason"] for row in rows}
-    for task, reason in found.items():
-        log.warning("unclaimed", task=task, dead=reason is not None, hint="no running worker has a job of this name")
-    return found
+    reasons = {row["task"]: row["dead_reason"] for row in rows}
+    for task, reason in reasons.items():
+        log.warning(
+            "job.set_aside", task=task, dead=reason is not None, hint="no running worker has a job of this name"
+        )
+    return reasons
 
 
 async def prune(conn: Connection, *, keep: timedelta, at_once: int = 1000) -> int:
-    """Delete finished jobs and their attempts older than `keep`, from a remembered mark on. Never dead letters."""
+    """Delete finished jobs older than `keep` with their attempts. Starts at a stored id; never deletes dead letters."""
     pruned: int = await conn.fetchval(PRUNE_JOBS, keep, at_once)
     await conn.execute(PRUNE_LATER, at_once)
     return pruned

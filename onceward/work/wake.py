@@ -1,8 +1,8 @@
-"""Wake-ups: tell workers that there is something to do, outside the transaction that made it.
+"""Wake-ups: notify workers of new work, after the transaction that created it.
 
-In the same process a wake-up is a call. To other processes it is a NOTIFY, sent by itself, at most one per few
-milliseconds and queue: inside the writing transaction it would serialise every commit of the database. A lost
-wake-up costs one poll interval and nothing else.
+In the same process a wake-up is a function call. Other processes get a NOTIFY in a separate transaction, at most one per
+queue every few milliseconds: inside the writing transaction NOTIFY would serialise all commits of the database. A lost
+wake-up delays work by at most one poll interval.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ CHANNEL = "onceward_work"
 COALESCE_S = 0.002
 
 NOTIFY = "select pg_notify($1, q), set_config('synchronous_commit', 'off', true) from unnest($2::text[]) q"
-"""A NOTIFY is a commit like any other. It may be forgotten in a crash, so it need not wait for the disk, nor make others wait."""
+"""The commit of a NOTIFY does not wait for the disk: a crash may lose a wake-up without harm."""
 
 log = structlog.get_logger(__name__)
 
 
 class Waker:
-    """Collects queues that have new work and tells whoever listens, here and elsewhere."""
+    """Collects the queues that have new work, and notifies listeners in this process and in others."""
 
     def __init__(self, db: Database, *, notify: bool = True) -> None:
         self._db = db
         self._notify = notify and not db.pgbouncer
         self._listeners: list[Callable[[str], None]] = []
         self._due: set[str] = set()
-        self._wanted = asyncio.Event()
+        self._has_due = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._listening: Connection | None = None
 
     def listen(self, call: Callable[[str], None]) -> None:
-        """`call(queue)` on every wake-up, from this process or another."""
+        """Call `call(queue)` on every wake-up from this process or another."""
         self._listeners.append(call)
 
     def wake(self, queue: str) -> None:
-        """Something was committed for this queue."""
+        """Notify listeners that new work of this queue was committed."""
         for call in self._listeners:
             call(queue)
         if self._notify and self._task is not None:
             self._due.add(queue)
-            self._wanted.set()
+            self._has_due.set()
 
     async def start(self) -> None:
         if self._notify:
@@ -61,7 +61,7 @@ class Waker:
             await self._listening.close()
 
     async def flush(self) -> None:
-        """Send what has collected, now."""
+        """Send the collected wake-ups now."""
         due, self._due = self._due, set()
         if due:
             await self._db.execute(NOTIFY, CHANNEL, sorted(due))
@@ -71,19 +71,19 @@ class Waker:
             try:
                 if self._listeners and (self._listening is None or self._listening.is_closed()):
                     self._listening = await self._db.connect(application_name="onceward listen")
-                    await self._listening.add_listener(CHANNEL, self._heard)
+                    await self._listening.add_listener(CHANNEL, self._on_notify)
                 try:
                     async with asyncio.timeout(5):
-                        await self._wanted.wait()
+                        await self._has_due.wait()
                 except TimeoutError:
                     continue
-                self._wanted.clear()
+                self._has_due.clear()
                 await asyncio.sleep(COALESCE_S)
                 await self.flush()
             except (*BROKEN, Unavailable, asyncpg.PostgresError, TimeoutError) as error:
-                log.log(loudness(error), "wake_ups_interrupted", error=type(error).__name__)
+                log.log(loudness(error), "wakeups.interrupted", error=type(error).__name__)
                 await asyncio.sleep(1)
 
-    def _heard(self, _conn: Any, pid: int, _channel: str, payload: object) -> None:
+    def _on_notify(self, _conn: Any, pid: int, _channel: str, payload: object) -> None:
         for call in self._listeners:
             call(str(payload))

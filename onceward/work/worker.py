@@ -34,7 +34,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """How a worker behaves; units are in the names."""
+    """Settings of one worker."""
 
     concurrency: int = 64
     queue_concurrency: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -53,11 +53,11 @@ class WorkerOptions:
 
 
 def uncounted(_queue: str, _task: Task, _outcome: str, _seconds: float) -> None:
-    """No metrics."""
+    """Count nothing: the default when a worker has no metrics."""
 
 
 class Worker:
-    """Start it, stop it; `kill` leaves everything as a crash would, for tests."""
+    """Claims and runs the work of its queues between `start` and `stop`."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Worker:
         suspects = SuspectTurn()
         self._claim_connections = ClaimConnections(db)
         queues = registry.queues()
-        wanted = self._options.only_queues
+        only_queues = self._options.only_queues
         self._runners = [
             QueueRunner(
                 db,
@@ -95,7 +95,7 @@ class Worker:
                 count=count,
             )
             for queue in sorted(queues)
-            if wanted is None or queue in wanted
+            if only_queues is None or queue in only_queues
         ]
         tasks = sorted(name for runner in self._runners for name in queues[runner.queue])
         self.identity = Identity(
@@ -119,7 +119,7 @@ class Worker:
         self._turn = 0
 
     async def start(self) -> None:
-        """Register, then claim."""
+        """Register the worker, then start to claim."""
         loop = asyncio.get_running_loop()
         await Heartbeat.register(self._db, self.identity)
         self._heartbeat = Heartbeat(
@@ -135,11 +135,11 @@ class Worker:
             runner.start()
         for each in self._loops:
             await each.start()
-        log.info("worker_started", worker=self.id, queues=self.identity.queues, tasks=len(self.identity.tasks))
+        log.info("worker.started", worker=self.id, queues=self.identity.queues, tasks=len(self.identity.tasks))
 
     async def stop(self) -> None:
-        """Finish or hand back, within the grace time; then take the name off the list."""
-        log.info("worker_stopping", worker=self.id)
+        """Finish running work within the grace time, release the rest, then delete the worker's row."""
+        log.info("worker.stop_started", worker=self.id)
         for each in self._loops:
             await each.stop()
         await asyncio.gather(*(runner.stop(self._options.grace_s) for runner in self._runners))
@@ -148,10 +148,10 @@ class Worker:
         if self._heartbeat is not None:
             await asyncio.to_thread(self._heartbeat.stop)
         async with self._db.acquire() as conn:
-            # Nothing runs here any more: whatever is still under a lease of this worker was claimed and never started.
+            # Nothing runs here any more: rows that still carry a lease of this worker were claimed and never started.
             await release_unknown(conn, self.id, lambda _lease: False)
             await conn.execute("delete from onceward.workers where id = $1", self.id)
-        log.info("worker_stopped", worker=self.id)
+        log.info("worker.stopped", worker=self.id)
 
     def _wake(self, queue: str) -> None:
         for runner in self._runners:
@@ -169,7 +169,7 @@ class Worker:
             runner.check_deadlines()
 
     async def rescue(self) -> list[Rescued]:
-        """Look once for silent workers and take back what they held."""
+        """Look once for silent workers and release the work that they held."""
         async with self._db.acquire() as conn:
             rescued = await self._rescuer.step(conn, own=self.id)
             for lost in {each.worker for each in rescued}:

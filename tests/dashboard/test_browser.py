@@ -209,4 +209,4 @@ async def test_a_queue_is_paused_and_resumed_by_its_button(world: World, open_pa
     await check(page.get_by_role("link", name="Queue default is paused")).to_be_visible()
     await page.goto(world.url + "/dashboard/queues")
     await page.locator("tr", has_text="default").get_by_role("button", name="Resume").click()
-    await check(page.get_by_text("Queue default goes on.")).to_be_visible()
+    await check(page.get_by_text("Queue default is resumed.")).to_be_visible()

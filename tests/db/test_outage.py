@@ -30,10 +30,10 @@ def test_an_outage_is_told_once_then_every_half_minute_then_over() -> None:
         outage.note(OSError("refused"))
     told = [(line["event"], line.get("for_s"), line.get("after_s"), line.get("tries")) for line in lines]
     assert told == [
-        ("database_away", None, None, None),
-        ("database_still_away", 30, None, 61),
-        ("database_back", None, 60.0, 120),
-        ("database_away", None, None, None),
+        ("database.lost", None, None, None),
+        ("database.still_lost", 30, None, 61),
+        ("database.recovered", None, 60.0, 120),
+        ("database.lost", None, None, None),
     ]
 
 
@@ -47,7 +47,7 @@ async def test_the_pool_tells_it_for_everybody(database_url: str) -> None:
                 await db.fetchval("select 1")
         db.pool.set_connect_args(database_url, **where)
         assert await db.fetchval("select 1") == 1
-    assert [line["event"] for line in lines] == ["database_away", "database_back"]
+    assert [line["event"] for line in lines] == ["database.lost", "database.recovered"]
     await db.close()
 
 
@@ -62,7 +62,7 @@ def test_a_full_server_is_one_outage_until_nothing_was_refused_for_a_while() -> 
         assert outage.lasts
         now += 5
         outage.over()
-    assert [line["event"] for line in lines] == ["database_away", "database_back"]
+    assert [line["event"] for line in lines] == ["database.lost", "database.recovered"]
 
 
 async def test_a_server_without_a_free_connection_is_unavailable_and_not_ready(database_url: str) -> None:
@@ -84,7 +84,7 @@ async def test_a_server_without_a_free_connection_is_unavailable_and_not_ready(d
                     await db.connect()
             assert await db.fetchval("select 1") == 1, "the open connection still works"
             assert [each.reason for each in await runtime.health.look()] == ["Unavailable"]
-        assert [line["event"] for line in lines] == ["database_away"]
+        assert [line["event"] for line in lines] == ["database.lost"]
     finally:
         await db.close()
         await admin.execute(f"drop role {role}")
@@ -96,7 +96,7 @@ async def test_a_connection_of_ones_own_that_cannot_be_had_is_told_too(database_
     db.url = "postgresql://nobody@127.0.0.1:1/nothing"
     with capture_logs() as lines, pytest.raises(Unavailable):
         await db.connect()
-    assert [line["event"] for line in lines] == ["database_away"]
+    assert [line["event"] for line in lines] == ["database.lost"]
     await db.close()
 
 

@@ -100,10 +100,10 @@ async def test_a_restart_under_load_loses_and_repeats_nothing(server: Server, aw
         await asyncio.to_thread(server.start)
         await all_done(server.url, 1000, timeout_s=60 + away_s)
     told = [line["event"] for line in lines if line["log_level"] in ("warning", "error")]
-    assert told.count("database_away") <= 2, (
+    assert told.count("database.lost") <= 2, (
         "one line for all who miss it; two if a connection died unnoticed in between"
     )
-    assert not {"claim_failed", "step_failed", "heartbeat_missed", "wake_ups_interrupted"} & set(told)
+    assert not {"claim.failed", "loop.step_failed", "heartbeat.missed", "wakeups.interrupted"} & set(told)
     await worker.stop()
     await engine.stop()
     await db.close()

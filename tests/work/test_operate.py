@@ -85,7 +85,7 @@ async def test_a_dead_letter_whose_unique_key_was_taken_again_is_skipped_and_rep
     new = await engine.enqueue(shaky.once("k"), n=2)
     assert not new.duplicate
     acted = await dead_letters.replay(engine.db, Filter(ids=[old.id]), actor="anna", reason="try")
-    assert acted.skipped == {old.id: "its unique key belongs to newer work"}
+    assert acted.skipped == {old.id: "newer work holds its unique key"}
 
 
 async def test_filters_choose_by_reason_error_and_time(engine: Engine) -> None:

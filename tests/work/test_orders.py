@@ -192,7 +192,7 @@ async def test_huge_and_unstorable_arguments_are_refused(engine: Engine) -> None
         (lambda: note.at(datetime(2026, 1, 1)), "no time zone"),
         (lambda: note.boosted(7200), "between 0 and 3600"),
         (lambda: note.once(""), "1 to 500"),
-        (lambda: note.in_lane("a", parent="b"), "go together"),
+        (lambda: note.in_lane("a", parent="b"), "give both parent"),
     ]:
         with pytest.raises(ValueError, match=says):
             order()

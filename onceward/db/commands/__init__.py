@@ -1,4 +1,4 @@
-"""Commands about the database: `migrate`, `db dump|restore|psql`."""
+"""Commands about the database: `migrate`, `db dump|restore|upgrade|psql`."""
 
 from __future__ import annotations
 

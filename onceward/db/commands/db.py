@@ -1,4 +1,4 @@
-"""`db dump|restore|upgrade|psql`: move the data, for example from the embedded database to a server, and look at it."""
+"""`db dump|restore|upgrade|psql`: move the data, for example from the embedded database to a server, or inspect it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onceward.cli.exits import CommandFailed
 from onceward.cli.rendering import say
 from onceward.cli.session import features_here, opened_database, run
 
-group = typer.Typer(no_args_is_help=True, help="Move the data and look at it: `dump`, `restore`, `upgrade`, `psql`.")
+group = typer.Typer(no_args_is_help=True, help="Move or inspect the data: `dump`, `restore`, `upgrade`, `psql`.")
 
 
 def register(cli: typer.Typer) -> None:
@@ -28,9 +28,9 @@ def dump(
     file: Annotated[Path, typer.Argument(help="File to write, in PostgreSQL's custom format.")],
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Write the whole database to a file, as of one moment, while everything keeps running."""
+    """Write a consistent snapshot of the whole database to a file, while everything keeps running."""
     if file.exists() and not force:
-        raise CommandFailed(f"{file} exists: choose another name, or say --force")
+        raise CommandFailed(f"{file} exists: choose another name, or replace it with --force")
     unfinished = file.with_name(file.name + ".unfinished")
     run(_with_program("pg_dump", "--format=custom", "--no-owner", f"--file={unfinished.absolute()}"))
     unfinished.replace(file)
@@ -40,11 +40,13 @@ def dump(
 @group.command("restore")
 def restore(
     file: Annotated[Path, typer.Argument(help="File that `onceward db dump` wrote.", exists=True, dir_okay=False)],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before replacing what is there.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Replace existing data without asking.")] = False,
 ) -> None:
-    """Replace the content of the database by that of a dump. All of it or, if anything fails, nothing."""
+    """Replace the content of the database with a dump. If anything fails, nothing is changed."""
     if not yes:
-        typer.confirm("Everything that the dump contains is replaced in the configured database. Go on?", abort=True)
+        typer.confirm(
+            "This replaces everything in the configured database that the dump contains. Continue?", abort=True
+        )
     options = ("--clean", "--if-exists", "--no-owner", "--single-transaction", "--exit-on-error")
     run(_with_program("pg_restore", *options, str(file.absolute())))
     say(f"restored {file}")
@@ -54,10 +56,12 @@ def restore(
 def upgrade(
     old_programs: Annotated[
         Path | None,
-        typer.Option("--old-programs", help="Directory of the programs of the PostgreSQL that wrote the data."),
+        typer.Option(
+            "--old-programs", help="Directory with the programs of the PostgreSQL version that wrote the data."
+        ),
     ] = None,
 ) -> None:
-    """Bring the embedded database of an older PostgreSQL to the version that this one runs; the old data are kept."""
+    """Upgrade the embedded database from an older PostgreSQL to the embedded version. The old data are kept."""
     from onceward.db.embedded.upgrade import upgrade as upgrade_embedded
     from onceward.settings import load_settings
 
@@ -65,25 +69,25 @@ def upgrade(
     if settings.database_url is not None:
         raise CommandFailed("ONCEWARD_DATABASE_URL is set: this command upgrades the embedded database only")
     if not (settings.data_dir / "pg").exists():
-        raise CommandFailed(f"{settings.data_dir} holds no embedded database")
-    done = upgrade_embedded(settings.data_dir, old_programs=old_programs)
-    if done.before is None:
-        say(f"nothing to do: the data were written by PostgreSQL {done.after}")
+        raise CommandFailed(f"{settings.data_dir} contains no embedded database")
+    upgraded = upgrade_embedded(settings.data_dir, old_programs=old_programs)
+    if upgraded.before is None:
+        say(f"nothing to do: PostgreSQL {upgraded.after} wrote the data")
     else:
         say(
-            f"upgraded from PostgreSQL {done.before} to {done.after}; the old data are in {done.old_data}, remove them later"
+            f"upgraded from PostgreSQL {upgraded.before} to {upgraded.after}; the old data are in {upgraded.old_data}: remove them when you no longer need them"
         )
 
 
 @group.command("psql", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def psql(context: typer.Context) -> None:
-    """Open `psql` on the configured database, with everything else on the line handed to it."""
+    """Open `psql` on the configured database. All further arguments are passed to `psql`."""
     code = run(_interactive("psql", *context.args))
     raise typer.Exit(code)
 
 
 async def _interactive(program: str, *options: str) -> int:
-    """Leave the terminal, Ctrl-C included, to one of PostgreSQL's programs until it ends."""
+    """Run a PostgreSQL program in the terminal until it ends. Ctrl-C goes to the program."""
     async with opened_database() as database:
         environment = {**os.environ, **connection_environment(database.url)}
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -106,17 +110,17 @@ async def _with_program(program: str, *options: str) -> None:
         process = await asyncio.create_subprocess_exec(
             *command, env={**os.environ, **environment}, stderr=asyncio.subprocess.PIPE, start_new_session=True
         )
-        _, said = await process.communicate()
+        _, errors = await process.communicate()
     if process.returncode != 0:
-        last = " | ".join(said.decode(errors="replace").strip().splitlines()[-3:])
+        last = " | ".join(errors.decode(errors="replace").strip().splitlines()[-3:])
         raise CommandFailed(f"{program} failed: {last}")
 
 
 def connection_environment(url: str) -> dict[str, str]:
-    """A database URL as libpq's variables: unlike arguments, other users of the machine cannot read them."""
+    """Return a database URL as libpq variables. Other users of the machine can read arguments, but not variables."""
     parts = urlsplit(url)
     query = dict(parse_qsl(parts.query))
-    given = {
+    variables = {
         "PGHOST": query.pop("host", None) or parts.hostname,
         "PGPORT": query.pop("port", None) or (str(parts.port) if parts.port else None),
         "PGUSER": query.pop("user", None) or (unquote(parts.username) if parts.username else None),
@@ -124,11 +128,11 @@ def connection_environment(url: str) -> dict[str, str]:
         "PGDATABASE": query.pop("dbname", None) or unquote(parts.path.lstrip("/")) or "postgres",
         **{f"PG{name.upper()}": value for name, value in query.items() if name.startswith("ssl")},
     }
-    return {name: value for name, value in given.items() if value}
+    return {name: value for name, value in variables.items() if value}
 
 
 def _program(name: str) -> Path:
-    """The program that comes with the embedded server, else the system's."""
+    """Return the path of a program: from the embedded server if it has one, else from the system."""
     from onceward.db.embedded import BIN, EmbeddedError
 
     try:
@@ -137,7 +141,7 @@ def _program(name: str) -> Path:
         bundled = None
     if bundled is not None and bundled.exists():
         return bundled
-    found = shutil.which(name)
-    if found is None:
+    installed = shutil.which(name)
+    if installed is None:
         raise CommandFailed(f"{name} is not installed: install PostgreSQL's client programs")
-    return Path(found)
+    return Path(installed)

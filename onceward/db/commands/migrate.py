@@ -1,4 +1,4 @@
-"""`migrate`: bring the schema to where this version needs it."""
+"""`migrate`: apply pending migrations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def register(cli: typer.Typer) -> None:
 
 def migrate(
     app: AppArgument = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Only list what is pending; change nothing.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only list pending migrations; change nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Apply pending migrations of the engine and of the app. Safe to run from many nodes at once."""
@@ -32,10 +32,10 @@ def migrate(
     settings = load_settings()
     configure_process(settings)
     features = features_here() if app is None else features_with(load_app(app))
-    found = run(_migrate(features.migrations, settings, only_plan=plan))
+    migrations = run(_migrate(features.migrations, settings, only_plan=plan))
     state = "pending" if plan else "applied"
-    rows = [{"owner": item.owner, "number": item.number, "name": item.name, "state": state} for item in found]
-    listing(rows, columns=("owner", "number", "name", "state"), as_json=as_json, empty="nothing is pending")
+    rows = [{"owner": item.owner, "number": item.number, "name": item.name, "state": state} for item in migrations]
+    listing(rows, columns=("owner", "number", "name", "state"), as_json=as_json, empty="no migration is pending")
 
 
 async def _migrate(migrations: Sequence[Migrations], settings: Settings, *, only_plan: bool) -> list[Migration]:

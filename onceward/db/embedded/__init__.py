@@ -1,9 +1,8 @@
-"""A PostgreSQL of our own when none is configured: real from the first minute, nothing to install.
+"""The embedded PostgreSQL server, for use when no server is configured. There is nothing to install.
 
-Its data lies in `<data_dir>/pg`. The first command that needs it starts it, the last one that leaves stops
-it; who is still using it is known by locks that the kernel drops with their process, so nothing here can go
-stale. The server runs in a session of its own and outlives a `kill -9` of the command that started it.
-Linux and macOS.
+Its data are in `<data_dir>/pg`. The first command that needs the server starts it, and the last user that leaves stops it.
+Each user holds a kernel lock that ends with its process, so no user record can become stale. The server runs in its own
+session and survives a `kill -9` of the command that started it. It runs on Linux and macOS.
 """
 
 from onceward.db.embedded.errors import (

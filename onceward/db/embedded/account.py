@@ -1,10 +1,9 @@
-"""Under which account the server runs: ours, except that PostgreSQL refuses to run as root.
+"""The account that runs the server: the current user, except root, because PostgreSQL refuses to run as root.
 
-As root the server is given to the owner of the data, else to the owner of the directory around it, else to the
-system's `postgres` or `nobody`. Where that account may not enter the directory (a project below `/root`, a
-`mktemp -d`), the server stays root's own and runs in a user namespace, in which root has an ordinary id. Where
-namespaces are not allowed, programs and data are placed where the account can reach them. No directory is opened
-to the world.
+If the current user is root, the owner of the data runs the server, else the owner of the directory around them, else the
+system account `postgres` or `nobody`. If that account may not enter the directory (a project below `/root`, a
+`mktemp -d`), root runs the server in a user namespace, in which root has an ordinary id. If namespaces are not allowed,
+programs and data are placed where the account can reach them. No directory is opened to other accounts.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Identity(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A command that has ended."""
+    """The exit code and output of a command."""
 
     code: int
     output: str
@@ -45,7 +44,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Runs the programs in `bin_dir` and owns the data. `uid` None: as this process's own user."""
+    """Runs the programs in `bin_dir` and owns the data. If `uid` is None, it is the user of this process."""
 
     bin_dir: Path
     uid: int | None = None
@@ -53,11 +52,11 @@ class Account:
     name: str = ""
     namespace: Namespace | None = None
     may_enter_data: bool = True
-    """False: the account cannot reach the data directory, so new data must be placed elsewhere."""
+    """False if the account cannot reach the data directory, so that new data must be placed elsewhere."""
 
     @classmethod
     def choose(cls, data_dir: Path, bin_dir: Path) -> Account:
-        """Decide who runs the server for this data directory, and with which copy of the programs."""
+        """Choose the account that runs the server of this data directory, and its copy of the programs."""
         if os.geteuid() != 0:
             return cls(bin_dir)
         cluster = data_dir / "pg"
@@ -95,12 +94,12 @@ class Account:
         return self.bin_dir / name
 
     def own(self, path: Path) -> None:
-        """Give a path that root made to the account that will write to it."""
+        """Make the account the owner of a path that root created."""
         if self.uid is not None and self.gid is not None:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
     def own_tree(self, directory: Path) -> None:
-        """Give a directory and everything in it to the account. No server may be running on it."""
+        """Make the account the owner of a directory and its content. No server may run on it."""
         self.own(directory)
         for path in directory.rglob("*"):
             self.own(path)
@@ -110,7 +109,7 @@ class Account:
         return command if self.namespace is None else self.namespace.wrap(command)
 
     def identity(self) -> Identity:
-        """Return the options of `subprocess` that change the user; a namespace changes it by itself."""
+        """Return the options of `subprocess` that change the user. Empty for a namespace, which changes it itself."""
         if self.uid is None or self.namespace is not None:
             return {}
         return {"user": self.uid, "group": self.gid if self.gid is not None else self.uid, "extra_groups": []}
@@ -124,18 +123,18 @@ class Account:
         working_dir: Path = Path("/"),
         inherit: Sequence[int] = (),
     ) -> Finished:
-        """Run to the end in a session of its own, so that a Ctrl-C meant for us does not interrupt it.
+        """Run a command in its own session, so that Ctrl-C does not interrupt it, and wait for its end.
 
-        The command and what it starts keep the descriptors in `inherit` open.
+        The command and its child processes keep the descriptors in `inherit` open.
         """
-        # Files, not pipes: the server inherits them, and a pipe would stay open for as long as it runs.
-        with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as given:
-            given.write(feed)
-            given.seek(0)
+        # Files, not pipes: the server inherits them, and a pipe would stay open while the server runs.
+        with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as stdin:
+            stdin.write(feed)
+            stdin.seek(0)
             try:
                 ended = subprocess.run(
                     self.wrap([str(part) for part in command]),
-                    stdin=given,
+                    stdin=stdin,
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     cwd=working_dir,
@@ -154,13 +153,13 @@ class Account:
 
 
 def _owner(cluster: Path) -> tuple[int, int]:
-    """The first owner other than root of the data, the data directory, or the directory around it; else root."""
+    """Return the owner of the data. Without data: the first owner other than root of the directories around, else root."""
     if cluster.exists():
-        found = cluster.stat()
-        return found.st_uid, found.st_gid
+        status = cluster.stat()
+        return status.st_uid, status.st_gid
     for path in cluster.parents[:2]:
-        if path.exists() and (found := path.stat()).st_uid != 0:
-            return found.st_uid, found.st_gid
+        if path.exists() and (status := path.stat()).st_uid != 0:
+            return status.st_uid, status.st_gid
     return 0, 0
 
 
@@ -177,11 +176,13 @@ def _standby() -> pwd.struct_passwd:
             return pwd.getpwnam(name)
         except KeyError:
             continue
-    raise NoPermission(f"PostgreSQL cannot run as root and there is no account {' or '.join(FALLBACKS)} to run it as")
+    raise NoPermission(
+        f"PostgreSQL cannot run as root and there is no account {' or '.join(FALLBACKS)} to run it: run as another user, or set ONCEWARD_DATABASE_URL"
+    )
 
 
 def _unnamed(cluster: Path, bin_dir: Path, uid: int, gid: int) -> Account:
-    """The owner has no account here (a directory mounted into a container): give it a name inside a namespace."""
+    """Return an account for an owner that has no name here (a directory mounted into a container): use a namespace."""
     standby = _standby()
     namespace = Namespace(uid, gid, standby.pw_uid, standby.pw_gid)
     program = bin_dir if _all_may_enter(bin_dir) else None
@@ -204,17 +205,17 @@ def _all_may_enter(directory: Path) -> bool:
 
 
 def _may_reach(path: Path, uid: int, gid: int) -> bool:
-    """Whether an account can reach a path, going by the permission bits of the directories above it."""
+    """Return whether an account can reach a path, judged by the permission bits of the directories above it."""
     for directory in path.resolve().parents:
         if not directory.exists():
             continue
-        found = directory.stat()
-        if found.st_uid == uid:
+        status = directory.stat()
+        if status.st_uid == uid:
             needed = stat.S_IXUSR
-        elif found.st_gid == gid:
+        elif status.st_gid == gid:
             needed = stat.S_IXGRP
         else:
             needed = stat.S_IXOTH
-        if not found.st_mode & needed:
+        if not status.st_mode & needed:
             return False
     return True

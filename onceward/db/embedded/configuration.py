@@ -1,4 +1,4 @@
-"""The settings that the embedded server is started with."""
+"""The settings of the embedded server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def configuration(*, socket_dir: str, fsync: bool) -> str:
         "timezone": "UTC",
         "log_timezone": "UTC",
         "log_min_messages": "warning",
-        "log_min_error_statement": "panic",  # a failing statement's text may hold what must not be logged
+        "log_min_error_statement": "panic",  # the text of a failed statement may contain secrets
         "fsync": "on" if fsync else "off",
         "full_page_writes": "on" if fsync else "off",
         "synchronous_commit": "on" if fsync else "off",

@@ -1,4 +1,4 @@
-"""Why the embedded server cannot run. Each message says where, why, and what to do."""
+"""The errors of the embedded server. Each message names the place, the reason and what to do."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ class EmbeddedError(DatabaseError):
 
 
 class NoDiskSpace(EmbeddedError):
-    """Too little room for the data directory."""
+    """The disk of the data directory has too little free space."""
 
 
 class NoPermission(EmbeddedError):
-    """The files, or the way to them, are closed to this user or to the account that runs the server."""
+    """This user, or the account that runs the server, may not access the files."""
 
 
 class OtherVersion(EmbeddedError):
-    """The data was written by another major version of PostgreSQL."""
+    """Another major version of PostgreSQL wrote the data."""
 
 
 class StillBusy(EmbeddedError):
-    """Another command is starting or stopping the server and does not come to an end."""
+    """Another command is starting, stopping or using the server and does not finish in time."""
 
 
 class InUseElsewhere(EmbeddedError):
-    """A server in another container, or on another machine, has the data open."""
+    """A server in another container, or on another machine, uses the data."""
 
 
 class NotStarted(EmbeddedError):
-    """PostgreSQL itself refused; its own last words are in the message."""
+    """PostgreSQL did not start or stop. The message contains its last log lines."""

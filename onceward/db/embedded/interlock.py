@@ -1,9 +1,9 @@
-"""Keep two servers off one data directory, also when they run in two containers.
+"""Prevent two servers on one data directory, even if they run in two containers.
 
-PostgreSQL's own interlock is a process id and a shared memory segment, and neither is visible from another container
-that mounts the same volume. So the server inherits a locked file (`pg.server`) and all its processes keep it open:
-the kernel frees the lock when the last of them has ended, wherever they ran. The file says which machine start and
-which process namespace the server belongs to.
+PostgreSQL's own interlock is a process id and a shared memory segment. Neither is visible from another container that
+mounts the same volume. So the server inherits a locked file (`pg.server`), and all its processes keep the file open: the
+kernel releases the lock when the last of them has ended, in any container. The file names the boot and the process
+namespace in which the server was started.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onceward.db.embedded.errors import InUseElsewhere, StillBusy
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where a server was started: process ids mean something only inside the same boot and process namespace."""
+    """Where a server was started. Process ids are valid only inside the same boot and process namespace."""
 
     boot_id: str
     pid_namespace: str
@@ -45,7 +45,7 @@ class Home:
 
 
 def read_home(lock: int) -> Home | None:
-    """Who started the server last; None when nobody has, or the record is not readable."""
+    """Return where the server was last started, or None if the record is missing or unreadable."""
     try:
         fields = json.loads(os.pread(lock, 4096, 0) or b"null")
         return None if fields is None else Home(**fields)
@@ -59,7 +59,7 @@ def write_home(lock: int) -> None:
 
 
 def require_no_users_elsewhere(server_lock: int, users_lock: int, data_dir: Path) -> None:
-    """Refuse while processes of another container or machine use the data, even if their server is down just now."""
+    """Raise if processes of another container or machine use the data, even while their server is down."""
     home = read_home(server_lock)
     if home is None or home.is_here():
         return
@@ -71,7 +71,7 @@ def require_no_users_elsewhere(server_lock: int, users_lock: int, data_dir: Path
 
 
 def hold_server_lock(lock: int, data_dir: Path, *, timeout_s: float = 15.0) -> None:
-    """Take the lock that a running server holds. The processes of a killed server need moments to end."""
+    """Take the lock that a running server holds. Wait, because the processes of a killed server need time to end."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -90,6 +90,6 @@ def hold_server_lock(lock: int, data_dir: Path, *, timeout_s: float = 15.0) -> N
 
 def _elsewhere(data_dir: Path, home: Home) -> InUseElsewhere:
     return InUseElsewhere(
-        f"{data_dir} is used by a server that was started elsewhere ({home}): stop it there, give this process a "
-        "data directory of its own (ONCEWARD_DATA_DIR), or let both use one server (ONCEWARD_DATABASE_URL)"
+        f"{data_dir} is used by a server that was started elsewhere ({home}): stop it there, give this process its "
+        "own data directory (ONCEWARD_DATA_DIR), or let both use one server (ONCEWARD_DATABASE_URL)"
     )

@@ -1,8 +1,8 @@
-"""Run a program as root under the name of an ordinary user, in a user namespace of its own.
+"""Run a program as root in its own user namespace, in which root has the id of an ordinary user.
 
-PostgreSQL refuses to run as user id 0. In a user namespace the same user carries another id: the program sees an
-ordinary account, and the kernel still treats its files as root's own. So the server can stay in a directory that only
-root may enter, without extra rights: it has no capability outside its namespace.
+PostgreSQL refuses to run as user id 0. In a user namespace the same user has another id: the program sees an ordinary
+account, and the kernel still treats its files as files of root. So the server can use a directory that only root may
+enter. It has no capability outside its namespace.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ for name, line in (("setgroups", "deny"), ("uid_map", f"{seen_uid} {uid} 1"), ("
         map.write(line)
 os.execv(sys.argv[5], sys.argv[5:])
 """
-"""Runs in an interpreter of its own: a namespace can only be entered by a process with a single thread."""
+"""Runs in a separate interpreter: only a process with a single thread can enter a namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Namespace:
         return [sys.executable, "-I", "-S", "-c", ENTER, *map(str, ids), *command]
 
     def works(self, program: Path) -> bool:
-        """Whether this machine allows the namespace and `program` can be executed inside it."""
+        """Return whether this machine allows the namespace and can execute `program` in it."""
         return _works(self, program)
 
 

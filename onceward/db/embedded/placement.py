@@ -1,7 +1,7 @@
-"""Put the programs, and if need be the data, where an account other than root can reach them.
+"""Place the programs, and the data if necessary, where an account other than root can reach them.
 
-Only root needs this, only where user namespaces are not allowed (most containers), and only below a directory that the
-account may not enter. Copies of the programs are shared by all data directories of the machine.
+Only root needs this, if user namespaces are not allowed (most containers) and the account may not enter the directory.
+All data directories of the machine share the copies of the programs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = "onceward"
 
 
 def reachable_programs(bin_dir: Path) -> Path:
-    """Return a directory with the same programs that every account may enter; copy them there if there is none yet."""
+    """Return a directory with the same programs that every account may enter. Copy the programs if necessary."""
     install = bin_dir.parent
     target = _room() / f"postgresql-{_fingerprint(install)}"
     place = target / install.parent.name / install.name / bin_dir.name
@@ -32,14 +32,14 @@ def reachable_programs(bin_dir: Path) -> Path:
         building = Path(tempfile.mkdtemp(prefix="building-", dir=target.parent))
         try:
             shutil.copytree(install, building / install.parent.name / install.name, symlinks=True)
-            libraries = install.parent.with_name(install.parent.name + ".libs")  # the programs look for them there
+            libraries = install.parent.with_name(install.parent.name + ".libs")  # the programs load them from there
             if libraries.is_dir():
                 shutil.copytree(libraries, building / libraries.name, symlinks=True)
             _open_to_all(building)
             try:
                 building.rename(target)
             except OSError:
-                if not target.exists():  # else another process was faster
+                if not target.exists():  # otherwise another process was faster
                     raise
         finally:
             shutil.rmtree(building, ignore_errors=True)
@@ -61,15 +61,15 @@ def new_data_room(data_dir: Path, account: str) -> Path:
 
 
 def _room() -> Path:
-    """The first directory that root can write to and everybody may enter; nobody else may have made it."""
+    """Return the first directory that root owns, only root can write to, and every account may enter."""
     for parent in ROOMS:
         room = parent / NAME
         try:
             room.mkdir(mode=0o755, exist_ok=True)
-            found = room.lstat()
+            status = room.lstat()
         except OSError:
             continue
-        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and found.st_mode & 0o022 == 0
+        is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and status.st_mode & 0o022 == 0
         if is_ours and all(path.stat().st_mode & stat.S_IXOTH for path in (room, *room.resolve().parents)):
             return room
     raise NoPermission(
@@ -79,7 +79,7 @@ def _room() -> Path:
 
 
 def _fingerprint(install: Path) -> str:
-    """Changes with every release of the programs, and is the same for every copy of one release."""
+    """Return a digest that is the same for every copy of one release of the programs."""
     with (install / "bin" / "postgres").open("rb") as server:
         digest = hashlib.file_digest(server, "sha256")
     for path in sorted((install / "bin").iterdir()):

@@ -1,8 +1,7 @@
-"""Is the server of a data directory running, and where does it listen? Read from the file it writes itself.
+"""Find the running server of a data directory and its socket, from the file `postmaster.pid` that PostgreSQL writes.
 
-The file outlives a killed server, and after a restart of the machine (or of a container, where process ids
-are small and soon used again) its process id may belong to a stranger. So the process is looked at before
-it is believed.
+The file survives a killed server. After a restart of the machine or container, its process id may belong to another
+program. So the process itself is checked too.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Postmaster:
 
 
 def find(cluster: Path) -> Postmaster | None:
-    """The running server of a cluster, or None."""
+    """Return the running server of a cluster, or None."""
     lines = _read(cluster)
     if not lines or not lines[0].strip().isdigit():
         return None
@@ -42,24 +41,24 @@ def find(cluster: Path) -> Postmaster | None:
 
 
 def serves(pid: int, cluster: Path) -> bool:
-    """Whether this process is a live PostgreSQL working in this cluster; its working directory tells."""
+    """Return whether this process is a running PostgreSQL of this cluster, judged by its working directory."""
     try:
         process = psutil.Process(pid)
         if "postgres" not in process.name() or process.status() == psutil.STATUS_ZOMBIE:
             return False
         if process.uids().effective != cluster.stat().st_uid:
-            return False  # PostgreSQL refuses data that are not its user's own
+            return False  # PostgreSQL refuses data that another user owns
         return os.path.realpath(process.cwd()) == str(cluster.resolve())
     except (psutil.NoSuchProcess, FileNotFoundError):
         return False
     except psutil.AccessDenied:
-        return True  # the owner's postgres, and no way to look closer: rather wait than start a second one
+        return True  # a postgres of the owner that cannot be inspected: wait rather than start a second server
 
 
 def clear_stale(cluster: Path, *, timeout_s: float = 15.0) -> None:
-    """Make way for a new server after a killed one. Only with the server lock held, only when `find` says None.
+    """Remove the files of a killed server. Call it with the server lock held, when `find` returns None.
 
-    The children of a killed server end by themselves within moments; as long as one lives, no other server may start.
+    The child processes of a killed server end soon. No other server may start while one of them lives.
     """
     deadline = time.monotonic() + timeout_s
     while survivors := list(_survivors(cluster)):
@@ -71,7 +70,7 @@ def clear_stale(cluster: Path, *, timeout_s: float = 15.0) -> None:
         time.sleep(0.05)
     lines = _read(cluster)
     if not lines or not lines[0].strip().isdigit() or not psutil.pid_exists(int(lines[0])):
-        return  # PostgreSQL clears this case away itself
+        return  # PostgreSQL handles this case itself
     (cluster / "postmaster.pid").unlink(missing_ok=True)
     if len(lines) > 4 and lines[4].strip():
         (Path(lines[4].strip()) / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)

@@ -33,7 +33,7 @@ MAJOR = "18"
 DATABASE = "onceward"
 INCLUDE = "include_if_exists = 'onceward.conf'\n"
 USER = "postgres"
-"""Not `onceward`: a user's own name stands in the search path, and that is the name of our schema."""
+"""Not `onceward`: the search path contains the user's name, and `onceward` is the name of our schema."""
 
 ROOM_TO_CREATE = 256 * MIB
 ROOM_TO_START = 64 * MIB
@@ -60,25 +60,25 @@ class BIN:
 
 
 class EmbeddedPostgres:
-    """One user's hold on the server of a data directory: `start()` gives its URL, `stop()` leaves."""
+    """One user of the server of a data directory. `start()` returns the URL, `stop()` leaves the server."""
 
     def __init__(self, data_dir: Path, *, fsync: bool = True) -> None:
         self.data_dir = data_dir.absolute()
         self.cluster = self.data_dir / "pg"
-        """The data; a link where they had to be placed elsewhere (see `placement`)."""
+        """The data, or a link to them if they had to be placed elsewhere (see `placement`)."""
         self.fsync = fsync
         self._users: int | None = None
         self._account = Account(Path())
 
     @property
     def log(self) -> Path:
-        """The server's own log, beside the data."""
+        """Return the path of the server's log, next to the data."""
         return self.cluster.resolve().with_name("postgres.log")
 
     def start(self) -> str:
-        """Make sure that the server runs, register as its user, and return its URL."""
+        """Start the server if it does not run, register as a user, and return the URL."""
         if self._users is not None:
-            raise EmbeddedError(f"already using the server of {self.data_dir}")
+            raise EmbeddedError(f"this object already uses the server of {self.data_dir}: call stop() first")
         self._make_data_dir()
         bin_dir = find_binaries()
         self._account = Account.choose(self.data_dir, bin_dir)
@@ -98,7 +98,7 @@ class EmbeddedPostgres:
         return self._url(running.socket_dir)
 
     def stop(self) -> None:
-        """Leave; the last user stops the server."""
+        """Leave the server. The last user stops it."""
         if self._users is None:
             return
         with self._alone():
@@ -106,7 +106,7 @@ class EmbeddedPostgres:
             try:
                 fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                return  # somebody else still holds it in common
+                return  # another user still holds the shared lock
             finally:
                 os.close(users)
             running = find(self.cluster)
@@ -114,14 +114,14 @@ class EmbeddedPostgres:
                 try:
                     self._control("stop", "-m", "fast")
                 except NotStarted:
-                    if find(self.cluster) is not None:  # else it went away by itself meanwhile
+                    if find(self.cluster) is not None:  # otherwise the server has ended meanwhile
                         raise
                 if running.socket_dir != str(self.cluster.resolve()):
                     shutil.rmtree(running.socket_dir, ignore_errors=True)
 
     @contextmanager
     def exclusive(self) -> Generator[Account]:
-        """Keep everybody else, and every server, away from the data meanwhile; yields the account that owns them."""
+        """Lock the data against other users and servers. Yields the account that owns the data."""
         account = self._account = Account.choose(self.data_dir, find_binaries())
         with self._alone():
             users, lock = self._open_lock("pg.users"), self._open_lock("pg.server")
@@ -131,7 +131,7 @@ class EmbeddedPostgres:
                 except BlockingIOError:
                     raise StillBusy(f"other processes use the server of {self.data_dir}: stop them first") from None
                 if find(self.cluster) is not None:
-                    self._control("stop", "-m", "fast")  # all who used it were killed
+                    self._control("stop", "-m", "fast")  # all its users were killed
                 hold_server_lock(lock, self.data_dir)
                 clear_stale(self.cluster)
                 if account.uid not in (None, self.cluster.stat().st_uid):
@@ -142,7 +142,7 @@ class EmbeddedPostgres:
                 os.close(lock)
 
     def running(self) -> bool:
-        """Whether the server answers for this directory, without becoming its user."""
+        """Return whether the server of this directory runs, without registering as a user."""
         return find(self.cluster) is not None
 
     def __enter__(self) -> Self:
@@ -175,16 +175,16 @@ class EmbeddedPostgres:
             )
 
     def _create(self) -> None:
-        """Make the cluster beside its place and move it there when it is complete: never half of one."""
+        """Create the cluster under another name and rename it when it is complete, so that no partial cluster is used."""
         room = self.data_dir if self._account.may_enter_data else new_data_room(self.data_dir, self._account.name)
-        self.cluster.unlink(missing_ok=True)  # a link to data that are gone
+        self.cluster.unlink(missing_ok=True)  # a link to data that no longer exist
         fresh = self.init_cluster(room / "pg.new")
         fresh.rename(room / "pg")
         if room != self.data_dir:
             self.cluster.symlink_to(room / "pg")
 
     def init_cluster(self, fresh: Path, *options: str, with_database: bool = True) -> Path:
-        """Create an empty cluster, with our database in it unless told otherwise; `options` go to initdb."""
+        """Create an empty cluster, and our database in it if `with_database`. Passes `options` to initdb."""
         shutil.rmtree(fresh, ignore_errors=True)
         self._guard_disk(lambda: fresh.mkdir(mode=0o700))
         self._account.own(fresh)
@@ -196,7 +196,7 @@ class EmbeddedPostgres:
         if with_database:
             self._create_database(fresh)
         with (fresh / "postgresql.conf").open("a") as conf:
-            conf.write("\n# Rewritten at every start; your own lines go below this one and win.\n")
+            conf.write("\n# onceward.conf is rewritten at every start. Put your own lines below; they override it.\n")
             conf.write(INCLUDE)
         return fresh
 
@@ -207,7 +207,7 @@ class EmbeddedPostgres:
             raise self._explain("could not create the database", made.output)
 
     def version(self) -> str:
-        """The major version of PostgreSQL that wrote the data."""
+        """Return the major version of PostgreSQL that wrote the data."""
         try:
             return (self.cluster / "PG_VERSION").read_text().strip()
         except PermissionError as error:
@@ -223,21 +223,21 @@ class EmbeddedPostgres:
             ) from error
 
     def _check_version(self) -> None:
-        found = self.version()
-        if found == MAJOR:
+        version = self.version()
+        if version == MAJOR:
             return
-        is_older = found.isdigit() and int(found) < int(MAJOR)
+        is_older = version.isdigit() and int(version) < int(MAJOR)
         remedy = (
-            "stop everything that uses it and run `onceward db upgrade`, which keeps the old data beside the new"
+            "stop everything that uses it and run `onceward db upgrade`, which keeps the old data"
             if is_older
             else "use the version of Onceward that wrote it, or set ONCEWARD_DATA_DIR to another directory"
         )
-        raise OtherVersion(f"{self.cluster} was written by PostgreSQL {found}, this version runs {MAJOR}: {remedy}")
+        raise OtherVersion(f"{self.cluster} was written by PostgreSQL {version}, this version runs {MAJOR}: {remedy}")
 
     # -- the server ----------------------------------------------------------------------------------------
 
     def _launch(self, users: int) -> Postmaster:
-        """Start the server. Its processes keep the server lock, so no second one can start wherever it is tried."""
+        """Start the server. Its processes hold the server lock, so no second server can start, even in another container."""
         lock = self._open_lock("pg.server")
         try:
             require_no_users_elsewhere(lock, users, self.data_dir)
@@ -265,19 +265,19 @@ class EmbeddedPostgres:
         except NotStarted as error:
             with self.log.open(errors="replace") as log:
                 log.seek(offset)
-                said = log.read()
-            raise self._explain("PostgreSQL did not start", said or str(error)) from None
+                output = log.read()
+            raise self._explain("PostgreSQL did not start", output or str(error)) from None
         running = find(self.cluster)
         if running is None:
-            raise NotStarted(f"PostgreSQL ended right after its start; see {self.log}")
+            raise NotStarted(f"PostgreSQL ended right after its start: see {self.log}")
         return running
 
     def _wait_until_ready(self, running: Postmaster, users: int) -> Postmaster:
-        """The one who started it may have been killed while it was still coming up."""
+        """Wait until the server accepts connections. If it ends meanwhile, start it again."""
         deadline = time.monotonic() + 60
         while not (running.ready and running.socket_dir):
             if time.monotonic() > deadline:
-                raise NotStarted(f"PostgreSQL (process {running.pid}) is not ready after 60 s; see {self.log}")
+                raise NotStarted(f"PostgreSQL (process {running.pid}) is not ready after 60 s: see {self.log}")
             time.sleep(0.05)
             running = find(self.cluster) or self._launch(users)
         return running
@@ -290,26 +290,26 @@ class EmbeddedPostgres:
             raise NotStarted(f"pg_ctl {action} failed: {ended.output or f'code {ended.code}'}")
 
     def _socket_dir(self) -> str:
-        """The cluster itself, or a private directory with a short name where that would be too long."""
+        """Return the directory of the socket: the cluster, or a private directory if the path is too long."""
         cluster = self.cluster.resolve()
         if len(str(cluster)) + len(f"/.s.PGSQL.{PORT}.lock") <= SOCKET_PATH_LIMIT:
             return str(cluster)
-        found = self.cluster.stat()
-        mark = hashlib.sha256(f"{cluster}:{found.st_ino}".encode()).hexdigest()[:12]
+        status = self.cluster.stat()
+        mark = hashlib.sha256(f"{cluster}:{status.st_ino}".encode()).hexdigest()[:12]
         roots = [root for root in (tempfile.gettempdir(), "/tmp") if len(root) < 60]
-        path = Path(roots[0]) / f"onceward-{found.st_uid}-{mark}"
+        path = Path(roots[0]) / f"onceward-{status.st_uid}-{mark}"
         try:
             path.mkdir(mode=0o700)
             self._account.own(path)
         except FileExistsError:
-            self._require_private(path, owner=found.st_uid)
+            self._require_private(path, owner=status.st_uid)
         return str(path)
 
     @staticmethod
     def _require_private(path: Path, *, owner: int) -> None:
-        """The name can be guessed: a directory that somebody else put there first is not used."""
-        there = path.lstat()
-        if path.is_symlink() or there.st_uid != owner or there.st_mode & 0o077:
+        """Refuse a directory that another user may have created: its name can be guessed."""
+        status = path.lstat()
+        if path.is_symlink() or status.st_uid != owner or status.st_mode & 0o077:
             raise NoPermission(f"{path} exists and is not a private directory of user id {owner}: remove it")
 
     def _url(self, socket_dir: str) -> str:
@@ -319,7 +319,7 @@ class EmbeddedPostgres:
 
     @contextmanager
     def _alone(self, *, timeout_s: float = 120.0) -> Generator[None]:
-        """Nobody else starts or stops the server meanwhile. The kernel frees the lock of a killed process."""
+        """Hold the lock for starting and stopping the server. The kernel releases the lock of a killed process."""
         lock = self._open_lock("pg.lock")
         try:
             deadline = time.monotonic() + timeout_s
@@ -345,7 +345,7 @@ class EmbeddedPostgres:
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise NoPermission(
-                f"cannot open {path}: {error.strerror}; it belongs to another user, or the disk is read-only: "
+                f"cannot open {path}: {error.strerror}; the file belongs to another user, or the disk is read-only: "
                 "run as that user, or set ONCEWARD_DATA_DIR to another directory"
             ) from error
         if fresh:
@@ -358,10 +358,10 @@ class EmbeddedPostgres:
         except OSError as error:
             raise self._explain("cannot write the database", str(error)) from error
 
-    def _explain(self, what: str, said: str) -> EmbeddedError:
-        last = " | ".join(said.strip().splitlines()[-3:])
-        if "No space left on device" in said or "Disk quota exceeded" in said:
+    def _explain(self, what: str, output: str) -> EmbeddedError:
+        last = " | ".join(output.strip().splitlines()[-3:])
+        if "No space left on device" in output or "Disk quota exceeded" in output:
             return NoDiskSpace(f"{what} in {self.data_dir}, the disk is full: free some space ({last})")
-        if "Permission denied" in said or "could not change permissions" in said:
+        if "Permission denied" in output or "could not change permissions" in output:
             return NoPermission(f"{what} in {self.data_dir}: {last}")
         return NotStarted(f"{what} in {self.data_dir}: {last or 'no message'} (whole log: {self.log})")

@@ -1,6 +1,6 @@
-"""Bring the data of an older PostgreSQL to the version that is embedded now, with PostgreSQL's own `pg_upgrade`.
+"""Upgrade the data of an older PostgreSQL to the embedded version with PostgreSQL's own `pg_upgrade`.
 
-The old data are copied, not changed, and stay beside the new ones until somebody removes them.
+The old data are copied, not changed. They stay next to the new data until you remove them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TIMEOUT_S = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """What was done: `before` is None when there was nothing to do."""
+    """The versions before and after the upgrade. `before` is None if there was nothing to do."""
 
     before: str | None
     after: str
@@ -29,14 +29,16 @@ class Upgraded:
 
 
 def upgrade(data_dir: Path, *, old_programs: Path | None = None, fsync: bool = True) -> Upgraded:
-    """Upgrade the cluster of a data directory, while nobody uses it."""
+    """Upgrade the cluster of a data directory. No process may use it."""
     server = EmbeddedPostgres(data_dir, fsync=fsync)
     with server.exclusive() as account:
         before = server.version()
         if before == MAJOR:
             return Upgraded(None, MAJOR, None)
         if not before.isdigit() or int(before) > int(MAJOR):
-            raise OtherVersion(f"{server.cluster} was written by PostgreSQL {before}, this version has {MAJOR} only")
+            raise OtherVersion(
+                f"{server.cluster} was written by PostgreSQL {before}, this version has only {MAJOR}: use the version of Onceward that wrote it"
+            )
         old = account.reach(old_programs or _find_programs(before))
         cluster = server.cluster.resolve()
         _require_room(cluster)
@@ -56,7 +58,7 @@ def upgrade(data_dir: Path, *, old_programs: Path | None = None, fsync: bool = T
 
 
 def _find_programs(major: str) -> Path:
-    """The programs of the old version: in the wheel, else Debian's."""
+    """Return the directory of the old version's programs: in the wheel, else where Debian installs them."""
     beside = [path / "bin" for path in find_binaries().parents[1].glob("pginstall*")]
     for programs in (*beside, Path(SYSTEM_PROGRAMS.format(major=major))):
         server = programs / "postgres"
@@ -67,7 +69,7 @@ def _find_programs(major: str) -> Path:
             return programs
     raise EmbeddedError(
         f"the programs of PostgreSQL {major}, which wrote the data, are not installed: `apt install postgresql-{major}`, "
-        "or name their directory: onceward db upgrade --old-programs <directory>"
+        "or pass their directory: onceward db upgrade --old-programs <directory>"
     )
 
 
@@ -77,12 +79,12 @@ def _require_room(cluster: Path) -> None:
     needed = used + 256 * MIB
     if free < needed:
         raise NoDiskSpace(
-            f"the upgrade copies the data and needs {needed // MIB} MiB at {cluster.parent}, which has {free // MIB} MiB left"
+            f"the upgrade copies the data and needs {needed // MIB} MiB at {cluster.parent}, which has {free // MIB} MiB left: free some space"
         )
 
 
 def _stop_cleanly(account: Account, old: Path, cluster: Path) -> None:
-    """Let the old server recover and end, as after a crash: pg_upgrade takes data that were shut down only."""
+    """Start and stop the old server, so that it recovers: pg_upgrade accepts only data that were shut down cleanly."""
     work = _private_directory(account, cluster)
     try:
         options = f"-c listen_addresses= -c unix_socket_directories={work} -c logging_collector=off"
@@ -91,7 +93,7 @@ def _stop_cleanly(account: Account, old: Path, cluster: Path) -> None:
             ended = account.run([*control, *action], timeout_s=600)
             if ended.code != 0:
                 log = (work / "log").read_text(errors="replace") if (work / "log").exists() else ""
-                raise EmbeddedError(f"the old server does not {action[-1]}: {ended.output} {log[-500:]}")
+                raise EmbeddedError(f"the old server did not {action[-1]}: {ended.output} {log[-500:]}")
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -116,7 +118,7 @@ def _run_pg_upgrade(account: Account, old: Path, cluster: Path, fresh: Path, *, 
 
 
 def _private_directory(account: Account, cluster: Path) -> Path:
-    """A directory with a short name, for sockets and files that are removed afterwards."""
+    """Create a directory with a short name for sockets and temporary files."""
     path = cluster.with_name("pg.up")
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(mode=0o700)
@@ -125,7 +127,7 @@ def _private_directory(account: Account, cluster: Path) -> Path:
 
 
 def _keep_own_lines(cluster: Path, fresh: Path) -> None:
-    """Take over what somebody wrote below our include."""
+    """Copy the lines that the user added below our include."""
     before = (cluster / "postgresql.conf").read_text(encoding="utf-8", errors="replace")
     if INCLUDE in before:
         with (fresh / "postgresql.conf").open("a", encoding="utf-8") as conf:

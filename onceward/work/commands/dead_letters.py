@@ -1,4 +1,4 @@
-"""`dead-letters ls|show|groups|replay|discard`: what failed for good, and what to do about it."""
+"""`dead-letters ls|show|groups|replay|discard`: inspect dead letters, replay or discard them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from onceward.cli.session import opened_database, run
 
 group = typer.Typer(no_args_is_help=True, help="Dead letters: find, inspect, replay or discard them.")
 
-Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="Numbers of dead letters.")]
+Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="Ids of dead letters.")]
 Kind = Annotated[str | None, typer.Option("--kind", help="event, job, message or delivery.")]
 Task = Annotated[str | None, typer.Option("--task", help="The task, e.g. stripe/charge.succeeded or a job's name.")]
 Provider = Annotated[str | None, typer.Option("--provider", help="Events of this provider.")]
 Why = Annotated[str | None, typer.Option("--dead-reason", help="e.g. max_attempts_exceeded, permanent, timeout.")]
 Error = Annotated[str | None, typer.Option("--error", help="The error's type, e.g. TimeoutError.")]
-Since = Annotated[str | None, typer.Option("--since", help="Died since: 30m, 12h, 7d, or an ISO time.")]
-Until = Annotated[str | None, typer.Option("--until", help="Died before: 30m, 12h, 7d ago, or an ISO time.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many.")]
-Reason = Annotated[str, typer.Option("--reason", help="Why you do this; required, it goes into the audit log.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+Since = Annotated[
+    str | None, typer.Option("--since", help="Became a dead letter after: 30m, 12h or 7d ago, or an ISO time.")
+]
+Until = Annotated[
+    str | None, typer.Option("--until", help="Became a dead letter before: 30m, 12h or 7d ago, or an ISO time.")
+]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="The maximum number of dead letters.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why you do this; required, written to the audit log.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the dead letters; change nothing.")]
 
 COLUMNS = ("id", "kind", "task", "attempts", "reason", "error", "dead_at")
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -34,7 +38,7 @@ def register(cli: typer.Typer) -> None:
 
 
 def moment(text: str | None) -> datetime | None:
-    """`12h` is twelve hours ago; anything else must be an ISO time."""
+    """Return the time that `12h` (twelve hours ago) or an ISO time names."""
     if text is None:
         return None
     if text[-1:] in UNITS and text[:-1].isdigit():
@@ -43,7 +47,7 @@ def moment(text: str | None) -> datetime | None:
         parsed = datetime.fromisoformat(text)
     except ValueError:
         raise CommandFailed(
-            f"time {text!r} is neither like 30m, 12h, 7d nor an ISO time like 2026-01-31T12:00"
+            f"time {text!r} is not valid: use 30m, 12h, 7d or an ISO time like 2026-01-31T12:00"
         ) from None
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
@@ -77,7 +81,7 @@ def ls(
     """List dead letters, newest first."""
     from onceward.work import dead_letters
 
-    wanted = dead_letters.Filter(
+    filter = dead_letters.Filter(
         kind=kind,
         task=task,
         provider=provider,
@@ -87,40 +91,40 @@ def ls(
         until=moment(until),
     )
 
-    async def ask() -> list[Any]:
+    async def query() -> list[Any]:
         async with opened_database() as db:
-            return await dead_letters.find(db, wanted, limit=limit)
+            return await dead_letters.find(db, filter, limit=limit)
 
-    listing([_row(letter) for letter in run(ask())], columns=COLUMNS, as_json=as_json, empty="no dead letters")
+    listing([_row(letter) for letter in run(query())], columns=COLUMNS, as_json=as_json, empty="no dead letters")
 
 
 @group.command("groups")
 def groups(as_json: JsonOption = False) -> None:
-    """Count dead letters by task, reason and error: the largest trouble first."""
+    """Count dead letters by task, reason and error, the largest group first."""
     from onceward.work import dead_letters
 
-    async def ask() -> list[dict[str, Any]]:
+    async def query() -> list[dict[str, Any]]:
         async with opened_database() as db:
             return await dead_letters.groups(db)
 
     columns = ("count", "kind", "task", "reason", "error", "first_at", "last_at")
-    listing(run(ask()), columns=columns, as_json=as_json, empty="no dead letters")
+    listing(run(query()), columns=columns, as_json=as_json, empty="no dead letters")
 
 
 @group.command("show")
 def show(id: Annotated[int, typer.Argument(metavar="ID")]) -> None:
-    """Show one dead letter with every attempt, its errors and stacks. One JSON document."""
+    """Print one dead letter with every attempt, error and stack as JSON."""
     from onceward.work import dead_letters
 
-    async def ask() -> dict[str, Any] | None:
+    async def query() -> dict[str, Any] | None:
         async with opened_database() as db:
-            found = await dead_letters.find(db, dead_letters.Filter(ids=[id]), limit=1)
-            return {**_row(found[0]), "attempts": await dead_letters.history(db, id)} if found else None
+            letters = await dead_letters.find(db, dead_letters.Filter(ids=[id]), limit=1)
+            return {**_row(letters[0]), "attempts": await dead_letters.history(db, id)} if letters else None
 
-    found = run(ask())
-    if found is None:
-        raise CommandFailed(f"{id} is not a dead letter: `onceward trace {id}` says what became of it")
-    document(found)
+    letter = run(query())
+    if letter is None:
+        raise CommandFailed(f"{id} is not a dead letter: `onceward trace {id}` shows its state")
+    document(letter)
 
 
 @group.command("replay")
@@ -138,10 +142,10 @@ def replay(
     dry_run: DryRun = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make dead letters due again, under their own ids: what succeeded before does not happen twice."""
+    """Make dead letters due again. They keep their ids, so committed effects do not happen twice."""
     from onceward.work import dead_letters
 
-    wanted = dead_letters.Filter(
+    filter = dead_letters.Filter(
         ids=ids or None,
         kind=kind,
         task=task,
@@ -151,7 +155,7 @@ def replay(
         since=moment(since),
         until=moment(until),
     )
-    _act("replay", wanted, limit=limit, reason=reason, dry_run=dry_run, as_json=as_json)
+    _act("replay", filter, limit=limit, reason=reason, dry_run=dry_run, as_json=as_json)
 
 
 @group.command("discard")
@@ -167,26 +171,26 @@ def discard(
     dry_run: DryRun = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Take dead letters off the list for good."""
+    """Remove dead letters from the list for good."""
     from onceward.work import dead_letters
 
-    wanted = dead_letters.Filter(
+    filter = dead_letters.Filter(
         ids=ids or None, kind=kind, task=task, error=error, since=moment(since), until=moment(until)
     )
-    _act("discard", wanted, limit=limit, reason=reason, dry_run=dry_run, as_json=as_json)
+    _act("discard", filter, limit=limit, reason=reason, dry_run=dry_run, as_json=as_json)
 
 
-def _act(verb: str, wanted: Any, *, limit: int, reason: str, dry_run: bool, as_json: bool) -> None:
+def _act(verb: str, filter: Any, *, limit: int, reason: str, dry_run: bool, as_json: bool) -> None:
     from onceward.trust.identity import COMMAND_LINE
     from onceward.work import dead_letters
 
     async def work() -> Any:
         async with opened_database() as db:
             if dry_run:
-                if wanted.empty:
-                    raise dead_letters.NoFilter(f"to {verb} needs an id or a filter")
-                return await dead_letters.find(db, wanted, limit=limit)
-            return await getattr(dead_letters, verb)(db, wanted, actor=COMMAND_LINE, reason=reason, limit=limit)
+                if filter.empty:
+                    raise dead_letters.NoFilter(f"{verb} needs an id or a filter")
+                return await dead_letters.find(db, filter, limit=limit)
+            return await getattr(dead_letters, verb)(db, filter, actor=COMMAND_LINE, reason=reason, limit=limit)
 
     try:
         done = run(work())

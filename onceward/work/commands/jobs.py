@@ -1,4 +1,4 @@
-"""`jobs`, `queues`, `workers`: look at work and steer it."""
+"""`jobs`, `queues`, `workers`: inspect and control work."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Id = Annotated[int, typer.Argument(metavar="ID", help="The number of the job.")]
+Id = Annotated[int, typer.Argument(metavar="ID", help="The id of the job.")]
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The name of the queue.")]
-Reason = Annotated[str, typer.Option("--reason", help="Why; it goes into the audit log.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why you do this; written to the audit log.")]
 
-jobs = typer.Typer(no_args_is_help=True, help="Jobs: list them, look at one, follow them, cancel.")
-queues = typer.Typer(no_args_is_help=True, help="Queues: depth and age, pause and resume on all nodes.")
-workers = typer.Typer(no_args_is_help=True, help="Workers: who is alive and what they hold.")
+jobs = typer.Typer(no_args_is_help=True, help="Jobs: list, show, follow or cancel them.")
+queues = typer.Typer(no_args_is_help=True, help="Queues: show depth and age, pause and resume on all nodes.")
+workers = typer.Typer(no_args_is_help=True, help="Workers: list them with the work that they hold.")
 
 JOB_COLUMNS = ("id", "task", "state", "attempts", "queue", "created_at", "due_at", "finished_at", "caused_by")
 
@@ -34,37 +34,37 @@ def register(cli: typer.Typer) -> None:
     cli.add_typer(workers, name="workers")
 
 
-def _ask(question: Callable[[Database], Awaitable[T]]) -> T:
-    async def ask() -> T:
+def _query(read: Callable[[Database], Awaitable[T]]) -> T:
+    async def query() -> T:
         async with opened_database() as db:
-            return await question(db)
+            return await read(db)
 
-    return run(ask())
+    return run(query())
 
 
 @jobs.command("ls")
 def jobs_ls(
     task: Annotated[str | None, typer.Option("--task", help="Only jobs of this name.")] = None,
-    before: Annotated[int | None, typer.Option("--before", help="Older than this id: the next page.")] = None,
+    before: Annotated[int | None, typer.Option("--before", help="Only jobs with a smaller id: the next page.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000)] = 50,
     as_json: JsonOption = False,
 ) -> None:
     """List jobs, newest first, with their state."""
     from onceward.work import controls
 
-    found = _ask(lambda db: controls.jobs(db, task=task, before=before, limit=limit))
-    listing(found, columns=JOB_COLUMNS, as_json=as_json, empty="no jobs")
+    rows = _query(lambda db: controls.jobs(db, task=task, before=before, limit=limit))
+    listing(rows, columns=JOB_COLUMNS, as_json=as_json, empty="no jobs")
 
 
 @jobs.command("show")
 def jobs_show(id: Id) -> None:
-    """Show one job: arguments, state, every attempt with its error. One JSON document."""
+    """Print one job with its arguments, state and every attempt as JSON."""
     from onceward.work import controls
 
-    found = _ask(lambda db: controls.show(db, id))
-    if found is None:
-        raise CommandFailed(f"no job {id}: it never was, or it has been pruned")
-    document(found)
+    job = _query(lambda db: controls.show(db, id))
+    if job is None:
+        raise CommandFailed(f"no job has the id {id}: it never existed, or it was pruned")
+    document(job)
 
 
 @jobs.command("tail")
@@ -99,36 +99,33 @@ async def _tail(task: str | None, as_json: bool) -> None:
 
 @jobs.command("cancel")
 def jobs_cancel(id: Id, reason: Reason = "") -> None:
-    """Cancel a job: a waiting one ends at once, a running one is asked to stop."""
+    """Cancel a job. A waiting job ends at once; the worker of a running job cancels its handler."""
     from onceward.trust.identity import COMMAND_LINE
     from onceward.work import controls
 
-    said = _ask(lambda db: controls.cancel(db, id, actor=COMMAND_LINE, reason=reason))
-    if said == "gone":
-        raise CommandFailed(f"job {id} is not waiting or running: it is finished, dead, or never was")
-    say(
-        f"job {id}: "
-        + ("cancelled" if said == "cancelled" else "asked to stop; its worker hears of it within a second")
-    )
+    outcome = _query(lambda db: controls.cancel(db, id, actor=COMMAND_LINE, reason=reason))
+    if outcome == "gone":
+        raise CommandFailed(f"job {id} is not waiting or running: it is finished, a dead letter, or unknown")
+    say(f"job {id}: " + ("cancelled" if outcome == "cancelled" else "its worker will stop it within about a second"))
 
 
 @queues.command("ls")
 def queues_ls(as_json: JsonOption = False) -> None:
-    """Show each queue: what is due, later, running, dead, and the age of the oldest that is due."""
+    """List queues with the number of due, later, running and dead rows, and the age of the oldest due work."""
     from onceward.work import controls
 
     columns = ("queue", "due", "later", "running", "dead", "oldest_due_s", "paused_at", "paused_by")
-    listing(_ask(controls.queues), columns=columns, as_json=as_json, empty="nothing is queued")
+    listing(_query(controls.queues), columns=columns, as_json=as_json, empty="the queues are empty")
 
 
 @queues.command("pause")
 def queues_pause(queue: Queue, reason: Reason = "") -> None:
-    """Stop claiming from a queue, on all nodes. What runs finishes."""
+    """Stop claiming from a queue on all nodes. Running work finishes."""
     from onceward.trust.identity import COMMAND_LINE
     from onceward.work import controls
 
-    _ask(lambda db: controls.pause(db, queue, actor=COMMAND_LINE, reason=reason))
-    say(f"queue {queue} is paused; `onceward queues resume {queue}` lets it go on")
+    _query(lambda db: controls.pause(db, queue, actor=COMMAND_LINE, reason=reason))
+    say(f"queue {queue} is paused; resume it with `onceward queues resume {queue}`")
 
 
 @queues.command("resume")
@@ -137,15 +134,20 @@ def queues_resume(queue: Queue) -> None:
     from onceward.trust.identity import COMMAND_LINE
     from onceward.work import controls
 
-    done = _ask(lambda db: controls.resume(db, queue, actor=COMMAND_LINE))
-    say(f"queue {queue} goes on" if done else f"queue {queue} was not paused")
+    done = _query(lambda db: controls.resume(db, queue, actor=COMMAND_LINE))
+    say(f"queue {queue} is resumed" if done else f"queue {queue} was not paused")
 
 
 @workers.command("ls")
 def workers_ls(as_json: JsonOption = False) -> None:
-    """Show who is working: version, queues, what they have claimed, their heartbeat."""
+    """List workers with their version, queues, claimed rows and heartbeat."""
     from onceward.work import controls
 
     columns = ("id", "name", "version", "queues", "tasks", "claimed", "started_at", "beat_at", "stopping")
-    rows: list[dict[str, Any]] = _ask(controls.workers)
-    listing(rows, columns=columns, as_json=as_json, empty="no worker is running: `onceward worker pkg.module:app`")
+    rows: list[dict[str, Any]] = _query(controls.workers)
+    listing(
+        rows,
+        columns=columns,
+        as_json=as_json,
+        empty="no worker is running: start one with `onceward worker pkg.module:app`",
+    )

@@ -1,4 +1,4 @@
-"""`trace`: what caused something, and all that it caused."""
+"""`trace`: print the causes and consequences of a row."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ def register(cli: typer.Typer) -> None:
 
 def trace(
     ref: Annotated[
-        str, typer.Argument(metavar="ID", help="Id of an event, job, message, ..., a provider's event id, or a key.")
+        str,
+        typer.Argument(metavar="ID", help="Id of an event, job, message, ..., a provider's event id, or a unique key."),
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Print the tree of consequences of anything, with states and times, below what caused it."""
+    """Print the causes and the tree of consequences of a row, with states and times."""
 
     async def work() -> Trace:
         from onceward.work import trace
@@ -35,36 +36,36 @@ def trace(
         async with opened_database() as db, db.acquire() as conn:
             return await trace(conn, ref, features_here().traced)
 
-    found = run(work())
+    result = run(work())
     if as_json:
-        document(found.as_json())
+        document(result.as_json())
         return
-    _print(found)
+    _print(result)
 
 
-def _print(found: Trace) -> None:
+def _print(result: Trace) -> None:
     from rich.console import Console
     from rich.tree import Tree
 
-    top = [*found.causes, found.node]
-    root = Tree(_line(top[0], asked=len(top) == 1))
+    top = [*result.causes, result.node]
+    root = Tree(_line(top[0], selected=len(top) == 1))
     branch = root
     for node in top[1:]:
-        branch = branch.add(_line(node, asked=node is found.node))
-    waiting = [(branch, found.node)]
+        branch = branch.add(_line(node, selected=node is result.node))
+    waiting = [(branch, result.node)]
     while waiting:
         tree, node = waiting.pop()
         waiting += [(tree.add(_line(child)), child) for child in node.children]
     Console(highlight=False).print(root, soft_wrap=True)
-    if found.truncated:
-        say("... there is more; ask for one of the branches")
+    if result.truncated:
+        say("... the tree is cut off here: trace the id of a branch to see more")
 
 
-def _line(node: Node, *, asked: bool = False) -> Text:
+def _line(node: Node, *, selected: bool = False) -> Text:
     from rich.text import Text
 
     line = Text()
-    line.append(f"{node.kind} {node.id}", style="bold reverse" if asked else "bold")
+    line.append(f"{node.kind} {node.id}", style="bold reverse" if selected else "bold")
     if node.label:
         line.append(f" {node.label}")
     if node.state:

@@ -1,4 +1,4 @@
-"""What work adds to the dashboard: overview, consequences, dead letters, jobs, queues, workers."""
+"""The dashboard pages of work: overview, consequences, dead letters, jobs, queues, workers."""
 
 from __future__ import annotations
 

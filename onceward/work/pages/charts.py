@@ -1,4 +1,4 @@
-"""Charts as SVG: a line over an area, nothing for a browser to compute."""
+"""Charts as SVG paths, computed on the server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WIDTH, HEIGHT, TOP = 300, 64, 6
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """`line` and `area` are paths in a box of WIDTH x HEIGHT; `most` is what its top stands for."""
+    """`line` and `area` are paths in a box of WIDTH x HEIGHT. `most` is the value at the top of the box."""
 
     line: str
     area: str
@@ -18,7 +18,7 @@ class Chart:
 
 
 def chart(values: Sequence[int]) -> Chart:
-    """Smoothed over three seconds, so that a second's chance does not look like an event."""
+    """Return a chart of values per second, averaged over three seconds to hide random peaks."""
     smooth = [sum(values[max(0, at - 2) : at + 1]) / min(3, at + 1) for at in range(len(values))]
     most = max(1, -(-max(smooth, default=0) // 1))
     step = WIDTH / max(1, len(smooth) - 1)
@@ -28,6 +28,6 @@ def chart(values: Sequence[int]) -> Chart:
 
 
 def now_per_s(values: Sequence[int]) -> float:
-    """The rate over the last few whole seconds."""
+    """Return the mean rate over the last five seconds."""
     recent = values[-5:]
     return sum(recent) / len(recent) if recent else 0.0

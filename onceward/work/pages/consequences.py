@@ -1,4 +1,4 @@
-"""Everything that one thing caused: as a picture, along the time it took, and as text."""
+"""The consequences of one row: as a picture, as bars over time, and as text."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ BAR_W = 1000
 
 async def load(view: View) -> dict[str, Any]:
     id = view.number("id")
-    found = None if id is None else await trace_for(view, id, most=MOST)
-    if found is None or id is None:
-        raise Missing(f"nothing with the id {view.text('id')} is known, or it belongs to another organization")
+    trace = None if id is None else await trace_for(view, id, most=MOST)
+    if trace is None or id is None:
+        raise Missing(f"no row with the id {view.text('id')} exists, or it belongs to another organization")
     fold = view.text("each") != "yes"
-    root = branches(found, fold=fold)
+    root = branches(trace, fold=fold)
     states: dict[str, int] = {}
     kinds: dict[str, int] = {}
-    for _, node in found.node.walk():
+    for _, node in trace.node.walk():
         states[node.state or "recorded"] = states.get(node.state or "recorded", 0) + 1
         kinds[node.kind] = kinds.get(node.kind, 0) + 1
     return {
-        "title": f"Consequences of {found.node.kind} {id}",
-        "trace": found,
-        "node": found.node,
-        "path": view.site.path_of(found.node.kind, id),
-        "count": found.node.count() - 1,
-        "dead": [node.id for _, node in found.node.walk() if node.state == "dead_letter"][:500],
+        "title": f"Consequences of {trace.node.kind} {id}",
+        "trace": trace,
+        "node": trace.node,
+        "path": view.site.path_of(trace.node.kind, id),
+        "count": trace.node.count() - 1,
+        "dead": [node.id for _, node in trace.node.walk() if node.state == "dead_letter"][:500],
         "folded": fold and any(each.times > 1 for _, each in root.walk()),
         "fold": fold,
         "states": states,
@@ -46,7 +46,7 @@ async def load(view: View) -> dict[str, Any]:
 
 
 def _bars(root: Branch, path_of: PathOf) -> list[dict[str, Any]]:
-    """A line for each node on the axis of time; what has no end yet reaches to the last known moment."""
+    """Return a bar over time for each node. The bar of an unfinished node reaches to the last known time."""
     span = extent(root)
     rows: list[dict[str, Any]] = []
     for depth, each in root.walk():
@@ -71,11 +71,11 @@ def _bars(root: Branch, path_of: PathOf) -> list[dict[str, Any]]:
 
 
 async def find_by_id(view: View, name: str) -> list[Hit]:
-    """Anything that has this id, of whatever kind."""
+    """Find a row of any kind by its id."""
     if view.number("q") is None:
         return []
-    found = await trace_for(view, int(name), most=1)
-    return [] if found is None else [Hit(found.node.kind, int(name))]
+    trace = await trace_for(view, int(name), most=1)
+    return [] if trace is None else [Hit(trace.node.kind, int(name))]
 
 
 PAGES = (

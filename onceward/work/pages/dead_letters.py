@@ -1,4 +1,4 @@
-"""Dead letters by error; replay or discard one, a group or all: first a dry run, then a reason, then its progress."""
+"""Dead letters grouped by error. Replay or discard one, a group or all: dry run, then reason, then progress."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from onceward.work import dead_letters
 from onceward.work.dead_letters import Filter
 
 COUNTED = 5_000
-"""Dead letters that are sorted into groups; of more, the newest."""
+"""The most dead letters that are grouped: the newest."""
 AT_ONCE = 1_000
-"""How many one press replays. More are replayed in further steps, each after a look at how the last one went."""
+"""The most dead letters that one action changes. The operator repeats the action for more."""
 SHOWN = 25
 
 GROUPS = f"""
@@ -67,8 +67,8 @@ async def load(view: View) -> dict[str, Any]:
     }
 
 
-def wanted(params: Mapping[str, str], organization: UUID | None) -> Filter:
-    """The filter that an address or a form names, within the organization."""
+def filter_from(params: Mapping[str, str], organization: UUID | None) -> Filter:
+    """Return the filter of a URL or form, limited to the organization."""
     ids = [int(part) for part in params.get("ids", "").split(",") if part.strip().isdigit() and len(part) < 19]
 
     def named(name: str) -> str | None:
@@ -84,36 +84,36 @@ def wanted(params: Mapping[str, str], organization: UUID | None) -> Filter:
     )
 
 
-def _described(found: Filter) -> str:
+def _described(filter: Filter) -> str:
     parts = [
-        f"{len(found.ids)} chosen by id"
-        if found.ids and len(found.ids) > 1
-        else f"#{found.ids[0]}"
-        if found.ids
+        f"{len(filter.ids)} chosen by id"
+        if filter.ids and len(filter.ids) > 1
+        else f"#{filter.ids[0]}"
+        if filter.ids
         else "",
-        found.kind or "",
-        found.task or "",
-        f"ended with {found.error}" if found.error else "",
-        f"because of {found.reason}" if found.reason else "",
+        filter.kind or "",
+        filter.task or "",
+        f"ended with {filter.error}" if filter.error else "",
+        f"because of {filter.reason}" if filter.reason else "",
     ]
     return ", ".join(part for part in parts if part) or "all dead letters"
 
 
 async def _dry_run(view: View, verb: Literal["replay", "discard"]) -> dict[str, Any]:
-    chosen = wanted(view.params, view.organization)
-    found = await dead_letters.find(cast(Transaction, view.conn), chosen, limit=AT_ONCE + 1)
+    chosen = filter_from(view.params, view.organization)
+    letters = await dead_letters.find(cast(Transaction, view.conn), chosen, limit=AT_ONCE + 1)
     tasks: dict[str, int] = {}
-    for letter in found[:AT_ONCE]:
+    for letter in letters[:AT_ONCE]:
         tasks[letter.task] = tasks.get(letter.task, 0) + 1
     return {
         "title": f"{verb.capitalize()} dead letters",
         "verb": verb,
         "described": _described(chosen),
-        "found": found[:SHOWN],
-        "count": min(len(found), AT_ONCE),
-        "more": len(found) > AT_ONCE,
+        "found": letters[:SHOWN],
+        "count": min(len(letters), AT_ONCE),
+        "more": len(letters) > AT_ONCE,
         "tasks": tasks,
-        "queues": sorted({letter.queue for letter in found}),
+        "queues": sorted({letter.queue for letter in letters}),
         "paths": view.site.contributed.paths,
         "chosen_filter": {name: view.text(name, 4000) for name in ("ids", "kind", "task", "reason_is", "error")},
     }
@@ -128,7 +128,7 @@ async def load_discard(view: View) -> dict[str, Any]:
 
 
 async def load_progress(view: View) -> dict[str, Any]:
-    """What became of a batch: its entries in the audit log lie between two ids."""
+    """Load the states of a replayed batch: its entries in the audit log lie between two ids."""
     after, until = view.number("after") or 0, view.number("until") or 0
     rows = await view.conn.fetch(BATCH, after, until)
     states: dict[str, int] = {}
@@ -160,32 +160,32 @@ async def _replay(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
     until = await site.database.fetchval(MARK)
     for queue in queues:
         site.engine.waker.wake(queue)
-    return Done(url("/dashboard/dead-letters/progress", after=after, until=until), _told("replayed", acted))
+    return Done(url("/dashboard/dead-letters/progress", after=after, until=until), _message("replayed", acted))
 
 
 async def _discard(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     acted = await dead_letters.discard(
         site.database, _chosen(form, identity), actor=identity, reason=reason_of(form), limit=AT_ONCE
     )
-    return Done("/dashboard/dead-letters", _told("discarded", acted))
+    return Done("/dashboard/dead-letters", _message("discarded", acted))
 
 
 def _chosen(form: Mapping[str, str], identity: Identity) -> Filter:
-    chosen = wanted(form, identity.organization)
+    chosen = filter_from(form, identity.organization)
     if not replace(chosen, organization=None).empty:
         return chosen
     if form.get("all") != "yes":
-        raise Refused("say which dead letters, or that you mean all of them")
-    # The engine wants a filter named; every dead letter has a time. The organization stays as it is.
+        raise Refused("select dead letters, or choose all of them")
+    # The engine requires a filter: `until` in the far future selects all. The organization stays set.
     return replace(chosen, until=datetime.max.replace(tzinfo=UTC))
 
 
-def _told(verb: str, acted: dead_letters.Acted) -> str:
-    said = f"{len(acted.done):,} {verb}."
+def _message(verb: str, acted: dead_letters.Acted) -> str:
+    message = f"{len(acted.done):,} {verb}."
     if acted.skipped:
         why = sorted(set(acted.skipped.values()))
-        said += f" {len(acted.skipped):,} left alone: {', '.join(why)}."
-    return said
+        message += f" {len(acted.skipped):,} skipped: {', '.join(why)}."
+    return message
 
 
 PAGES = (

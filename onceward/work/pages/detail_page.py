@@ -1,4 +1,4 @@
-"""One piece of work: what it is, every attempt, how long it waited and ran, what caused it and what it caused."""
+"""The page of one piece of work: attempts, waiting and running time, cause and consequences."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ def detail_loader(kind: Listing) -> Loader:
         row = None if id is None else await view.conn.fetchrow(kind.one(), id)
         if row is None or id is None:
             raise Missing(f"there is no {kind.noun} {view.text('id')}, or it belongs to another organization")
-        found = dict(row)
+        details = dict(row)
         attempts = await view.conn.fetch(ATTEMPTS, id)
         tree = await trace_for(view, id, most=60)
         return {
             "title": f"{kind.noun.capitalize()} {id}",
             "kind": kind,
-            "row": found,
-            "payload": _payload(found),
-            "facts": {name: value for name, value in found.items() if name not in KNOWN and value is not None},
+            "row": details,
+            "payload": _payload(details),
+            "facts": {name: value for name, value in details.items() if name not in KNOWN and value is not None},
             "tries": attempts,
             "steps": await view.conn.fetch(kind.steps, id) if kind.steps else [],
-            "buttons": [button for button in kind.buttons if found["state"] in button.states],
+            "buttons": [button for button in kind.buttons if details["state"] in button.states],
             "tree": tree,
             "caused": 0 if tree is None else tree.node.count() - 1,
             "first": attempts[-1] if attempts else None,
@@ -77,16 +77,16 @@ def detail_loader(kind: Listing) -> Loader:
     return load
 
 
-def _payload(found: dict[str, Any]) -> Any:
-    text = found.get("text")
+def _payload(details: dict[str, Any]) -> Any:
+    text = details.get("text")
     if text is not None:
         with contextlib.suppress(ValueError):
             return orjson.loads(text)
-    return found.get("payload")
+    return details.get("payload")
 
 
 def cancel_action(kind: Listing) -> Action:
-    """The cancel button: waiting work ends now, running work is asked to stop. Only visible work can be cancelled."""
+    """Return the cancel action. Waiting work ends at once; the worker of running work stops it."""
 
     async def cancel(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
         text = form["id"]
@@ -103,8 +103,8 @@ def cancel_action(kind: Listing) -> Action:
         outcome = await controls.cancel(site.database, id, actor=identity, reason=reason)
         messages = {
             "cancelled": f"{kind.noun.capitalize()} {id} is cancelled.",
-            "asked": f"{kind.noun.capitalize()} {id} is running and has been asked to stop.",
-            "gone": f"{kind.noun.capitalize()} {id} had ended before.",
+            "asked": f"{kind.noun.capitalize()} {id} is running; its worker will stop it.",
+            "gone": f"{kind.noun.capitalize()} {id} had already ended.",
         }
         return Done(f"/dashboard/{kind.slug}/{id}", messages[outcome])
 

@@ -1,4 +1,4 @@
-"""The numbers of the overview, each read in a bounded way: none of them counts a history."""
+"""The numbers of the overview. Each query is bounded: none of them counts the whole history."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from onceward.web.dashboard.page import View
 from onceward.web.dashboard.pagination import NEWEST
 
 SAMPLE = 50_000
-"""Unfinished rows that are counted exactly; beyond, depth is an estimate."""
+"""The most unfinished rows that are counted exactly; a larger depth is an estimate."""
 REACH = 100_000
-"""Ids that are looked back over for what has arrived."""
+"""The number of ids, back from the newest, in which arrivals are counted."""
 BUSY = 1_000
-"""Attempts a second from which on a chart begins with less of the past."""
+"""From this rate of attempts per second on, charts show the shorter time span."""
 LONG_S, SHORT_S = 300, 30
 
 DEPTH = f"""
@@ -21,7 +21,7 @@ with sample as materialized (
     select w.lease is not null as running, w.dead_reason is not null as dead, w.sort_at <= onceward.now() as due, w.sort_at,
            w.attempts
       from onceward.work w
-     where w.queue <> 'unhandled'  -- set aside on purpose: no worker is meant to take them
+     where w.queue <> 'unhandled'  -- set aside on purpose: no worker claims these
      limit {SAMPLE + 1}
 )
 select count(*) filter (where due and not running and not dead) as due,
@@ -43,7 +43,7 @@ select date_trunc('second', a.finished_at) as at,
  group by 1
 """
 
-# Nothing volatile stands beside an indexed column (clock_timestamp, a sequence): it would rule the index out.
+# No volatile expression (clock_timestamp, a sequence) is compared with an indexed column: it would prevent an index scan.
 RATE = "select count(*) from onceward.attempts a where a.finished_at >= statement_timestamp() - interval '2 seconds'"
 
 ARRIVED_JOBS = """
@@ -101,7 +101,7 @@ select (select count(*) from pg_stat_activity where datname = current_database()
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Counts for each second from `start_s` (seconds since 1970) on."""
+    """Counts per second, starting at `start_s` (seconds since 1970)."""
 
     start_s: int
     arrived: list[int]
@@ -110,29 +110,29 @@ class Series:
 
 
 async def series(view: View) -> Series:
-    """What came, was done and failed, second by second: five minutes, or half of one while there is much to count."""
+    """Return arrivals, successes and failures per second over five minutes, or half a minute under high load."""
     conn = view.conn
     now: Any = await conn.fetchval("select date_trunc('second', clock_timestamp())")
     rate = await conn.fetchval(RATE)
     span = LONG_S if rate < BUSY * 2 else SHORT_S
     begin: Any = await conn.fetchval("select $1::timestamptz - make_interval(secs => $2)", now, float(span))
     start_s = int(begin.timestamp())
-    made = Series(start_s, [0] * span, [0] * span, [0] * span)
+    counts = Series(start_s, [0] * span, [0] * span, [0] * span)
     since: int = await conn.fetchval(NEWEST) - REACH
     for statement in (ARRIVED_JOBS, *view.site.contributed.arrivals):
         for row in await conn.fetch(statement, begin, now, since):
-            made.arrived[int(row["at"].timestamp()) - start_s] += row["arrived"]
+            counts.arrived[int(row["at"].timestamp()) - start_s] += row["arrived"]
     for row in await conn.fetch(OUTCOMES, begin, now):
         place = int(row["at"].timestamp()) - start_s
-        made.processed[place] += row["processed"]
-        made.failed[place] += row["failed"]
-    return made
+        counts.processed[place] += row["processed"]
+        counts.failed[place] += row["failed"]
+    return counts
 
 
 async def standing(view: View) -> dict[str, Any]:
-    """How things stand: depth, dead letters, latency; and for the whole instance its machinery."""
+    """Return depth, dead letters and latency; for the whole instance also workers, queues and the database."""
     conn = view.conn
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "depth": await conn.fetchrow(DEPTH),
         "latency": await conn.fetchrow(LATENCY, 60.0),
         "dead_lately": await conn.fetchval(DEAD_LATELY),
@@ -143,9 +143,9 @@ async def standing(view: View) -> dict[str, Any]:
         "unclaimed": [],
     }
     if view.everything:
-        found["workers"] = await conn.fetchrow(WORKERS)
-        found["paused"] = [row["name"] for row in await conn.fetch(PAUSED)]
-        found["unclaimed"] = await conn.fetch(UNCLAIMED)
-        found["database"] = await conn.fetchrow(DATABASE)
-        found["parked"] = await conn.fetch(PARKED)
-    return found
+        figures["workers"] = await conn.fetchrow(WORKERS)
+        figures["paused"] = [row["name"] for row in await conn.fetch(PAUSED)]
+        figures["unclaimed"] = await conn.fetch(UNCLAIMED)
+        figures["database"] = await conn.fetchrow(DATABASE)
+        figures["parked"] = await conn.fetch(PARKED)
+    return figures

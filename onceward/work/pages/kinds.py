@@ -54,5 +54,5 @@ def work_pages(kind: Listing, *, key: str, order: int, finders: tuple[Finder, ..
 
 
 async def find_by_unique_key(view: View, name: str) -> list[Hit]:
-    """Unfinished work of any kind with this unique key."""
+    """Find unfinished work of any kind by its unique key."""
     return [Hit(row["kind"], row["id"]) for row in await view.conn.fetch(BY_UNIQUE_KEY, name)]

@@ -1,4 +1,4 @@
-"""Events, jobs, messages, deliveries and workflows, newest first: one page for all, with its filters in the address."""
+"""The list page of every kind of work, newest first. The URL contains the filters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onceward.work.pages.listing import Listing
 
 SPANS = {"15m": timedelta(minutes=15), "1h": timedelta(hours=1), "24h": timedelta(days=1), "7d": timedelta(days=7)}
 OPEN_FOR = timedelta(minutes=10)
-"""How long a transaction may have been open: what it wrote carries its beginning, and ids handed out later."""
+"""The assumed longest transaction: its rows have the time of its start, but ids that were assigned later."""
 
 ESTIMATE = "select reltuples::float8 from pg_class where oid = $1::regclass"
 
@@ -57,7 +57,7 @@ def list_loader(kind: Listing) -> Loader:
 
 
 def _conditions(kind: Listing, view: View) -> tuple[str, list[Any]]:
-    """Filters as SQL. $1 to $3 belong to the walk."""
+    """Return the filters as SQL with arguments. `walk` uses $1 to $3."""
     parts: list[str] = []
     args: list[Any] = []
     for name, sql in kind.facets.items():
@@ -83,12 +83,12 @@ def _range(view: View) -> tuple[datetime | None, datetime | None]:
 
 
 def _moment(text: str) -> datetime | None:
-    """As `<input type=datetime-local>` writes it, in UTC; anything else is no filter."""
+    """Return the UTC time from an `<input type=datetime-local>`, or None for other text."""
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _is_uuid(text: str) -> bool:

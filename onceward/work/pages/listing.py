@@ -1,4 +1,4 @@
-"""How the rows of a kind of work are listed, found and shown. Each package with a kind of work declares one."""
+"""The declaration of the list and detail pages of a kind of work. Each package declares its own kinds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CONDITIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A button on the page of one row: POST to `path` (`{id}` is the row's), shown in these states."""
+    """A button on the page of one row. It posts to `path`, with the row's id for `{id}`, and is shown in these states."""
 
     text: str
     path: str
@@ -50,7 +50,7 @@ class Button:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """All but the first three are SQL over the row `r` and its work `w`."""
+    """How a kind of work is listed and shown. Most fields are SQL over the row `r` and its work `w`."""
 
     slug: str
     noun: str
@@ -61,30 +61,30 @@ class Listing:
     key: str
     at: str = "r.created_at"
     ended: str
-    """The state once no work is left."""
+    """The state of a row that has no unfinished work."""
     attempts: str
     said: str = "null::text"
     joins: str = ""
     states: tuple[str, ...]
     facets: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Filters of this kind alone, by their name in the address."""
+    """Filters of this kind, by their name in the URL."""
     body: str
-    """Columns of the detail page, and the tables that only it needs."""
+    """Columns of the detail page. `body_joins` adds the tables that they need."""
     body_joins: str = ""
     empty: str
-    """What to do when there are none yet."""
+    """The text of an empty list: how to create a first row."""
     columns: tuple[str, str, str] = ("Task", "Key", "Created")
-    """Titles over the label, the key and the time."""
+    """Column titles of label, key and time."""
     about_title: str = "Tags"
     payload_title: str = "Arguments"
     buttons: tuple[Button, ...] = ()
     steps: str = ""
-    """A statement for the steps of one row ($1), where a kind has steps."""
+    """The query for the steps of one row ($1), if the kind has steps."""
     cancel: Cancel | None = None
-    """How the page's cancel button works, where cancelling the work is not enough."""
+    """Replaces the action of the cancel button, if cancelling the work is not enough."""
 
     def listing(self, *, state: str = "", where: str = "") -> str:
-        """Takes upper id, lower id and limit as $1, $2, $3; what `where` needs follows."""
+        """Return the query of a list page. $1, $2, $3 are upper id, lower id and limit; the arguments of `where` follow."""
         unfinished = state in UNFINISHED
         join = "join" if unfinished else "left join"
         condition = f" and {CONDITIONS[state]}" if unfinished else ""
@@ -108,7 +108,7 @@ select * from (
 ) found{outer} order by id desc limit $3"""
 
     def one(self) -> str:
-        """One row by its id ($1), with its body."""
+        """Return the query for one row by its id ($1), with its body."""
         return f"""
 select r.{self.id} as id, ({self.label})::text as label, ({self.about})::text as about, ({self.key})::text as key, {self.at} as at,
        r.organization_id, r.caused_by, case when w.id is null then ({self.ended})::text else {WAITING} end as state,

@@ -1,4 +1,4 @@
-"""The overview: is it healthy, and if not, where to look."""
+"""The overview page: a verdict, rates and figures, with links to the details."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ESTIMATE = "select greatest(reltuples, 0)::float8 from pg_class where oid = 'onc
 
 
 async def load(view: View) -> dict[str, Any]:
-    found = await standing(view)
+    figures = await standing(view)
     statuses = [await status(view) for status in view.site.contributed.status]
     recent = await series(view)
     rates = {
@@ -34,7 +34,7 @@ async def load(view: View) -> dict[str, Any]:
     }
     return {
         "title": "Overview",
-        "verdict": judge(found, recent, [reason for status in statuses for reason in status.reasons]),
+        "verdict": judge(figures, recent, [reason for status in statuses for reason in status.reasons]),
         "contributed": [figure for status in statuses for figure in status.figures],
         "rates": rates,
         "span_s": len(recent.arrived),
@@ -42,9 +42,9 @@ async def load(view: View) -> dict[str, Any]:
         "height": HEIGHT,
         "tasks": await view.conn.fetch(SLOWEST),
         "sample": SAMPLE,
-        "estimate": await view.conn.fetchval(ESTIMATE) if found["depth"]["more"] and view.everything else None,
+        "estimate": await view.conn.fetchval(ESTIMATE) if figures["depth"]["more"] and view.everything else None,
         "installed": view.site.tables,
-        **found,
+        **figures,
     }
 
 

@@ -1,7 +1,7 @@
-"""The tree of consequences as a picture: time runs to the right, everything stands beside what caused it.
+"""The tree of consequences as a picture. Each node stands to the right of its cause.
 
-The layout is that of a family tree lying on its side: leaves get a line each, a parent stands on the line of its
-first child, so that the beginning is at the top left however large the rest is. All of it is decided here, so that the browser only draws.
+The layout is a tree on its side: each leaf has its own row, and a parent has the row of its first child, so the root is at
+the top left in a tree of any size. All positions are computed here; the browser only draws.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from onceward.web.dashboard.formats import seconds
 from onceward.work.pages.tracing import Branch, took_s
 
 PathOf = Callable[[str, int], str]
-"""The page of a node, by kind and id."""
+"""Returns the page of a node, given its kind and id."""
 
 CARD_W, CARD_H = 218, 54
 GAP_X, GAP_Y = 44, 16
@@ -23,7 +23,7 @@ LABEL = 21
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One node, placed. `after` says how long after the first cause it began."""
+    """One node with its position. `after` is the time between the start of the root and of this node."""
 
     x: float
     y: float
@@ -54,7 +54,7 @@ class Picture:
 
 
 def draw(root: Branch, path_of: PathOf) -> Picture:
-    """Place every node and every line between cause and consequence."""
+    """Return the positions of all nodes and of the lines between causes and consequences."""
     cards: list[Card] = []
     links: list[Link] = []
     began = root.node.at

@@ -1,4 +1,4 @@
-"""Queues: how deep, how late, paused or not."""
+"""The page of queues: depth, age, and buttons to pause and resume."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ async def load(view: View) -> dict[str, Any]:
 async def _pause(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     queue = _named(form)
     await controls.pause(site.database, queue, actor=identity, reason=form.get("reason", "")[:500])
-    return Done(back(form, "/dashboard/queues"), f"Queue {queue} is paused: what runs finishes, nothing new begins.")
+    return Done(back(form, "/dashboard/queues"), f"Queue {queue} is paused: running work finishes, no new work starts.")
 
 
 async def _resume(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     queue = _named(form)
-    was = await controls.resume(site.database, queue, actor=identity)
+    was_paused = await controls.resume(site.database, queue, actor=identity)
     site.engine.waker.wake(queue)
-    said = f"Queue {queue} goes on." if was else f"Queue {queue} was not paused."
-    return Done(back(form, "/dashboard/queues"), said)
+    message = f"Queue {queue} is resumed." if was_paused else f"Queue {queue} was not paused."
+    return Done(back(form, "/dashboard/queues"), message)
 
 
 def _named(form: Mapping[str, str]) -> str:
     queue = form.get("queue", "").strip()[:200]
     if not queue:
-        raise Refused("say which queue")
+        raise Refused("the field queue is empty: name a queue")
     return queue
 
 

@@ -1,4 +1,4 @@
-"""The tree of consequences as pages use it: read for whoever looks, folded where many are alike, written as text."""
+"""The tree of consequences for pages: read with the viewer's rights, similar nodes folded, also as text."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from onceward.web.dashboard.page import View
 from onceward.work.consequences import Node, Trace, trace
 
 DEEPEST = 60
-"""Levels that are drawn; text and pictures deeper than that help nobody."""
+"""The deepest level that is drawn; deeper trees are not readable."""
 FOLD = 4
-"""Brothers that are alike, with all that they caused, are drawn as one from this number on."""
+"""At least this many similar siblings with similar consequences are drawn as one node."""
 
 
 async def trace_for(view: View, id: int, *, most: int) -> Trace | None:
@@ -28,7 +28,7 @@ async def trace_for(view: View, id: int, *, most: int) -> Trace | None:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A node as it is drawn; `times` stands for so many alike."""
+    """A node as it is drawn. It stands for `times` similar nodes."""
 
     node: Node
     times: int
@@ -42,7 +42,7 @@ class Branch:
 
 
 def branches(trace: Trace, *, fold: bool = True, most: int = 400) -> Branch:
-    """The whole picture: the chain of causes down to the node, then everything below it."""
+    """Return the tree to draw: the chain of causes down to the node, then its consequences."""
     drawn = _branch(trace.node, _shapes(trace.node), [most], fold=fold, focus=True)
     for cause in reversed(trace.causes):
         drawn = Branch(cause, 1, (drawn,))
@@ -50,12 +50,12 @@ def branches(trace: Trace, *, fold: bool = True, most: int = 400) -> Branch:
 
 
 def _shapes(root: Node) -> dict[int, int]:
-    """A number for what each node and all below it look like, without ids and times; from the leaves up."""
+    """Return a number for the shape of each node's subtree, without ids and times. Equal subtrees have equal numbers."""
     numbers: dict[tuple[Any, ...], int] = {}
     shapes: dict[int, int] = {}
     for _, node in reversed(list(root.walk())):
         below = tuple(sorted(shapes[child.id] for child in node.children))
-        # Every journal has a key of its own for a name; that alone makes it no different.
+        # The label of a journal is its unique key, so labels of journals are ignored.
         looks = (node.kind, "" if node.kind == "journal" else node.label, node.state, below)
         shapes[node.id] = numbers.setdefault(looks, len(numbers))
     return shapes
@@ -71,18 +71,18 @@ def _branch(
     times: int = 1,
     depth: int = 0,
 ) -> Branch:
-    made: list[Branch] = []
+    children: list[Branch] = []
     if depth < DEEPEST:
         for alike in _alike(node.children, shapes, FOLD if fold else len(node.children) + 1):
             if left[0] <= 0:
                 break
             left[0] -= 1
-            made.append(_branch(alike[0], shapes, left, fold=fold, times=times * len(alike), depth=depth + 1))
-    return Branch(node, times, tuple(made), focus)
+            children.append(_branch(alike[0], shapes, left, fold=fold, times=times * len(alike), depth=depth + 1))
+    return Branch(node, times, tuple(children), focus)
 
 
 def _alike(children: Sequence[Node], shapes: dict[int, int], least: int) -> list[list[Node]]:
-    """The children, those that are alike together where there are at least so many of them."""
+    """Return the children in groups: similar children together if there are at least `least` of them, others alone."""
     groups: dict[int, list[Node]] = {}
     for child in children:
         groups.setdefault(shapes[child.id], []).append(child)
@@ -97,7 +97,7 @@ def _alike(children: Sequence[Node], shapes: dict[int, int], least: int) -> list
 
 
 def as_text(branch: Branch) -> str:
-    """The tree in plain text, to paste where pictures cannot go."""
+    """Return the tree as plain text."""
     out: list[str] = []
 
     def write(each: Branch, lead: str, mark: str, below: str) -> None:
@@ -116,14 +116,14 @@ def as_text(branch: Branch) -> str:
 
 
 def took_s(node: Node) -> float | None:
-    """From its beginning in the database to the end of its last attempt."""
+    """Return the seconds from the creation of the row to the end of its last attempt, or None."""
     if node.at is None or node.finished_at is None:
         return None
     return max(0.0, (node.finished_at - node.at).total_seconds())
 
 
 def extent(branch: Branch) -> tuple[datetime, datetime] | None:
-    """When the first thing of the picture began, and when the last ended."""
+    """Return the first start and the last end of all nodes, or None."""
     moments = [
         moment for _, each in branch.walk() for moment in (each.node.at, each.node.finished_at) if moment is not None
     ]

@@ -1,4 +1,4 @@
-"""One verdict over all numbers: healthy, attention or trouble, with the reasons and where to look."""
+"""The verdict of the overview: healthy, attention or trouble, with reasons and links."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from onceward.work.pages.figures import Series
 
 LATE_S, VERY_LATE_S = 30.0, 300.0
 STORM = 50
-"""Dead letters within a quarter of an hour from which on it is trouble and not an accident."""
+"""From this number of dead letters within 15 minutes on, the level is trouble."""
 FEW = 20
-"""Fewer attempts than this in the last minute say nothing about a share."""
+"""The share of failures is judged only if there were at least this many attempts in the last minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ TITLES: dict[Level, str] = {
 }
 
 
-def judge(found: Mapping[str, Any], series: Series, contributed: Iterable[Reason] = ()) -> Verdict:
-    """The worst reason decides; all are shown, the worst first. `contributed` are those of other features."""
-    reasons = [*_work(found, series), *_machine(found), *contributed]
+def judge(figures: Mapping[str, Any], series: Series, contributed: Iterable[Reason] = ()) -> Verdict:
+    """Return the verdict. The worst reason sets the level. Other features add the `contributed` reasons."""
+    reasons = [*_work(figures, series), *_machine(figures), *contributed]
     level: Level = "healthy"
     for reason in reasons:
         if reason.level == "trouble":
@@ -44,8 +44,8 @@ def judge(found: Mapping[str, Any], series: Series, contributed: Iterable[Reason
     return Verdict(level, TITLES[level], tuple(reasons))
 
 
-def _work(found: Mapping[str, Any], series: Series) -> Iterator[Reason]:
-    depth, lately = found["depth"], found["dead_lately"]
+def _work(figures: Mapping[str, Any], series: Series) -> Iterator[Reason]:
+    depth, lately = figures["depth"], figures["dead_lately"]
     late_s = depth["oldest_s"] or 0.0
     if late_s > VERY_LATE_S:
         yield Reason(
@@ -66,21 +66,21 @@ def _work(found: Mapping[str, Any], series: Series) -> Iterator[Reason]:
         yield Reason("trouble", f"{share} % of recent attempts failed", "/dashboard/jobs?state=retrying")
 
 
-def _machine(found: Mapping[str, Any]) -> Iterator[Reason]:
-    workers, database = found["workers"], found["database"]
+def _machine(figures: Mapping[str, Any]) -> Iterator[Reason]:
+    workers, database = figures["workers"], figures["database"]
     if workers is not None and workers["all"] == 0:
         yield Reason("trouble", "No worker is running: start one with `onceward worker`", "/dashboard/workers")
     elif workers is not None and workers["silent"]:
         yield Reason("attention", f"{number(workers['silent'])} of the workers are silent", "/dashboard/workers")
-    for row in found["unclaimed"]:
+    for row in figures["unclaimed"]:
         yield Reason(
             "attention",
             f"No worker knows the task {row['task']} ({number(row['count'])} waiting)",
             "/dashboard/workers",
         )
-    for name in found["paused"]:
+    for name in figures["paused"]:
         yield Reason("attention", f"Queue {name} is paused", "/dashboard/queues")
-    for row in found["parked"]:
+    for row in figures["parked"]:
         yield Reason("attention", f"Queue {row['name']} is parked: {row['parked_for']}", "/dashboard/queues")
     if database is None:
         return

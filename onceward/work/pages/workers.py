@@ -1,4 +1,4 @@
-"""Workers: who is working, with how much, and whether their hearts beat."""
+"""The page of workers: claimed work, heartbeats and recent problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
--- Take due work of one queue: at most $4 rows, none that another worker is taking. Starts at the watermark $2.
+-- Claim due work of one queue: at most $4 rows from the watermark $2 on. Skips rows that another worker is claiming.
 with due as materialized (
     select ctid
       from onceward.work

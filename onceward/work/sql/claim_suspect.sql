@@ -1,4 +1,4 @@
--- Take one piece of work that two dead workers held. One at a time: if this worker dies too, it is to blame.
+-- Claim one piece of work that two dead workers held. It runs as the only suspect: if this worker dies too, the work is the cause.
 with due as materialized (
     select ctid
       from onceward.work

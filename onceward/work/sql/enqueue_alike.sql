@@ -1,5 +1,5 @@
--- Insert jobs that differ in their arguments ($1) only. $9 more come after these in the same call.
--- Each is due a microsecond before the next, so that they run in order and a claim can start exactly where the last one ended.
+-- Insert jobs that differ in their arguments ($1) only. The same call inserts $9 more jobs after these.
+-- Each job is due a microsecond before the next, so that jobs run in order and a claim can start where the last claim ended.
 with input as materialized (
     select nextval('onceward.ids') as id, i.args, i.n
       from unnest($1::text[]) with ordinality as i (args, n)

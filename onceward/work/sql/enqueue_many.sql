@@ -1,4 +1,4 @@
--- Insert jobs without unique keys: two inserts, one statement, ids in the order of the input.
+-- Insert jobs without unique keys in one statement. Returns ids in the order of the input.
 with input as materialized (
     select nextval('onceward.ids') as id, i.*
       from unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::float8[], $6::int[], $7::uuid[], $8::bigint[])

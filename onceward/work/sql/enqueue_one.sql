@@ -1,4 +1,4 @@
--- Insert one job with every option there is, or meet the one that has its unique key.
+-- Insert one job with any options, or return the job that holds the same unique key.
 select r.id, r.duplicate
   from onceward.enqueue_row($1, $2::jsonb, $3,
            coalesce($4::timestamptz, case when $5::float8 > 0 then onceward.now() + make_interval(secs => $5) end),

@@ -1,4 +1,4 @@
--- Acknowledge successes that need nothing more: fenced by lease, no join, ids that came back are the ones that counted.
+-- Acknowledge successes, fenced by lease. Returns the ids that were acknowledged; other ids had lost their lease.
 with done as (
     delete from onceward.work
      where id = any($1::bigint[]) and lease = any($2::bigint[])
@@ -7,7 +7,7 @@ with done as (
     insert into onceward.attempts
         (work_id, organization_id, number, kind, task, outcome, worker, started_at, finished_at, result)
     select id, organization_id, attempts + 1, kind, task, 'success', $3, claimed_at,
-           (select clock_timestamp()),   -- one for all: each new one would change the index's summary of the page
+           (select clock_timestamp()),   -- one value for all rows: each new value would change the index's summary of the page
            $4::jsonb -> id::text
       from done
 )
