@@ -185,7 +185,7 @@ async def test_an_entry_kept_from_the_sealer_is_found(db: Database) -> None:
     ids = await write(db, 3)
     await db.execute("delete from onceward.audit_pending where id = $1", ids[0])
     await seal_all(db)
-    assert "neither sealed nor waiting" in (await proof(db)).problems[0]
+    assert "neither sealed nor pending" in (await proof(db)).problems[0]
 
 
 async def test_entries_that_commit_out_of_order_are_all_sealed_once(db: Database) -> None:
