@@ -1,4 +1,4 @@
-"""The application object: handlers are registered on it by decorators, and apps compose with `include`."""
+"""The application object. Its decorators register handlers, and `include` adds one app to another."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Onceward:
         metrics: str | None = None,
         traced: Sequence[Traced] = (),
     ) -> None:
-        """What is given as a reference (`package.module:name`) is imported when it is first needed.
+        """Create an app. A reference (`package.module:name`) is imported when it is first needed.
 
         `settings`: fields of the model become `ONCEWARD_<NAME>_<FIELD>`. `commands`: functions that add commands to a
         Typer application. `pages`, `checks`, `erasers`, `traced`: see docs/features.md.
@@ -74,14 +74,14 @@ class Onceward:
         self.routers: list[APIRouter] = []
         self.schedules: dict[str, Schedule] = {}
         self.services = Services()
-        """The outside services; an app that is included uses those of the whole."""
+        """The external services. An included app uses the services of the app that includes it."""
         self._parts: list[Part] = []
         self._settings: dict[type[FeatureSettings], FeatureSettings] = {}
         self._included: list[Onceward] = []
         self.event_types = Catalogue()
 
     def include(self, other: Onceward) -> None:
-        """Everything of another app becomes part of this one; a clash of names is an error."""
+        """Add everything of another app to this one. Two handlers or tasks of one name are an error."""
         self._include_handlers(other)
         for task in other.registry:
             if task.name not in self.handlers and task.name not in other.handlers:
@@ -104,7 +104,7 @@ class Onceward:
     # -- parts of the app's own ------------------------------------------------------------------------------------
 
     def features(self) -> tuple[Feature, ...]:
-        """What this app and the apps that it includes contribute. Ask once all decorators have run."""
+        """Return the features of this app and of the apps it includes. Call it after all decorators have run."""
         included = tuple(feature for each in self._included for feature in each.features())
         return (*included, replace(self._own, parts=tuple(self._parts)))
 
@@ -116,23 +116,23 @@ class Onceward:
         roles: frozenset[Role] = EVERY_ROLE,
         stage: Stage = "app",
     ) -> None:
-        """A piece of a running process: `make(context)` returns something with `start` and `stop`."""
+        """Add a part to the running process: `make(context)` returns an object with `start` and `stop`."""
         self._parts.append(Part(name, make, roles=roles, stage=stage))
 
     def settings(self, model: type[S]) -> S:
-        """The settings that this app declared, read from the environment when first asked for."""
+        """Return the settings that this app declares. The first call reads them from the environment."""
         if model not in self._settings:
             self._settings[model] = load_feature_settings(self.name, model)
         return cast(S, self._settings[model])
 
     def use_settings(self, settings: FeatureSettings) -> None:
-        """Use these settings instead of the environment's, as tests do."""
+        """Use these settings instead of the environment, for example in tests."""
         self._settings[type(settings)] = settings
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
     def routes(self, router: APIRouter) -> None:
-        """Serve these routes, beside the engine's own."""
+        """Serve these routes in addition to the engine's own."""
         self.routers.append(router)
 
     # -- events ----------------------------------------------------------------------------------------------------
@@ -149,17 +149,18 @@ class Onceward:
         timeout: float | None = 30.0,
         as_job: bool = False,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Handle webhooks of a provider (or of one source, by its name) that have this type.
+        """Register a handler for webhooks of this type from a provider, or from one source by its name.
 
-        A type has one handler; more of them are jobs of their own, with `as_job=True`. `ordering` takes events about
-        the same thing one after the other: True for what the provider names, a dotted path into the payload, or a
-        function of the payload. `timeout` in seconds.
+        A type has one handler; each further handler needs `as_job=True` and runs as a job of its own. With `ordering`,
+        events about the same object are handled one after the other. The object is the one that the provider names
+        (True), the value at a dotted path in the payload, or the result of a function of the payload. `timeout` is in
+        seconds.
         """
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
             name = task_name(provider, type)
             if not inspect.iscoroutinefunction(function):
-                raise TypeError(f"{name}: a handler of events must be `async def`; let it enqueue a job for sync code")
+                raise TypeError(f"{name}: an event handler must be `async def`; enqueue a job to run sync code")
             signature = inject.read(function, known=(Event, Tx), name=name)
             if signature.arguments:
                 raise TypeError(f"{name}: parameter {signature.arguments[0]!r} is neither `Event[...]` nor `Tx`")
@@ -182,8 +183,8 @@ class Onceward:
 
         return register
 
-    def _handle(self, made: Handler, *, implied: bool = False) -> None:
-        name = made.task.name
+    def _handle(self, handler: Handler, *, implied: bool = False) -> None:
+        name = handler.task.name
         if name in self._implied:
             if implied:
                 return
@@ -192,9 +193,9 @@ class Onceward:
         if name in self.registry.tasks:
             if implied:
                 return
-            raise ValueError(f"two handlers for {name}: make one of them a job of its own with as_job=True")
-        self.registry.add(made.task)
-        self.handlers[name] = made
+            raise ValueError(f"{name} has two handlers: register one of them with as_job=True, as a job of its own")
+        self.registry.add(handler.task)
+        self.handlers[name] = handler
         if implied:
             self._implied.add(name)
 
@@ -205,13 +206,13 @@ class Onceward:
         self._handle(only_followers(provider, type, lambda: self._followers.get(name, ())), implied=True)
 
     def _include_handlers(self, other: Onceward) -> None:
-        for name, made in other.handlers.items():
-            self._handle(made, implied=name in other._implied)
+        for name, included in other.handlers.items():
+            self._handle(included, implied=name in other._implied)
         for name, tasks in other._followers.items():
-            mine = self._followers.setdefault(name, [])
-            mine.extend(tasks)
-            # What was included keeps asking the app it was made by: both see all followers.
-            other._followers[name] = mine
+            shared = self._followers.setdefault(name, [])
+            shared.extend(tasks)
+            # An included handler reads the followers of its own app, so both apps must share one list.
+            other._followers[name] = shared
 
     # -- live ------------------------------------------------------------------------------------------------------
 
@@ -224,21 +225,21 @@ class Onceward:
         allow: Rule = "viewer",
         per: Per = "organization",
     ) -> Any:
-        """Register a live query. Its result is shared by all of an organization, or with `per="user"` is each user's."""
+        """Register a live query. All users of an organization share its result; with `per="user"` each has their own."""
 
         def register(function: Callable[..., Any]) -> QueryDefinition:
-            called = name or function.__name__
-            parameter = inject.read(function, known=(Query,), name=called).parameter(Query)
+            query_name = name or function.__name__
+            parameter = inject.read(function, known=(Query,), name=query_name).parameter(Query)
             if parameter is None:
-                raise TypeError(f"query {called} must take a parameter annotated with Query")
-            definition = QueryDefinition(function, name=called, parameter=parameter, allow=allow, per=per)
+                raise TypeError(f"query {query_name} must take a parameter annotated with Query")
+            definition = QueryDefinition(function, name=query_name, parameter=parameter, allow=allow, per=per)
             self.live.add(definition)
             return definition
 
         return register if function is None else register(function)
 
     def topic(self, pattern: str, *, allow: Rule = "viewer", replay: int = 0, presence: bool = False) -> Topic:
-        """Let clients follow topics like `cohort/{id}/enrollments`, beginning with the last `replay` messages."""
+        """Let clients subscribe to topics like `cohort/{id}/enrollments`. They first get the last `replay` messages."""
         topic = Topic.declare(pattern, allow=allow, replay=replay, presence=presence)
         self.live.add_topic(topic)
         return topic
@@ -246,7 +247,7 @@ class Onceward:
     # -- outbound webhooks -----------------------------------------------------------------------------------------
 
     def event_type(self, name: str, model: Any = None, *, sample: Any = None, description: str = "") -> EventType:
-        """Declare what this app publishes: endpoints subscribe to it, and `tx.publish` checks data against the model."""
+        """Declare an event type that this app publishes. `tx.publish` validates the data against the model."""
         return self.event_types.declare(name, model, sample=sample, description=description, declared_by=self.name)
 
     # -- jobs ------------------------------------------------------------------------------------------------------
@@ -265,14 +266,14 @@ class Onceward:
         outside: bool = False,
         critical: bool = True,
     ) -> Any:
-        """Register a function as a job. `timeout` in seconds; `retry` a list of waits in seconds or a policy."""
+        """Register a function as a job. `timeout` is in seconds; `retry` is a policy or a list of waits in seconds."""
 
         def register(function: Callable[..., Any]) -> JobTask:
-            called = name or function.__name__
-            signature = inject.read(function, known=INJECTED, name=called)
+            job_name = name or function.__name__
+            signature = inject.read(function, known=INJECTED, name=job_name)
             task = Task(
-                name=called,
-                run=_runner(function, called, signature, batch, lambda: job),
+                name=job_name,
+                run=_runner(function, job_name, signature, batch, lambda: job),
                 queue=queue,
                 retry=as_policy(retry, attempts, JOBS),
                 timeout_s=timeout,
@@ -299,7 +300,7 @@ class Onceward:
         version: str | None = None,
         max_steps: int = 1000,
     ) -> Any:
-        """Register a function as a workflow. `version` names its code in errors; not given: a fingerprint of it."""
+        """Register a function as a workflow. `version` names its code in errors; the default is a hash of the code."""
 
         def register(function: Callable[..., Any]) -> workflows.WorkflowTask:
             return workflows.register(self.registry, function, name=name, version=version, max_steps=max_steps)
@@ -309,7 +310,7 @@ class Onceward:
     # -- messages --------------------------------------------------------------------------------------------------
 
     def templates(self, folder: Path) -> None:
-        """Texts for `tx.send`: one folder per template, one file per language (docs/messages.md)."""
+        """Add templates for `tx.send`: one folder per template, one file per language (docs/messages.md)."""
         self.registry.template_folders.append(folder)
 
     # -- schedules -------------------------------------------------------------------------------------------------
@@ -330,7 +331,10 @@ class Onceward:
         timeout: float | None = None,
         retry: RetryPolicy | Sequence[float] | None = None,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Run at the times of a cron expression in a time zone. `missed`: once late, skip, or all within `window`."""
+        """Run the function at the times of a cron expression in a time zone.
+
+        `missed` decides about missed times: run once, skip them, or run all of them within `window`.
+        """
         return self._schedule(
             Cron(expression, tz),
             name=name,
@@ -359,7 +363,7 @@ class Onceward:
         timeout: float | None = None,
         retry: RetryPolicy | Sequence[float] | None = None,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Run at whole multiples of an interval (seconds or timedelta), counted from the epoch."""
+        """Run the function at whole multiples of an interval (seconds or timedelta), counted from the Unix epoch."""
         return self._schedule(
             Every(interval.total_seconds() if isinstance(interval, timedelta) else float(interval)),
             name=name,
@@ -386,12 +390,12 @@ class Onceward:
 def _runner(
     function: Callable[..., Any], name: str, signature: inject.Signature, batch: int, job: Callable[[], JobTask]
 ) -> Callable[[Any, Any], Awaitable[Any]]:
-    """The function as the executor calls it: with what it asked for, and its arguments decoded."""
+    """Return the function that the executor calls: it decodes the arguments and injects `Job` and `Tx`."""
     job_name = signature.parameter(Job)
     tx_name = signature.parameter(Tx)
     asynchronous = inspect.iscoroutinefunction(function)
     if tx_name is not None and not asynchronous:
-        raise TypeError(f"{name}: a plain function runs in a thread and cannot use `tx`; make it `async def`")
+        raise TypeError(f"{name}: a sync function runs in a thread and cannot use `tx`; make it `async def`")
 
     if batch > 1:
         if job_name is None or signature.arguments:

@@ -1,4 +1,4 @@
-"""How many database connections one process opens at most, and for what."""
+"""The maximum number of database connections that one process opens, by purpose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onceward.work.claim_connections import MOST as CLAIMS_MOST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionBudget:
-    """The upper bound of each purpose. A connection beside the pool is opened when it is first needed."""
+    """The maximum for each purpose. A process opens a connection outside the pool when it first needs it."""
 
     pool: int
     claims: int
@@ -29,7 +29,7 @@ class ConnectionBudget:
 
 
 def connection_budget(*, pool_max: int, roles: Collection[str], pgbouncer: bool = False) -> ConnectionBudget:
-    """Return what a process with these roles (`web`, `worker`, `scheduler`) may open at the same time."""
+    """Return how many connections a process with these roles (`web`, `worker`, `scheduler`) opens at most."""
     worker, web = "worker" in roles, "web" in roles
     return ConnectionBudget(
         pool=pool_max,

@@ -1,4 +1,4 @@
-"""What a factory of a feature receives: the process that it becomes a part of."""
+"""The context that a feature's factories receive: the process that they build a part of."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Context:
-    """One process, while it is put together. Parts made earlier are found by their type."""
+    """One process during its start. A factory finds the parts created before it by their type."""
 
     app: Onceward
     settings: Settings
@@ -29,9 +29,9 @@ class Context:
     roles: frozenset[Role]
     health: Health
     box: SecretBox
-    """Opens and seals stored secrets with the keys of this process."""
+    """Encrypts and decrypts stored secrets with the keys of this process."""
     queue_concurrency: dict[str, int] = field(default_factory=dict[str, int])
-    """How much of a queue a worker process runs at once, where a feature says so."""
+    """The work items of a queue that a worker process runs at the same time, for queues that a feature limits."""
     _parts: dict[type, Any] = field(default_factory=dict[type, Any])
 
     @property
@@ -43,7 +43,7 @@ class Context:
         self._parts[type(part)] = part
 
     def part(self, kind: type[T]) -> T:
-        """The part of this type; LookupError names the type if the roles of this process do not include it."""
+        """Return the part of this type. Raises LookupError if the roles of this process do not include the part."""
         if kind not in self._parts:
             raise LookupError(f"no {kind.__name__} runs in a process with the roles {', '.join(sorted(self.roles))}")
         return cast(T, self._parts[kind])

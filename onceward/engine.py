@@ -1,4 +1,4 @@
-"""The engine of one process: the database, what it can run, and the ways in from outside a handler."""
+"""The engine of one process: the database, the registered tasks, and the methods for callers outside a handler."""
 
 from __future__ import annotations
 
@@ -37,11 +37,8 @@ select work_id, outcome, result, error, finished_at
 """
 
 
-"""Rows per statement in a bulk enqueue: enough to make the round trip cheap, few enough to keep arrays small."""
-
-
 class Engine:
-    """Made by the runtime, or by hand in tests and scripts."""
+    """Enqueues work and opens transactions. The process creates one; tests and scripts can create their own."""
 
     def __init__(
         self, db: Database, registry: Registry, *, waker: Waker | None = None, event_types: Catalogue | None = None
@@ -51,12 +48,12 @@ class Engine:
         self.event_types = event_types or Catalogue()
         self.waker = waker or Waker(db)
         self.wakes_live = False
-        """Whether commits wake those who serve live queries; without it they look by themselves ten times a second."""
+        """Whether each commit wakes the servers of live queries. Otherwise they poll ten times a second."""
         self._commits: GroupCommit[Item, Enqueued] = GroupCommit(self._flush)
         self.tiers = limits.Tiers()
-        """How many at once each tier allows; the runtime sets it from the settings."""
+        """The admission slots of each tier. The process sets them from the settings."""
         self.early: limits.EarlyRefusal | None = None
-        """Redis or Valkey, where there is one."""
+        """Refuses over-limit requests through Redis or Valkey; None if neither is configured."""
         self._notes: set[asyncio.Task[None]] = set()
         self._starts: GroupCommit[workflows.Wanted, workflows.Started] = GroupCommit(self._flush_starts)
         self._templates: Templates | None = None
@@ -73,7 +70,7 @@ class Engine:
 
     @property
     def templates(self) -> Templates:
-        """The built-in templates and those of the app, read at the first use."""
+        """Return the built-in templates and those of the app. The first call reads them from disk."""
         if self._templates is None:
             self._templates = Templates(self.registry.template_folders)
         return self._templates
@@ -83,31 +80,31 @@ class Engine:
     async def enqueue(
         self, what: JobTask | Order, /, *, organization: UUID | None = None, **arguments: Any
     ) -> Enqueued:
-        """A job by itself. Callers at the same time share a commit; each returns after it."""
+        """Enqueue one job in a transaction of its own. Concurrent callers share a commit; each returns after it."""
         return await self._commits.submit(item(what, arguments, organization=organization))
 
     async def enqueue_many(
         self, what: JobTask | Order, arguments: Sequence[dict[str, Any]], /, *, organization: UUID | None = None
     ) -> list[Enqueued]:
-        """The same job many times, in one transaction."""
+        """Enqueue the same job many times, in one transaction."""
         async with self.db.transaction(role="engine", organization=organization) as tx:
             done = await insert_alike(tx.conn, what, arguments, organization=organization)
         if done:
             self.waker.wake(queue_of(what))
         return done
 
-    async def _flush(self, wanted: Sequence[Item]) -> Sequence[Enqueued]:
+    async def _flush(self, items: Sequence[Item]) -> Sequence[Enqueued]:
         # Sorted by key: two nodes that insert the same keys in different orders would deadlock.
-        order = sorted(range(len(wanted)), key=lambda n: wanted[n].options.unique_key or "")
+        order = sorted(range(len(items)), key=lambda n: items[n].options.unique_key or "")
         async with self.db.acquire() as conn:
-            if any(each.options.unique_key for each in wanted):
+            if any(each.options.unique_key for each in items):
                 async with conn.transaction():
-                    done = await insert(conn, [wanted[n] for n in order])
+                    done = await insert(conn, [items[n] for n in order])
             else:
-                done = await insert(conn, [wanted[n] for n in order])
-        for queue in {each.queue for each in wanted}:
+                done = await insert(conn, [items[n] for n in order])
+        for queue in {each.queue for each in items}:
             self.waker.wake(queue)
-        placed: list[Enqueued] = [Enqueued(0)] * len(wanted)
+        placed: list[Enqueued] = [Enqueued(0)] * len(items)
         for n, result in zip(order, done, strict=True):
             placed[n] = result
         return placed
@@ -120,25 +117,25 @@ class Engine:
         organization: UUID | None = None,
         **arguments: Any,
     ) -> workflows.Started:
-        """A workflow by itself. Callers at the same time share a commit; each returns after it."""
+        """Start one workflow in a transaction of its own. Concurrent callers share a commit; each returns after it."""
         return await self._starts.submit(workflows.wanted(what, arguments, organization=organization))
 
-    async def _flush_starts(self, wanted: Sequence[workflows.Wanted]) -> Sequence[workflows.Started]:
-        order = sorted(range(len(wanted)), key=lambda n: wanted[n].key or "")
+    async def _flush_starts(self, requested: Sequence[workflows.Wanted]) -> Sequence[workflows.Started]:
+        order = sorted(range(len(requested)), key=lambda n: requested[n].key or "")
         async with self.db.acquire() as conn, conn.transaction():
-            done = await workflows.insert(conn, [wanted[n] for n in order])
+            done = await workflows.insert(conn, [requested[n] for n in order])
         self.waker.wake(workflows.QUEUE)
-        placed = [workflows.Started(0)] * len(wanted)
+        placed = [workflows.Started(0)] * len(requested)
         for n, result in zip(order, done, strict=True):
             placed[n] = result
         return placed
 
     def note_refusal(self, refused: limits.LimitReached, metadata: dict[str, Any]) -> None:
-        """Write `concurrency_limit_hit`, later: the transaction that was refused still holds its connection."""
+        """Record `concurrency_limit_hit` in the background: the refused transaction still holds its connection."""
         self.later(limits.note_refusal(self.db, refused, metadata=metadata))
 
     def later(self, what: Coroutine[Any, Any, None]) -> None:
-        """Do this beside the caller; it is waited for at the end. Only for what may be lost."""
+        """Run a coroutine in the background. `stop` waits 5 seconds for it; use it only for work that may be lost."""
         note = asyncio.create_task(what)
         self._notes.add(note)
         note.add_done_callback(self._notes.discard)
@@ -147,7 +144,7 @@ class Engine:
 
     @asynccontextmanager
     async def transaction(self, *, organization: UUID | None = None, cause: Cause | None = None) -> AsyncGenerator[Tx]:
-        """A transaction with verbs, outside a handler: an API route, a script, a test."""
+        """Open a `Tx` outside a handler: in an API route, a script or a test."""
         async with self.db.acquire() as conn:
             tx = Tx(conn, self, organization=organization, cause=cause)
             await tx.open()
@@ -159,20 +156,20 @@ class Engine:
             await tx.commit()
 
     def open_tx(self, conn: Connection, work: Claimed) -> Tx:
-        """The transaction of a handler: in its organization, caused by its work."""
+        """Return the transaction of a handler, with the organization and the cause of its work item."""
         return Tx(conn, self, organization=work.organization, cause=work.cause)
 
     # -- results -----------------------------------------------------------------------------------------------------
 
     async def result(self, id: int) -> Finished | None:
-        """How the work ended; None while it has not."""
+        """Return how the work item ended, or None if it has not finished."""
         row = await self.db.fetchrow(FINISHED, id)
         if row is None:
             return None
         return Finished(row["work_id"], row["outcome"], row["result"], row["error"], row["finished_at"])
 
     async def wait(self, id: int, *, timeout_s: float = 30.0) -> Finished:
-        """Wait for the end of a piece of work; raises TimeoutError if it does not come."""
+        """Wait until a work item has finished. Raises TimeoutError after `timeout_s` seconds."""
         async with asyncio.timeout(timeout_s):
             pause_s = 0.005
             while (finished := await self.result(id)) is None:

@@ -1,8 +1,8 @@
-"""The contract between a package and the whole: a `Feature` says everything that a package contributes.
+"""The contract between a package and the rest of Onceward: a `Feature` lists everything that a package contributes.
 
 Each package of the engine declares one in its `feature.py`; an app builds one with decorators. `runtime.py` lists the
-engine's. Nothing here imports the rest of Onceward, and whatever is heavy is a reference (`package.module:name`) that is
-imported when it is first needed, so that `onceward --help` loads no web framework.
+engine's features. This module imports nothing else of Onceward. Heavy modules are references (`package.module:name`) that
+are imported when they are first needed, so that `onceward --help` loads no web framework.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Reference = str
 
 Stage = Literal["base", "worker", "web", "app"]
 STAGES: tuple[Stage, ...] = ("base", "worker", "web", "app")
-"""The order in which parts start. They stop in the reverse order: first what takes in work, last what work needs."""
+"""The order in which parts start. Parts stop in the reverse order, so that running work keeps what it needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,12 @@ class Migrations:
     owner: str
     directory: Path
     before: Path | None = None
-    """A repeatable script that runs whenever something is pending, before the first file."""
+    """A repeatable script that runs before the first pending migration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a running process. `make(context)` returns something with `start` and `stop`, or None if it is off."""
+    """A part of a running process. `make(context)` returns an object with `start` and `stop`, or None if it is off."""
 
     name: str
     make: Reference | Callable[[Any], Any]
@@ -49,28 +49,28 @@ class Part:
 
 NOBODY = "'00000000-0000-0000-0000-000000000000'::uuid"
 OWNERS = f"(array(select o.organization_id from onceward.organizations o) || onceward.organization() || {NOBODY})"
-"""Keys are unique per organization, so the organizations that the caller may see come first in every index on a key."""
+"""The organizations that the caller may see. Keys are unique per organization, so each index on a key begins with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlsoKnownAs:
-    """Another name of a row. `where` is SQL over the row `r` and the name `$1`; an index must answer it."""
+    """Another name of a row. `where` is SQL over the row `r` and the name `$1`; it must be able to use an index."""
 
     where: str
     uuid: bool = False
-    """True: only text that is a UUID can be this name."""
+    """Whether the name must be a UUID."""
 
 
 def unique_key(column: str = "key") -> AlsoKnownAs:
-    """A key that is unique per organization, under an index on (coalesce(organization_id, nobody), key)."""
+    """Name a row by a key that is unique per organization, with an index on (coalesce(organization_id, nobody), key)."""
     return AlsoKnownAs(f"coalesce(r.organization_id, {NOBODY}) = any({OWNERS}) and r.{column} = $1")
 
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A table whose rows record what caused them, and how a row appears in the tree of consequences.
+    """A table whose rows record their cause, and how a row appears in the tree of consequences.
 
-    `label`, `at` and `state` are SQL over the row `r`. `organization` is filled in from the catalogue.
+    `label`, `at` and `state` are SQL over the row `r`. The engine fills in `organization` from the system catalogue.
     """
 
     table: str
@@ -86,7 +86,7 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class SealedColumn:
-    """A column that holds encrypted values; `row` is the column whose text names the row in the encryption."""
+    """A column with encrypted values. `row` is the column that identifies the row; its text is bound to the value."""
 
     table: str
     row: str
@@ -99,7 +99,7 @@ class Feature:
 
     name: str
     after: tuple[str, ...] = ()
-    """Features that this one builds on: their migrations are applied and their parts started before."""
+    """Features that this one depends on. Their migrations are applied first and their parts start first."""
     migrations: Path | None = None
     before_migrations: Path | None = None
     """A repeatable script that runs before the first pending migration, and before a dump is restored."""
@@ -115,15 +115,15 @@ class Feature:
     error_handlers: Reference | None = None
     """A function that adds exception handlers to the FastAPI application."""
     pages: Reference | None = None
-    """What the package adds to the dashboard (`web.dashboard.Pages`)."""
+    """The pages that the package adds to the dashboard (`web.dashboard.Pages`)."""
     queries: Reference | None = None
     """A function of the context that returns live queries."""
     checks: Reference | None = None
     """The invariants that `onceward verify` checks."""
     doctor: Reference | None = None
-    """What `onceward doctor` looks at in the database."""
+    """The database checks that `onceward doctor` runs."""
     erasers: Reference | None = None
-    """How `onceward erase` removes a person's data."""
+    """The erasers with which `onceward erase` removes a person's data."""
     traced: tuple[Traced, ...] = ()
     sealed: tuple[SealedColumn, ...] = ()
     metrics: str | None = None
@@ -137,18 +137,18 @@ class Feature:
 
 
 class FeatureOrder(Exception):
-    """Features that cannot be put in an order: one is missing, or they depend on each other in a circle."""
+    """The features cannot be ordered: one is missing, two have one name, or they depend on each other in a circle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Features in the order in which they build on each other."""
+    """Features in the order of their dependencies."""
 
     ordered: tuple[Feature, ...] = field(default=())
 
     @classmethod
     def of(cls, given: Iterable[Feature]) -> Features:
-        """Sort by `after`, otherwise keep the order given. A missing name, a duplicate or a circle is an error."""
+        """Sort by `after`, otherwise keep the given order. Raises `FeatureOrder`."""
         waiting = list(given)
         names = [each.name for each in waiting]
         for name in names:
@@ -157,13 +157,13 @@ class Features:
         for each in waiting:
             for needed in each.after:
                 if needed not in names:
-                    raise FeatureOrder(f"feature {each.name!r} comes after {needed!r}, which is not installed")
+                    raise FeatureOrder(f"feature {each.name!r} depends on {needed!r}, which is not installed")
         done: list[Feature] = []
         while waiting:
             ready = next((each for each in waiting if all(any(d.name == n for d in done) for n in each.after)), None)
             if ready is None:
                 circle = ", ".join(sorted(each.name for each in waiting))
-                raise FeatureOrder(f"these features come after each other in a circle: {circle}")
+                raise FeatureOrder(f"these features depend on each other in a circle: {circle}")
             waiting.remove(ready)
             done.append(ready)
         return cls(tuple(done))
@@ -175,12 +175,12 @@ class Features:
         return len(self.ordered)
 
     def plus(self, more: Iterable[Feature]) -> Features:
-        """These and further ones, sorted again. One that is among these already is not added twice."""
+        """Return these features and more, sorted again. A feature that is already here is not added twice."""
         return Features.of((*self.ordered, *(each for each in more if each not in self.ordered)))
 
     @property
     def migrations(self) -> tuple[Migrations, ...]:
-        """The migrations of all features, in order."""
+        """Return the migrations of all features, in order."""
         return tuple(
             Migrations(each.name, each.migrations, before=each.before_migrations)
             for each in self.ordered
@@ -189,7 +189,7 @@ class Features:
 
     @property
     def settings(self) -> tuple[tuple[str, type[Any]], ...]:
-        """The features that declare settings: name and model."""
+        """Return the name and the settings model of each feature that declares settings."""
         return tuple((each.name, each.settings) for each in self.ordered if each.settings is not None)
 
     @property
@@ -201,22 +201,22 @@ class Features:
         return tuple(column for each in self.ordered for column in each.sealed)
 
     def parts(self, roles: frozenset[Role]) -> list[Part]:
-        """The parts that these roles consist of, in the order of starting."""
+        """Return the parts of these roles, in starting order."""
         chosen = [part for each in self.ordered for part in each.parts if part.roles & roles]
         return sorted(chosen, key=lambda part: STAGES.index(part.stage))
 
     def load(self, contribution: str) -> list[Any]:
-        """What the features contribute under this field, imported, one entry per feature that has it."""
-        found: list[Any] = []
+        """Import and return what the features declare in this field, one entry per reference."""
+        loaded: list[Any] = []
         for each in self.ordered:
-            given: Reference | Sequence[Reference] | None = getattr(each, contribution)
-            for reference in (given,) if isinstance(given, str) else given or ():
-                found.append(resolve(reference))
-        return found
+            declared: Reference | Sequence[Reference] | None = getattr(each, contribution)
+            for reference in (declared,) if isinstance(declared, str) else declared or ():
+                loaded.append(resolve(reference))
+        return loaded
 
 
 def resolve(reference: Reference | Callable[..., Any]) -> Any:
-    """Import what a reference names; a module by itself is `package.module`."""
+    """Import the object that a reference names, or the module if the reference has no colon."""
     if not isinstance(reference, str):
         return reference
     module, colon, name = reference.partition(":")

@@ -1,4 +1,4 @@
-"""Is this process alive, and is it ready for traffic? The second asks everything it depends on."""
+"""Health of the process: whether it is ready for traffic, which depends on checks of its dependencies."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Check = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One dependency: `reason` is None when it is well."""
+    """The state of one dependency. `reason` is None if the dependency is available."""
 
     name: str
     reason: str | None
 
 
 class Health:
-    """Named checks, each of which returns or raises; and the fact that a shutdown has begun."""
+    """Named checks, and whether a shutdown has started. A check raises an exception to report a failure."""
 
     def __init__(self, *, timeout_s: float = 2.0) -> None:
         self._checks: dict[str, Check] = {}
@@ -29,7 +29,7 @@ class Health:
         self._checks[name] = check
 
     async def look(self) -> list[CheckResult]:
-        """Ask all at once; a check that does not come back in time has failed."""
+        """Run all checks at the same time. A check that exceeds the timeout has failed."""
         return list(await asyncio.gather(*(self._ask(name, check) for name, check in self._checks.items())))
 
     async def _ask(self, name: str, check: Check) -> CheckResult:
@@ -38,6 +38,6 @@ class Health:
                 await check()
         except TimeoutError:
             return CheckResult(name, f"no answer within {self._timeout_s:g} s")
-        except Exception as error:  # whatever is wrong, the answer is "not ready", by kind: texts may hold addresses
+        except Exception as error:  # only the class name is reported: the message may contain addresses
             return CheckResult(name, type(error).__name__)
         return CheckResult(name, None)

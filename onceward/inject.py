@@ -1,4 +1,4 @@
-"""Injection by annotation: which parameters of a handler the engine fills in, and which are its arguments."""
+"""Injection by annotation: separates the parameters that the engine fills in from a handler's own arguments."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The injected parameters by name, with the annotation each was found by."""
+    """The parameters of a handler: the injected ones with their annotations, and the arguments."""
 
     name: str
     injected: Mapping[str, Any]
     arguments: tuple[str, ...]
 
-    def parameter(self, wanted: type) -> str | None:
-        """The name of the parameter annotated with this type (or `list` or a generic of it)."""
+    def parameter(self, type_: type) -> str | None:
+        """Return the name of the parameter annotated with this type, with a list of it, or with a generic of it."""
         for name, annotation in self.injected.items():
-            if wanted in _types_in(annotation):
+            if type_ in _types_in(annotation):
                 return name
         return None
 
-    def annotation(self, wanted: type) -> Any:
-        name = self.parameter(wanted)
+    def annotation(self, type_: type) -> Any:
+        name = self.parameter(type_)
         return None if name is None else self.injected[name]
 
 
 def read(function: Callable[..., Any], *, known: tuple[type, ...], name: str | None = None) -> Signature:
-    """Sort the parameters of `function`; two of the same injected type are an error."""
+    """Read the parameters of `function`. Raises TypeError if two have the same injected type."""
     name = name or function.__name__
     try:
         hints = get_type_hints(function, include_extras=True)
@@ -43,13 +43,13 @@ def read(function: Callable[..., Any], *, known: tuple[type, ...], name: str | N
     seen: set[type] = set()
     for parameter in inspect.signature(function).parameters.values():
         annotation = hints.get(parameter.name)
-        found = {kind for kind in known if kind in _types_in(annotation)}
-        if not found:
+        types = {kind for kind in known if kind in _types_in(annotation)}
+        if not types:
             arguments.append(parameter.name)
             continue
-        if found & seen:
-            raise TypeError(f"{name}: two parameters ask for {next(iter(found & seen)).__name__}")
-        seen |= found
+        if types & seen:
+            raise TypeError(f"{name}: two parameters have the type {next(iter(types & seen)).__name__}; keep one")
+        seen |= types
         injected[parameter.name] = annotation
     return Signature(name, injected, tuple(arguments))
 
@@ -61,5 +61,5 @@ def _types_in(annotation: Any) -> set[Any]:
     if origin is None:
         return {annotation}
     if origin in (list, Union, UnionType):
-        return {found for each in get_args(annotation) for found in _types_in(each)}
+        return {inner for each in get_args(annotation) for inner in _types_in(each)}
     return {origin}

@@ -1,7 +1,7 @@
-"""Packages that import their modules only when a name is first used.
+"""Lazy packages: a package imports a module only when one of its names is first used.
 
 A package lists its public names in a `TYPE_CHECKING` block, where type checkers and readers find them, and sets
-`__getattr__ = lazy(__name__, __file__)`. Importing `onceward.trust.feature` then costs no cryptography.
+`__getattr__ = lazy(__name__, __file__)`. Importing `onceward.trust.feature` then does not import `cryptography`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def lazy(package: str, file: str) -> Callable[[str], Any]:
-    """`__getattr__` for a package: the names that its `TYPE_CHECKING` block imports, each from its module."""
+    """Return a `__getattr__` for a package that loads each name of its `TYPE_CHECKING` block from its module."""
     origin: dict[str, tuple[str, str]] = {}
     for node in ast.parse(Path(file).read_text(encoding="utf-8")).body:
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":

@@ -1,4 +1,4 @@
-"""Files that only the account of this process may read: 0600, in folders of 0700, whatever the umask is."""
+"""Files that only the user of this process may read: mode 0600 in folders of mode 0700, regardless of the umask."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FILE_MODE = 0o600
 
 
 def private_folder(folder: Path) -> None:
-    """Create the folder, or close an existing one to others. Folders above it that exist stay as they are."""
+    """Create the folder, or remove other users' access to it. Existing parent folders are not changed."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
         each.mkdir(mode=FOLDER_MODE, exist_ok=True)
@@ -20,15 +20,15 @@ def private_folder(folder: Path) -> None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write the whole file or nothing: aside first, then in place of an older one. Its folder must exist."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    """Write the file atomically: write a temporary file, then rename it. The folder must exist."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
-        os.replace(aside, path)
+        os.replace(temporary, path)
     except OSError:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -56,5 +56,5 @@ class PrivateFolder:
     def _path(self, path: str) -> Path:
         target = Path(os.path.normpath(self._root / path))
         if self._root not in target.parents:
-            raise ValueError(f"path {path!r} leads out of the folder for files")
+            raise ValueError(f"path {path!r} is outside the folder {self._root}")
         return target

@@ -1,4 +1,4 @@
-"""The engine's features: the only list of them. A new one is a folder with a `feature.py` and a line here."""
+"""The list of the engine's features. To add one, create a folder with a `feature.py` and add a line here."""
 
 from __future__ import annotations
 

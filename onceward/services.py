@@ -1,7 +1,7 @@
-"""The outside services an app calls, made from the settings when they are first needed: `app.services.stripe`.
+"""The external services that an app calls, such as `app.services.stripe`, created from the settings at first use.
 
-Nothing is opened by importing an app. The runtime hands the settings in and closes what was opened; tests point
-single services at simulators with `use`.
+Importing an app opens no connection. The process passes the settings in and closes the connections; tests replace
+single services with simulators through `use`.
 """
 
 from __future__ import annotations
@@ -62,31 +62,31 @@ Store = PrivateFolder | S3Store | MemoryStore
 
 
 class NotSet(Exception):
-    """A service is asked for that the settings say nothing about; the message names the setting."""
+    """A service is used that is not configured. The message names the missing or invalid setting."""
 
 
 class Files:
-    """Files of the apps by path, in a folder or a bucket. Putting one again replaces it."""
+    """Files of the apps by path, in a folder or a bucket. `put` replaces an existing file."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     @classmethod
     def at(cls, url: str | None, data_dir: Path) -> Files:
-        """`s3://bucket/prefix`, `file:///folder`, or below the data directory."""
+        """Open the files at `s3://bucket/prefix` or `file:///folder`, or in the data directory if `url` is None."""
         if url is None:
             return cls(PrivateFolder(data_dir / "files"))
         parts = urlsplit(url)
         match parts.scheme:
             case "s3":
-                # A store on this machine or network has no certificate.
+                # A store on this machine or in this network may have no certificate.
                 return cls(
                     S3Store(parts.netloc, prefix=parts.path.strip("/") or None, client_options={"allow_http": True})
                 )
             case "file":
                 return cls(PrivateFolder(Path(parts.path)))
             case _:
-                raise NotSet(f"ONCEWARD_FILES_URL={url!r}: write s3://bucket/prefix or file:///folder")
+                raise NotSet(f"ONCEWARD_FILES_URL={url!r} is not valid: write s3://bucket/prefix or file:///folder")
 
     async def put(self, path: str, content: bytes, *, content_type: str) -> None:
         if isinstance(self._store, PrivateFolder):
@@ -96,14 +96,14 @@ class Files:
         await obstore.put_async(self._store, path, content, attributes=attributes)
 
     async def get(self, path: str) -> bytes | None:
-        """The content, or None when there is no such file."""
+        """Return the content of the file, or None if the file does not exist."""
         if isinstance(self._store, PrivateFolder):
             return await asyncio.to_thread(self._store.get, path)
         try:
-            found = await obstore.get_async(self._store, path)
+            stored = await obstore.get_async(self._store, path)
         except FileNotFoundError:
             return None
-        return bytes(await found.bytes_async())
+        return bytes(await stored.bytes_async())
 
     async def delete(self, path: str) -> None:
         if isinstance(self._store, PrivateFolder):
@@ -113,76 +113,76 @@ class Files:
 
 
 class Services:
-    """Shared by an app and everything it includes."""
+    """The external services of an app. The app shares them with the apps it includes."""
 
     def __init__(self) -> None:
         self._settings: Settings | None = None
-        self._made: dict[str, Any] = {}
+        self._created: dict[str, Any] = {}
         self._client: ServiceClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def settings(self) -> Settings:
-        """As the runtime gave them, or from the environment."""
+        """Return the settings that the process passed in, or those of the environment."""
         if self._settings is None:
             self._settings = load_settings()
         return self._settings
 
     def configure(self, settings: Settings) -> None:
-        """Use these settings from here on; what was made from others is made anew."""
+        """Use these settings from now on, and create every service again from them."""
         self._settings = settings
-        self._made.clear()
+        self._created.clear()
 
     def use(self, name: Literal["stripe", "paypal", "files"], service: Any) -> None:
-        """Put another in the place of one service, as tests do."""
-        self._made[name] = service
+        """Replace one service, for example in tests."""
+        self._created[name] = service
 
     @property
     def client(self) -> ServiceClient:
-        """For the APIs of services that the operator configured."""
+        """Return the HTTP client for the services that the operator configured."""
         loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:  # a session belongs to the loop it was opened in
+        if self._client is None or self._loop is not loop:  # a session works only in the loop that opened it
             self._client, self._loop = ServiceClient(), loop
-            self._made = {name: made for name, made in self._made.items() if name == "files"}
+            self._created = {name: service for name, service in self._created.items() if name == "files"}
         return self._client
 
     @property
     def stripe(self) -> Stripe:
         client = self.client
-        found = self._made.get("stripe")
-        if found is None:
+        service = self._created.get("stripe")
+        if service is None:
             key = _needed(self.settings.stripe_secret_key, "ONCEWARD_STRIPE_SECRET_KEY")
-            found = self._made["stripe"] = Stripe(client, key, base_url=self.settings.stripe_url.rstrip("/"))
-        return found
+            service = self._created["stripe"] = Stripe(client, key, base_url=self.settings.stripe_url.rstrip("/"))
+        return service
 
     @property
     def paypal(self) -> PayPal:
         client = self.client
-        found = self._made.get("paypal")
-        if found is None:
-            found = self._made["paypal"] = PayPal(
+        service = self._created.get("paypal")
+        if service is None:
+            service = self._created["paypal"] = PayPal(
                 client,
                 client_id=_needed(self.settings.paypal_client_id, "ONCEWARD_PAYPAL_CLIENT_ID"),
                 client_secret=_needed(self.settings.paypal_client_secret, "ONCEWARD_PAYPAL_CLIENT_SECRET"),
                 base_url=self.settings.paypal_url.rstrip("/"),
             )
-        return found
+        return service
 
     @property
     def files(self) -> Files:
-        found = self._made.get("files")
-        if found is None:
-            found = self._made["files"] = Files.at(self.settings.files_url, self.settings.data_dir)
-        return found
+        service = self._created.get("files")
+        if service is None:
+            service = self._created["files"] = Files.at(self.settings.files_url, self.settings.data_dir)
+        return service
 
     async def aclose(self) -> None:
         if self._client is not None:
             client, self._client = self._client, None
             await client.aclose()
-        self._made.clear()
+        self._created.clear()
 
 
 def _needed(value: str | SecretStr | None, name: str) -> str:
     if value is None:
-        raise NotSet(f"{name} is not set, and this needs it")
+        raise NotSet(f"{name} is not set: set it to use this service")
     return value.get_secret_value() if isinstance(value, SecretStr) else value

@@ -1,9 +1,9 @@
-"""Everything that can be set from outside, in one place. Imports nothing of ours.
+"""The settings of the engine. This module imports nothing else of Onceward.
 
-Each setting is an environment variable `ONCEWARD_<NAME>`. A new setting of the engine is one line here, in its group, with a
-description; an app declares its own (`FeatureSettings`). `make docs` then rewrites the table in docs/settings.md. Secrets are `SecretStr`: they show as
-`**********` wherever they are printed. A name that is set but unknown is warned about; a value that does not
-fit stops the start.
+Each setting is an environment variable `ONCEWARD_<NAME>`. To add a setting to the engine, add one line with a description to
+its group here; an app declares its own settings (`FeatureSettings`). `make docs` then rewrites the table in docs/settings.md.
+Secrets are `SecretStr`, which prints as `**********`. The process logs a warning for an unknown variable with our prefix and
+refuses to start with an invalid value.
 """
 
 from __future__ import annotations
@@ -22,132 +22,133 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PREFIX = "ONCEWARD_"
 DYNAMIC_PREFIXES = ("ONCEWARD_SOURCE_", "ONCEWARD_TEST_")
-"""Names made up by their users (a source's secret, a test's switch), which cannot be listed here."""
+"""Prefixes of variables whose full names users choose (a source's secret, a test's switch)."""
 
 Words = Annotated[tuple[str, ...], NoDecode]
-"""Several values separated by commas."""
+"""A list of values separated by commas."""
 
 log = logging.getLogger("onceward.settings")
 
 
 class SettingsError(Exception):
-    """Settings that cannot be used; a line for each: name, value (never a secret's), reason."""
+    """Some settings are invalid. The message has one line per setting: name, value (hidden for a secret) and reason."""
 
 
 class Settings(BaseSettings):
-    """The settings of one process; frozen, passed down from the composition root."""
+    """The settings of one process. They are frozen, and the composition root passes them to every part."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True)
 
     # -- Process -----------------------------------------------------------------------------------
-    app: str | None = Field(None, description="The app that commands run, `pkg.module:app`, where none is given.")
-    environment: str = Field("development", description="Name of this installation; stands on every log line.")
-    service: str = Field("onceward", description="Name of this service; stands on every log line.")
+    app: str | None = Field(None, description="The app to run if the command names none: `pkg.module:app`.")
+    environment: str = Field("development", description="Name of this installation; added to every log line.")
+    service: str = Field("onceward", description="Name of this service; added to every log line.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least severe log line that is written."
+        "info", description="The lowest severity that is logged."
     )
     log_format: Literal["auto", "json", "pretty"] = Field(
-        "auto", description="`auto`: pretty on a terminal, JSON elsewhere."
+        "auto", description="Format of log lines; `auto` is `pretty` on a terminal and `json` elsewhere."
     )
     tracing: bool = Field(
         False,
-        description="OpenTelemetry spans (extra `otel`); exporters follow the standard `OTEL_*` variables.",
+        description="Record OpenTelemetry spans (extra `otel`); the standard `OTEL_*` variables configure exporters.",
     )
     shutdown_grace_s: float = Field(
         30.0,
         ge=0,
-        description="Seconds that running work has to finish at shutdown before it is handed back.",
+        description="Seconds that running work may take to finish at shutdown; after that, the worker releases it.",
     )
 
     # -- Database ----------------------------------------------------------------------------------
     database_url: SecretStr | None = Field(
         None,
-        description="`postgresql://user:password@host:5432/name`; not set: embedded, in the data directory.",
+        description="`postgresql://user:password@host:5432/name`; if not set, an embedded PostgreSQL runs in the data "
+        "directory.",
     )
-    data_dir: Path = Field(Path(".onceward"), description="Where the embedded database and stored files live.")
-    pool_min: int = Field(2, ge=0, description="Database connections kept open per process.")
-    pool_max: int = Field(20, ge=2, description="Database connections opened at most per process.")
+    data_dir: Path = Field(Path(".onceward"), description="Directory of the embedded database and stored files.")
+    pool_min: int = Field(2, ge=0, description="Minimum number of pooled database connections per process.")
+    pool_max: int = Field(20, ge=2, description="Maximum number of pooled database connections per process.")
     database_wait_s: float = Field(
         60.0,
         ge=0,
-        description="Seconds that `up`, `serve`, `worker` and `scheduler` wait at start for PostgreSQL to be reachable; "
-        "0: fail at once.",
+        description="Seconds that `up`, `serve`, `worker` and `scheduler` wait at start for PostgreSQL; 0 means fail "
+        "immediately.",
     )
     pgbouncer: bool = Field(
         False,
-        description="The URL leads through PgBouncer in transaction mode (docs/pgbouncer.md).",
+        description="The database URL points to PgBouncer in transaction mode (docs/pgbouncer.md).",
     )
     direct_url: SecretStr | None = Field(
-        None, description="The same database past PgBouncer, for migrations; needed only where `pgbouncer` is on."
+        None, description="URL of the same database without PgBouncer, for migrations; needed only with `pgbouncer`."
     )
     auto_migrate: bool = Field(
-        True, description="Apply pending migrations at start. Off: refuse to start while any is pending."
+        True, description="Apply pending migrations at start; if false, refuse to start while a migration is pending."
     )
 
     # -- HTTP --------------------------------------------------------------------------------------
-    host: str = Field("127.0.0.1", description="Address to listen on; `0.0.0.0` for every interface.")
-    port: int = Field(8400, ge=0, le=65535, description="Port to listen on; 0 lets the system choose.")
+    host: str = Field("127.0.0.1", description="Address to listen on; `0.0.0.0` means every interface.")
+    port: int = Field(8400, ge=0, le=65535, description="Port to listen on; 0 means that the system chooses one.")
     public_url: str | None = Field(
-        None, description="How the outside reaches this service (links in mails, signatures over the URL)."
+        None, description="Public URL of this service, used in email links and in signatures that cover the URL."
     )
     trusted_proxies: Words = Field(
-        ("127.0.0.1",), description="Addresses whose `X-Forwarded-*` headers are believed; `*` for all."
+        ("127.0.0.1",), description="Proxy addresses whose `X-Forwarded-*` headers are trusted; `*` means all."
     )
-    max_body_bytes: int = Field(1024 * 1024, ge=1024, description="Largest request body that is read, in bytes.")
+    max_body_bytes: int = Field(1024 * 1024, ge=1024, description="Maximum size of a request body, in bytes.")
     http_max_head_bytes: int = Field(
-        32 * 1024, ge=4096, description="Largest request line and headers together, in bytes; more is answered 431."
+        32 * 1024, ge=4096, description="Maximum size of request line and headers together, in bytes; above it: 431."
     )
-    http_max_headers: int = Field(100, ge=20, description="Most headers of a request; more are answered 431.")
+    http_max_headers: int = Field(100, ge=20, description="Maximum number of headers in a request; above it: 431.")
     http_max_url_bytes: int = Field(
-        8 * 1024, ge=1024, description="Longest URL of a request, in bytes; a longer one is answered 414."
+        8 * 1024, ge=1024, description="Maximum length of a request's URL, in bytes; above it: 414."
     )
     http_head_timeout_s: float = Field(
         15.0,
         gt=0,
-        description="Seconds in which a new connection must send its first request, or a request its headers.",
+        description="Seconds within which a new connection must send its first request, or a request all its headers.",
     )
     http_body_timeout_s: float = Field(
-        30.0, gt=0, description="Seconds in which the body of a request must arrive; later it is answered 408."
+        30.0, gt=0, description="Seconds within which the whole body of a request must arrive; after that: 408."
     )
     http_idle_timeout_s: float = Field(
         75.0,
         gt=0,
-        description="Seconds that a connection stays open between two requests; longer than the proxy keeps its own.",
+        description="Seconds that an idle connection stays open; set it longer than the proxy's own idle timeout.",
     )
     http_write_timeout_s: float = Field(
-        30.0, gt=0, description="Seconds after which a client that does not read its answer is cut off."
+        30.0, gt=0, description="Seconds after which the server disconnects a client that does not read its response."
     )
     http_max_connections: int = Field(
-        25_000, ge=1, description="Most open connections of a process, WebSockets included; more are answered 503."
+        25_000, ge=1, description="Maximum number of open connections per process, including WebSockets; above it: 503."
     )
     http_max_connections_per_address: int = Field(
         256,
         ge=1,
-        description="Most open connections of one client address (an IPv6 /64); more are answered 429. Trusted proxies "
-        "are exempt; a WebSocket behind one counts for the forwarded address.",
+        description="Maximum number of open connections per client address (for IPv6, per /64); above it: 429. Trusted "
+        "proxies are exempt; a WebSocket behind a proxy counts for the forwarded address.",
     )
     http_descriptor_reserve: int = Field(
         256,
         ge=0,
-        description="File descriptors that clients cannot use up, for the database and outgoing calls; at most half of "
-        "the process's limit.",
+        description="File descriptors reserved for the database and outgoing calls, which clients cannot use; at most "
+        "half of the process's limit.",
     )
     websocket_frames_per_s: float = Field(
-        100.0, gt=0, description="WebSocket frames, pings included, that one connection may send per second."
+        100.0, gt=0, description="WebSocket frames, including pings, that one connection may send per second."
     )
     websocket_frames_per_s_per_address: float = Field(
         1000.0, gt=0, description="WebSocket frames that all connections of one client address may send per second."
     )
-    cors_origins: Words = Field((), description="Origins that browsers may call the API from.")
-    access_log: bool = Field(True, description="One log line per request, without its query string.")
+    cors_origins: Words = Field((), description="Web origins from which browsers may call the API.")
+    access_log: bool = Field(True, description="Log one line per request, without the query string.")
 
     # -- Work --------------------------------------------------------------------------------------
-    worker_concurrency: int = Field(64, ge=1, description="Pieces of work that one worker process runs at once.")
-    queues: Words = Field((), description="Queues that this worker takes from; empty for all.")
+    worker_concurrency: int = Field(64, ge=1, description="Work items that one worker process runs at the same time.")
+    queues: Words = Field((), description="Queues from which this worker takes work; empty means all.")
     poll_interval_ms: int = Field(
         1000,
         ge=10,
-        description="Longest wait for a wake-up before looking for due work anyway, in milliseconds.",
+        description="Milliseconds after which an idle worker looks for due work even without a notification.",
     )
     max_attempts: int = Field(
         5,
@@ -158,130 +159,147 @@ class Settings(BaseSettings):
     sql_claim_expiry_s: int = Field(
         900,
         ge=1,
-        description="Seconds after which an event claimed through the SQL interface is free again.",
+        description="Seconds after which a claim on an event through the SQL interface expires.",
     )
 
     # -- Limits ------------------------------------------------------------------------------------
     limit_tiers: str = Field(
         "FREE=1,BASIC=2,STANDARD=3,PREMIUM=5",
-        description="Admission slots of a user by tier; a tier that is not listed counts as the smallest.",
+        description="Admission slots per user, by tier; a tier that is not listed gets the smallest number.",
     )
-    limit_global_min: int = Field(3, ge=1, le=1000, description="The global limit never falls below this.")
-    limit_global_max: int = Field(10, ge=1, le=1000, description="The global limit never rises above this.")
+    limit_global_min: int = Field(3, ge=1, le=1000, description="Lower bound of the global limit.")
+    limit_global_max: int = Field(10, ge=1, le=1000, description="Upper bound of the global limit.")
 
     # -- Retention ---------------------------------------------------------------------------------
     retention_days: int = Field(
-        30, ge=1, description="Days that bodies and attempts of finished work are kept; dead letters stay."
+        30, ge=1, description="Days to keep the bodies and attempts of finished work; dead letters are always kept."
     )
-    dedupe_days: int = Field(400, ge=1, description="Days that the dedupe key of a finished event outlives its body.")
+    dedupe_days: int = Field(400, ge=1, description="Days to keep the dedupe key of a finished event.")
 
     # -- Trust -------------------------------------------------------------------------------------
     secret_key: SecretStr | None = Field(
         None,
-        description="Keys that encrypt stored secrets, comma separated: the first encrypts, all decrypt. "
-        "Not set: one is made in the data directory.",
+        description="Keys for stored secrets, separated by commas: the first encrypts, all decrypt. If not set, a key is "
+        "created in the data directory.",
     )
     session_hours: int = Field(12, ge=1, description="Hours that a dashboard session lasts.")
     jwt_algorithm: Literal["HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA"] = Field(
-        "HS256", description="How the tokens of end users are signed."
+        "HS256", description="Algorithm that signs the tokens of end users."
     )
     jwt_secret: SecretStr | None = Field(None, description="Shared key for the HS algorithms.")
-    jwt_jwks_url: str | None = Field(None, description="Where the public keys for the other algorithms are fetched.")
-    jwt_jwks_file: Path | None = Field(None, description="The same keys from a file.")
-    jwt_audience: str | None = Field(None, description="Audience that a token must carry.")
-    jwt_issuer: str | None = Field(None, description="Issuer that a token must carry.")
+    jwt_jwks_url: str | None = Field(None, description="URL of the public keys (JWKS) for the other algorithms.")
+    jwt_jwks_file: Path | None = Field(None, description="File with the public keys, instead of the URL.")
+    jwt_audience: str | None = Field(None, description="Audience (`aud`) that a token must have.")
+    jwt_issuer: str | None = Field(None, description="Issuer (`iss`) that a token must have.")
 
     # -- Live --------------------------------------------------------------------------------------
-    live_max_connections: int = Field(20_000, ge=1, description="Live connections that one process holds open.")
+    live_max_connections: int = Field(20_000, ge=1, description="Maximum number of live connections per process.")
     live_max_connections_per_organization: int = Field(
-        10_000, ge=1, description="Of these, how many may belong to one organization."
+        10_000, ge=1, description="Maximum number of live connections per process for one organization."
     )
     live_retention_s: float = Field(
         300.0,
         ge=10,
-        description="Seconds that changes are kept for nodes that were away; longer away, all is read anew.",
+        description="Seconds to keep changes for nodes that lost their connection; after a longer loss, a node reads "
+        "everything again.",
     )
-    live_query_timeout_s: float = Field(10.0, gt=0, description="Seconds that a live query may take.")
-    live_runners: int = Field(4, ge=1, description="Live queries that one process runs at once, a connection each.")
+    live_query_timeout_s: float = Field(10.0, gt=0, description="Maximum duration of a live query, in seconds.")
+    live_runners: int = Field(
+        4, ge=1, description="Live queries that one process runs at the same time; each uses one connection."
+    )
 
     # -- Alerts ------------------------------------------------------------------------------------
-    admin_emails: Words = Field((), description="Who is told of dead letters, broken runs and other trouble.")
-    fraud_emails: Words = Field((), description="Who is told of wrong amounts or currencies; admins if empty.")
-    accounting_emails: Words = Field((), description="Who is told of ledger trouble; admins if empty.")
-    security_emails: Words = Field((), description="Who is told of bad signatures; admins if empty.")
+    admin_emails: Words = Field((), description="Recipients of alerts: dead letters, failed runs and other problems.")
+    fraud_emails: Words = Field(
+        (), description="Recipients of alerts about wrong amounts or currencies; empty: admins."
+    )
+    accounting_emails: Words = Field((), description="Recipients of alerts about the ledger; empty: admins.")
+    security_emails: Words = Field((), description="Recipients of alerts about bad signatures; empty: admins.")
 
     # -- Messages ----------------------------------------------------------------------------------
-    brand: str = Field("Onceward", description="Name above and below mails.")
-    default_locale: str = Field("en", description="Language of messages to recipients who have none.")
-    default_timezone: str = Field("UTC", description="Time zone of recipients who have none.")
+    brand: str = Field("Onceward", description="Name in the header and footer of emails.")
+    default_locale: str = Field("en", description="Language of messages to recipients without a language.")
+    default_timezone: str = Field("UTC", description="Time zone of recipients without a time zone.")
     quiet_hours: str | None = Field(
-        None, description="When nothing but transactional messages go out, in the recipient's zone: `21:00-08:00`."
+        None, description="Hours in the recipient's time zone when only transactional messages are sent: `21:00-08:00`."
     )
-    email_per_s: float = Field(0, ge=0, description="Mails per second over all workers; 0: no limit.")
-    sms_per_s: float = Field(0, ge=0, description="Text messages per second over all workers; 0: no limit.")
-    slack_per_s: float = Field(1, ge=0, description="Slack messages per second over all workers; 0: no limit.")
+    email_per_s: float = Field(0, ge=0, description="Emails per second, across all workers; 0 means no limit.")
+    sms_per_s: float = Field(0, ge=0, description="Text messages per second, across all workers; 0 means no limit.")
+    slack_per_s: float = Field(1, ge=0, description="Slack messages per second, across all workers; 0 means no limit.")
     whatsapp_interval_ms: int = Field(
-        500, ge=0, description="Least time between two WhatsApp messages of one sender, over all workers."
+        500, ge=0, description="Minimum milliseconds between two WhatsApp messages of one sender, across all workers."
     )
 
     # -- Mail --------------------------------------------------------------------------------------
-    mail_from: str = Field("Onceward <no-reply@localhost>", description="Sender of mails.")
-    smtp_host: str | None = Field(None, description="Mail server; not set: mails are written to the data directory.")
-    smtp_port: int = Field(587, ge=1, le=65535, description="Port of the mail server.")
-    smtp_username: str | None = Field(None, description="Account at the mail server.")
-    smtp_password: SecretStr | None = Field(None, description="Its password.")
-    smtp_tls: Literal["starttls", "implicit", "none"] = Field(
-        "starttls", description="How the connection to the mail server is protected."
+    mail_from: str = Field("Onceward <no-reply@localhost>", description="Sender of emails.")
+    smtp_host: str | None = Field(
+        None, description="Mail server; if not set, emails are written to the data directory."
     )
-    brevo_api_key: SecretStr | None = Field(None, description="Send mail through Brevo instead of SMTP.")
+    smtp_port: int = Field(587, ge=1, le=65535, description="Port of the mail server.")
+    smtp_username: str | None = Field(None, description="User name at the mail server.")
+    smtp_password: SecretStr | None = Field(None, description="Password at the mail server.")
+    smtp_tls: Literal["starttls", "implicit", "none"] = Field(
+        "starttls", description="Encryption of the connection to the mail server."
+    )
+    brevo_api_key: SecretStr | None = Field(
+        None, description="Brevo API key; sends emails through Brevo instead of SMTP."
+    )
 
     # -- Slack, SMS, WhatsApp, Web Push ------------------------------------------------------------
     slack_bot_token: SecretStr | None = Field(None, description="Token to post as a Slack app (`xoxb-...`).")
-    slack_webhook_url: SecretStr | None = Field(None, description="Slack incoming webhook, where no app is installed.")
-    slack_channel: str | None = Field(None, description="Slack channel for notifications whose type has no own one.")
+    slack_webhook_url: SecretStr | None = Field(
+        None, description="Slack incoming webhook, for use without a Slack app."
+    )
+    slack_channel: str | None = Field(
+        None, description="Slack channel for notification types without a channel of their own."
+    )
     slack_channels: Annotated[dict[str, str], NoDecode] = Field(
         default_factory=dict,
         description='Slack channel per notification type, as JSON: `{"CRON_FAILURE": "#ops"}`.',
     )
-    twilio_account_sid: str | None = Field(None, description="Twilio account.")
-    twilio_auth_token: SecretStr | None = Field(None, description="Its token; also verifies Twilio's webhooks.")
-    twilio_from: str | None = Field(None, description="Sender number, or a messaging service (`MG...`).")
+    twilio_account_sid: str | None = Field(None, description="Twilio account id.")
+    twilio_auth_token: SecretStr | None = Field(None, description="Twilio token; also verifies Twilio's webhooks.")
+    twilio_from: str | None = Field(None, description="Twilio sender: a phone number or a messaging service (`MG...`).")
     whatsapp_access_token: SecretStr | None = Field(None, description="WhatsApp Cloud API token.")
-    whatsapp_phone_number_id: str | None = Field(None, description="WhatsApp sender.")
+    whatsapp_phone_number_id: str | None = Field(None, description="Id of the WhatsApp sender's phone number.")
     webpush_private_key: SecretStr | None = Field(None, description="VAPID private key (base64url).")
-    webpush_subject: str | None = Field(None, description="VAPID contact, `mailto:` or `https:`.")
+    webpush_subject: str | None = Field(None, description="VAPID contact: a `mailto:` or `https:` URL.")
 
     # -- Payments ----------------------------------------------------------------------------------
-    stripe_secret_key: SecretStr | None = Field(None, description="Stripe API key (`sk_...`), to charge and refund.")
-    stripe_url: str = Field("https://api.stripe.com", description="Where Stripe's API is; a simulator in development.")
-    paypal_client_id: str | None = Field(None, description="PayPal app.")
-    paypal_client_secret: SecretStr | None = Field(None, description="Its secret.")
+    stripe_secret_key: SecretStr | None = Field(None, description="Stripe API key (`sk_...`) for charges and refunds.")
+    stripe_url: str = Field(
+        "https://api.stripe.com", description="URL of Stripe's API; in development, of a simulator."
+    )
+    paypal_client_id: str | None = Field(None, description="Client id of the PayPal app.")
+    paypal_client_secret: SecretStr | None = Field(None, description="Client secret of the PayPal app.")
     paypal_url: str = Field(
-        "https://api-m.paypal.com", description="Where PayPal's API is; its sandbox or a simulator in development."
+        "https://api-m.paypal.com", description="URL of PayPal's API; in development, of its sandbox or a simulator."
     )
 
     # -- Files -------------------------------------------------------------------------------------
     files_url: str | None = Field(
         None,
-        description="Where apps keep files: `s3://bucket/prefix` (credentials from `AWS_*`) or `file:///folder`; "
-        "not set: below the data directory.",
+        description="Storage for the files of apps: `s3://bucket/prefix` (credentials from `AWS_*`) or `file:///folder`; "
+        "if not set, a folder in the data directory.",
     )
 
     # -- Outside -----------------------------------------------------------------------------------
     allow_loopback_endpoints: bool = Field(
-        False, description="Outbound webhooks may go to `http://127.0.0.1` (development only)."
+        False, description="Allow outbound webhooks to `http://127.0.0.1` (development only)."
     )
     delivery_concurrency: int = Field(
         256,
         ge=4,
-        description="Outbound webhooks that one worker process sends at once; later tries have a quarter more.",
+        description="Outbound webhooks that one worker process sends at the same time; retries have a quarter of this "
+        "number in addition.",
     )
     delivery_timeout_s: float = Field(
         10.0, gt=0, le=60, description="Seconds that an endpoint has to answer an outbound webhook."
     )
     redis_url: SecretStr | None = Field(
         None,
-        description="Redis or Valkey that refuses requests above a limit before PostgreSQL is asked (extra `redis`).",
+        description="URL of Redis or Valkey, which refuses over-limit requests before they reach the database (extra "
+        "`redis`).",
     )
 
     @field_validator(
@@ -306,7 +324,7 @@ class Settings(BaseSettings):
         try:
             return json.loads(value)
         except ValueError as error:
-            raise ValueError(f"is not JSON: {error}") from None
+            raise ValueError(f"is not valid JSON: {error}") from None
 
     @field_validator("log_level", "log_format", mode="before")
     @classmethod
@@ -340,13 +358,13 @@ class Settings(BaseSettings):
 
     @property
     def secret_keys(self) -> tuple[str, ...]:
-        """The encryption keys, newest first; empty when none is set."""
+        """Return the encryption keys, newest first, or an empty tuple if none is set."""
         text = "" if self.secret_key is None else self.secret_key.get_secret_value()
         return tuple(key.strip() for key in text.split(",") if key.strip())
 
     @property
     def url(self) -> str:
-        """How the outside reaches this service, with the listening address as the fallback."""
+        """Return the public URL of this service, or the listening address if no public URL is set."""
         return self.public_url or f"http://{self.host}:{self.port}"
 
 
@@ -359,7 +377,7 @@ class FeatureSettings(BaseSettings):
 F = TypeVar("F", bound=FeatureSettings)
 
 Declared = Sequence[tuple[str, type[FeatureSettings]]]
-"""Features and apps that declare settings: name and model."""
+"""The features and apps that declare settings, each with its name and its model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,12 +390,12 @@ class Setting:
     secret: bool
 
     value: str
-    """As it is in force; empty for a secret's."""
+    """The value in effect. Empty for a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownName:
-    """An environment variable that looks like a setting and is none."""
+    """An environment variable that has our prefix but is not a setting."""
 
     name: str
     suggestion: str | None
@@ -388,7 +406,7 @@ class UnknownName:
 
 
 def all_settings(declared: Declared = (), *, current: Settings | None = None) -> list[Setting]:
-    """Every setting in the order of declaration: the engine's, then those of features and apps."""
+    """Return every setting in the order of declaration: the engine's, then those of features and apps."""
     rows = _rows(PREFIX, Settings, current)
     for name, model in declared:
         rows += _rows(prefix_of(name), model, None if current is None else load_feature_settings(name, model))
@@ -407,12 +425,12 @@ def _rows(prefix: str, model: type[BaseSettings], current: BaseSettings | None) 
 
 
 def prefix_of(name: str) -> str:
-    """What the variables of a feature or an app begin with."""
+    """Return the prefix of the environment variables of a feature or an app."""
     return f"{PREFIX}{name.upper()}_"
 
 
 def unknown_names(environ: Mapping[str, str], declared: Declared = ()) -> list[UnknownName]:
-    """Names with our prefix that nothing reads: usually a typing mistake."""
+    """Return the variables with our prefix that nothing reads: usually typing mistakes."""
     known = {row.name for row in all_settings(declared)}
     unknown: list[UnknownName] = []
     for name in sorted(environ):
@@ -424,25 +442,27 @@ def unknown_names(environ: Mapping[str, str], declared: Declared = ()) -> list[U
 
 
 def check_prefixes(declared: Declared) -> None:
-    """Refuse a feature or app whose variables could be mistaken for the engine's."""
+    """Raise `SettingsError` if a variable of a feature or app could be confused with one of the engine's."""
     for name, _ in declared:
         clash = [f"{PREFIX}{field.upper()}" for field in Settings.model_fields if field.startswith(f"{name.lower()}_")]
         if clash:
-            raise SettingsError(f"{name!r} cannot declare settings: {clash[0]} is a setting of the engine; rename it")
+            raise SettingsError(
+                f"{name!r} cannot declare settings: {clash[0]} is a setting of the engine; rename {name!r}"
+            )
 
 
 def load_settings(**overrides: Any) -> Settings:
-    """Read the environment. `overrides` (command line options) win; None among them means "not given"."""
+    """Read the settings from the environment. `overrides` (command line options) win unless they are None."""
     return _load(Settings, PREFIX, {name: value for name, value in overrides.items() if value is not None})
 
 
 def load_feature_settings(name: str, model: type[F]) -> F:
-    """Read what a feature or an app declares from the environment."""
+    """Read the settings of a feature or an app from the environment."""
     return _load(model, prefix_of(name), {})
 
 
 def warn_of_unknown_names(declared: Declared) -> None:
-    """Log the variables with our prefix that nothing reads. Call once the features of the process are known."""
+    """Log the variables with our prefix that nothing reads. Call it once all features of the process are known."""
     for unknown in unknown_names(os.environ, declared):
         log.warning("%s", unknown)
 

@@ -1,4 +1,4 @@
-"""What a handler causes things with. All of it is written through one transaction, and exists when that commits."""
+"""The transaction of a handler. Everything that a handler causes is written through it and takes effect at its commit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class Tx(Transaction):
-    """A database transaction with verbs: enqueue, send, publish, broadcast, post, audit."""
+    """A database transaction that can also enqueue, send, publish, broadcast, post and audit.
+
+    Each of these takes effect if and only if the transaction commits.
+    """
 
     __slots__ = ("engine",)
 
@@ -36,12 +39,12 @@ class Tx(Transaction):
         self.engine = engine
 
     async def enqueue(self, what: JobTask | Order, /, **arguments: Any) -> Enqueued:
-        """A job, in this commit. `remind.later(hours=24).once("key")` carries options."""
+        """Enqueue a job. Set options on the job: `remind.later(hours=24).once("key")`."""
         [done] = await self.enqueue_many(what, [arguments])
         return done
 
     async def enqueue_many(self, what: JobTask | Order, arguments: Sequence[dict[str, Any]], /) -> list[Enqueued]:
-        """The same job many times."""
+        """Enqueue the same job many times, once for each set of arguments."""
         caused_by = None if self.cause is None else self.cause.id
         done = await work.insert_alike(self.conn, what, arguments, organization=self.organization, caused_by=caused_by)
         if done:
@@ -51,24 +54,24 @@ class Tx(Transaction):
     async def enqueue_then(
         self, members: Sequence[tuple[JobTask | Order, dict[str, Any]]], then: JobTask | Order, /, **arguments: Any
     ) -> Enqueued:
-        """Enqueue all members; `then` runs when every one of them is finished, whichever way it ended."""
+        """Enqueue all members. `then` runs when every member has finished, whether it succeeded or failed."""
         items = [self._item(what, each) for what, each in members]
         return await work.bundle(self, items, self._item(then, arguments), waker=self.engine.waker)
 
     async def start_workflow(
         self, what: workflows.WorkflowTask | workflows.Start, /, **arguments: Any
     ) -> workflows.Started:
-        """A workflow, in this commit. `refund_cohort.once("key")` carries options."""
+        """Start a workflow. Set options on the workflow: `refund_cohort.once("key")`."""
         caused_by = None if self.cause is None else self.cause.id
-        wanted = workflows.wanted(what, arguments, organization=self.organization, caused_by=caused_by)
-        return await workflows.start(self, wanted, wake=self.engine.waker.wake)
+        requested = workflows.wanted(what, arguments, organization=self.organization, caused_by=caused_by)
+        return await workflows.start(self, requested, wake=self.engine.waker.wake)
 
     async def signal_workflow(self, id: int, name: str, payload: Any = None, /) -> str:
-        """Answer a workflow's `wait_for`, or keep the signal for it: `delivered`, `kept`, or `gone`."""
+        """Send a signal to a workflow. Returns `delivered`, `kept` (until the workflow waits for it) or `gone`."""
         return await workflows.signal(self, id, name, payload, wake=self.engine.waker.wake)
 
     async def announce(self, name: str, payload: Any, /) -> list[int]:
-        """Answer every workflow of this organization whose `wait_for(name, match=...)` fits; returns their ids."""
+        """Signal every workflow of this organization whose `wait_for(name, match=...)` matches. Returns their ids."""
         return await workflows.announce(self, name, payload, wake=self.engine.waker.wake)
 
     async def send(
@@ -82,9 +85,9 @@ class Tx(Transaction):
         locale: str | None = None,
         not_before: datetime | None = None,
     ) -> Queued:
-        """A message, in this commit. The same key twice is one message, ever; `to` is an address, a ref or a person.
+        """Queue a message. A key is used for one message only, ever. `to` is an address, a ref or a person.
 
-        Without a `channel` the template's; "preferred" is the one that the recipient (a ref) has chosen, if any.
+        The default `channel` is the template's; "preferred" is the channel that the recipient (a ref) has chosen.
         """
         if channel == "preferred":
             channel = cast("ChannelName | None", await messages.preferred_channel(self, str(to)))
@@ -95,12 +98,12 @@ class Tx(Transaction):
     async def send_many(
         self, template: str, sendings: Sequence[Sending], /, *, channel: ChannelName | None = None
     ) -> list[Queued]:
-        """The same template to many, in few statements."""
-        found = self.engine.templates.get(template)
-        return await messages.queue(self, found, sendings, channel=channel, waker=self.engine.waker)
+        """Queue messages from one template to many recipients, in few statements."""
+        loaded = self.engine.templates.get(template)
+        return await messages.queue(self, loaded, sendings, channel=channel, waker=self.engine.waker)
 
     async def cancel_message(self, key: str, *, reason: str = "cancelled") -> bool:
-        """Keep a queued message from being sent. False: too late, or there is none."""
+        """Cancel a queued message. Returns False if it does not exist or can no longer be cancelled."""
         return await messages.cancel(self, key, reason=reason)
 
     async def notify_admins(
@@ -113,9 +116,10 @@ class Tx(Transaction):
         *,
         audience: messages.Audience = "admin",
     ) -> int:
-        """Tell the administrators, in this commit. Many of one type shortly after each other become one message.
+        """Notify the administrators. Several notifications of one type within a short time become one message.
 
-        `audience` fraud, accounting or security reaches those who are set for it, or else the administrators.
+        The audiences fraud, accounting and security have recipients of their own in the settings; without them, the
+        administrators are notified.
         """
         return await messages.notify_admins(self, type, severity, title, details, channels, audience=audience)
 
@@ -129,23 +133,23 @@ class Tx(Transaction):
         at_most: int | None = None,
         everywhere: bool = True,
     ) -> None:
-        """An admission slot for a job of this commit, held until the job ends; raises `LimitReached` (429) if none.
+        """Reserve an admission slot for a job of this transaction until the job ends, or raise `LimitReached` (429).
 
-        `at_most` slots under the key, or as many as the tier allows; with `everywhere` one of the global limit too.
+        The key has `at_most` slots, or the number of its tier. With `everywhere`, the job also takes a global slot.
         """
         id = job if isinstance(job, int) else job.id
         number = at_most if at_most is not None else self.engine.tiers.of(tier)
-        wanted = [limits.Limit(key, number), *([limits.Limit(limits.GLOBAL)] if everywhere else [])]
+        needed = [limits.Limit(key, number), *([limits.Limit(limits.GLOBAL)] if everywhere else [])]
         early = self.engine.early
         try:
             if early is not None:
-                await early.check(wanted, self.organization)
-            await limits.reserve(self, id, wanted)
+                await early.check(needed, self.organization)
+            await limits.reserve(self, id, needed)
         except limits.LimitReached as refused:
             self.engine.note_refusal(refused, {"tier": tier, "user_limit": number, "requested_by": key})
             raise
         if early is not None:
-            self.after_commit(lambda: self.engine.later(early.note(wanted, self.organization, id)))
+            self.after_commit(lambda: self.engine.later(early.note(needed, self.organization, id)))
 
     # -- outbound webhooks -----------------------------------------------------------------------------------------
 
@@ -158,10 +162,10 @@ class Tx(Transaction):
         channels: Sequence[str] = (),
         endpoint: UUID | None = None,
     ) -> outbox.Published:
-        """Tell every endpoint of the organization that asked for this type, if and only if this commits.
+        """Publish an event to every endpoint of the organization that subscribes to this type.
 
-        The same `key` again publishes nothing and gives the first one back. `endpoint` addresses a single one, such as
-        `outbox.endpoints.for_url(...)` made for an address that came with a request.
+        A second call with the same `key` publishes nothing and returns the first event. `endpoint` limits the event to
+        one endpoint, for example one that `outbox.endpoints.for_url(...)` created for the URL in a request.
         """
         return await outbox.publish(
             self,
@@ -175,7 +179,7 @@ class Tx(Transaction):
         )
 
     async def act_for(self, organization: UUID | str, /) -> None:
-        """On a platform-wide source: from here on this transaction is one organization's. Once, audited."""
+        """Bind this transaction to one organization, for an event of a platform-wide source. Once only; audited."""
         await trust.act_for(self, organization)
 
     async def audit(
@@ -189,7 +193,7 @@ class Tx(Transaction):
         reason: str | None = None,
         actor: str | None = None,
     ) -> None:
-        """An audit entry, in this commit. Without an `actor` it is what caused the transaction."""
+        """Write an audit entry. The default `actor` is the cause of the transaction."""
         await trust.record(
             self,
             action,
@@ -204,20 +208,20 @@ class Tx(Transaction):
     async def post(
         self, entries: Sequence[Entry], /, *, key: str | None = None, memo: str | None = None, pending: bool = False
     ) -> Journal:
-        """A journal of ledger entries, in this commit. Without a key it is the one journal of what caused all this."""
+        """Post a journal of ledger entries. Without a key, the cause of the transaction can post one journal only."""
         if key is None:
             if self.cause is None:
-                raise ledger.InvalidEntry("nothing caused this transaction: give the journal a key")
+                raise ledger.InvalidEntry("this transaction has no cause to derive a key from: give the journal a key")
             key = self.cause.key("post")
         return await ledger.post(self, entries, key=key, memo=memo, pending=pending)
 
     async def broadcast(self, topic: str, payload: Any, /) -> None:
-        """A message to everyone who follows `topic`, in this commit; never sent if it rolls back."""
+        """Send a message to every subscriber of `topic`."""
         await live.broadcast(self, topic, payload)
         self.engine.wakes_live = True
 
     async def version(self) -> str:
-        """What to hand to the client that asked for this write: it can wait until its live results include it."""
+        """Return the version of this write. A client can wait until its live results include this version."""
         return str(await self.fetchval("select pg_current_xact_id()::text"))
 
     async def commit(self, last: str = "", *, then: Transaction | None = None) -> None:

@@ -50,7 +50,7 @@ def test_option_wins_over_environment_and_none_means_not_given(monkeypatch: pyte
         ("ONCEWARD_PORT", "70000", "65535"),
         ("ONCEWARD_LOG_LEVEL", "loud", "'debug'"),
         ("ONCEWARD_PUBLIC_URL", "example.com", "https://"),
-        ("ONCEWARD_SLACK_CHANNELS", "{", "not JSON"),
+        ("ONCEWARD_SLACK_CHANNELS", "{", "not valid JSON"),
         ("ONCEWARD_PGBOUNCER", "perhaps", "boolean"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`bench`: measure this machine, each case next to a peer or a physical limit, in one run.
+"""`bench`: measure this machine. Each case runs in turns with its baseline: another product or a physical limit.
 
 The benchmarks are part of the repository, not of the installed package.
 """
@@ -29,49 +29,52 @@ def register(cli: typer.Typer) -> None:
 def bench(
     which: Annotated[str, typer.Argument(metavar="[BENCH]", help=f"One of {', '.join(BENCHES)}, or all.")] = "all",
     case: Annotated[str | None, typer.Argument(metavar="[CASE]", help="Only this case.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Shorter turns: one case within a minute.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Shorten the turns: one case takes less than a minute.")
+    ] = False,
     smoke: Annotated[
-        bool, typer.Option("--smoke", help="Run each case once, tiny: shows that it works, measures nothing.")
+        bool,
+        typer.Option("--smoke", help="Run each case once with little data: checks that it works, measures nothing."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line per measurement.")] = False,
 ) -> None:
-    """Measure, with the baseline interleaved in the same run. Uses a database of its own that is thrown away."""
+    """Measure this machine, alternating each case with its baseline. Uses a temporary database."""
     from onceward.telemetry import configure_logging
 
     if not available():
         raise CommandFailed(
-            f"there is no folder {REPOSITORY / 'benchmarks'}: the benchmarks are not installed with the package; "
-            "clone the repository and run `make bench` there"
+            f"folder {REPOSITORY / 'benchmarks'} does not exist: the benchmarks are not part of the installed package; "
+            "clone the repository and run `make bench` in it"
         )
     if str(REPOSITORY) not in sys.path:
         sys.path.insert(0, str(REPOSITORY))
     chosen = available() if which == "all" else [which]
     if unknown := [name for name in chosen if name not in available()]:
-        raise CommandFailed(f"there is no bench {unknown[0]!r}; there are: {', '.join(available())}")
+        raise CommandFailed(f"bench {unknown[0]!r} does not exist; available: {', '.join(available())}")
     configure_logging(level="error", format="auto")
     Size = import_module("benchmarks.measure").Size
     size = Size.SMOKE if smoke else Size.QUICK if quick else Size.FULL
-    found: list[Any] = []
+    measurements: list[Any] = []
     for name in chosen:
         for measurement in run(_measure(name, case, size)):
-            found.append(measurement)
+            measurements.append(measurement)
             if as_json:
                 typer.echo(measurement.line())
-    if case is not None and not found:
+    if case is not None and not measurements:
         raise CommandFailed(f"bench {which} has no case {case!r}")
     if not as_json:
         columns = ("bench", "case", "value", "unit", "baseline", "baseline_value", "ratio", "spread")
-        rows = [{column: _shown(getattr(each, column)) for column in columns} for each in found]
+        rows = [{column: _shown(getattr(each, column)) for column in columns} for each in measurements]
         listing(rows, columns=columns, as_json=False, empty="nothing was measured")
 
 
 def available() -> list[str]:
-    """The benches this installation has."""
+    """Return the names of the benches in this checkout."""
     return [name for name in BENCHES if (REPOSITORY / "benchmarks" / f"{name}.py").exists()]
 
 
 def cases(name: str) -> tuple[str, ...]:
-    """The cases of a bench."""
+    """Return the cases of a bench."""
     return tuple(import_module(f"benchmarks.{name}").CASES)
 
 

@@ -1,9 +1,10 @@
 """Build the command line from the commands that the features contribute.
 
-A package adds commands with a function `register(cli: typer.Typer) -> None` that its `feature.py` names. Listings take
-`--json` (`JsonOption`) and print through `rendering.listing`; a command that needs the database opens it with
-`session.opened(...)`; failures are raised as exceptions, which `exits.py` turns into exit codes. Import heavy modules
-inside the functions: `onceward --help` must stay quick. `make docs` rewrites docs/cli.md; a test fails if it was not run.
+A package adds commands with a function `register(cli: typer.Typer) -> None` that its `feature.py` names. Commands that list
+rows take `--json` (`JsonOption`) and print through `rendering.listing`. A command that needs the database opens it with
+`session.opened(...)`. A command that fails raises an exception, which `exits.py` turns into an exit code. Import heavy
+modules inside the functions, so that `onceward --help` stays fast. `make docs` rewrites docs/cli.md; a test fails if that
+file is out of date.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ OWN = (settings, version, bench)
 
 
 def build(features: Features) -> typer.Typer:
-    """The whole command line. `features` are at hand for every command as `session.features_here()`."""
+    """Return the whole command line. Every command can read `features` through `session.features_here()`."""
     cli = typer.Typer(
         name="onceward",
         help="Webhooks, jobs, messages, schedules and workflows on PostgreSQL: every effect exactly once.",
-        epilog="Settings are environment variables: `onceward settings`. Trouble: `onceward doctor`.",
+        epilog="`onceward settings` lists the environment variables. `onceward doctor` finds problems.",
         no_args_is_help=True,
         rich_markup_mode="markdown",
         pretty_exceptions_enable=False,

@@ -1,4 +1,4 @@
-"""Where the `onceward` command begins and ends."""
+"""The entry point of the `onceward` command."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from onceward.feature import Features
 
 
 def run_command_line(features: Features) -> None:
-    """Run one command. A failure with a name is one line and an exit code, never a traceback.
+    """Run one command. An expected failure prints one line and sets the exit code; only a bug shows a traceback.
 
-    With ONCEWARD_APP set, the commands of that app are there too.
+    If ONCEWARD_APP is set, the command line includes the commands of that app.
     """
     try:
         if path := os.environ.get(APP_VARIABLE):

@@ -1,4 +1,4 @@
-"""What a command's exit code means, and which failure leads to which. docs/cli.md has the same table."""
+"""The exit codes of commands, and the exit code of each failure. docs/cli.md shows the same table."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Exit(IntEnum):
 
 MEANING = {
     Exit.OK: "done",
-    Exit.FAILED: "ran, and the answer is no: a check failed, a run broke, an address is taken",
-    Exit.USAGE: "the command line is wrong: unknown command or option, no such app",
-    Exit.SETTINGS: "a setting is wrong",
-    Exit.DATABASE: "the database cannot be reached or refuses",
-    Exit.MIGRATION: "the schema cannot be brought, or trusted, to where this version needs it",
-    Exit.INTERRUPTED: "ended by Ctrl-C before it was done",
+    Exit.FAILED: "the command ran and failed: a check or a run failed, or an address is in use",
+    Exit.USAGE: "the command line is wrong: unknown command, option or app",
+    Exit.SETTINGS: "a setting is invalid",
+    Exit.DATABASE: "the database is unreachable or refused the connection",
+    Exit.MIGRATION: "the schema cannot be migrated, or does not match this version",
+    Exit.INTERRUPTED: "interrupted by Ctrl-C",
 }
 
 
 class CommandFailed(Exception):
-    """A command that ends with a message for the user and a code for scripts."""
+    """A command failed. Carries a message for the user and an exit code for scripts."""
 
     def __init__(self, message: str, code: Exit = Exit.FAILED) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class CommandFailed(Exception):
 
 
 def code_for(error: BaseException, features: Features) -> Exit | None:
-    """The exit code for a failure that has a name; None for a bug, which shows its traceback."""
+    """Return the exit code of an expected failure, or None for a bug, which shows its traceback."""
     from onceward.settings import SettingsError
     from onceward.telemetry.tracing import TracingUnavailable
 

@@ -21,7 +21,7 @@ AppArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="[PKG.MODULE:APP]",
-        help=f"The app, for example `shop.main:app`; {APP_VARIABLE} if not given.",
+        help=f"The app, for example `shop.main:app`. Default: the value of {APP_VARIABLE}.",
         envvar=APP_VARIABLE,
         show_envvar=False,
     ),
@@ -30,7 +30,7 @@ AppOption = Annotated[
     str | None,
     typer.Option(
         "--app",
-        help=f"The app, for example `shop.main:app`; {APP_VARIABLE} if not given.",
+        help=f"The app, for example `shop.main:app`. Default: the value of {APP_VARIABLE}.",
         envvar=APP_VARIABLE,
         show_envvar=False,
     ),
@@ -38,19 +38,19 @@ AppOption = Annotated[
 
 
 class NoSuchApp(CommandFailed):
-    """The path leads to no app; the message says how to write one."""
+    """The path does not name an app. The message says how to write the path."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, Exit.USAGE)
 
 
 def load_app(path: str | None) -> Onceward:
-    """Import an app. The current directory is searched too, as for `python -m`."""
+    """Import an app. The current directory is on the import path, as for `python -m`."""
     from onceward.app import Onceward
 
     if path is None:
         raise NoSuchApp(
-            f"no app is named: write `onceward COMMAND shop.main:app`, or set {APP_VARIABLE}=shop.main:app. "
+            f"no app is given: write `onceward COMMAND shop.main:app`, or set {APP_VARIABLE}=shop.main:app. "
             "`onceward_apps.all:app` runs the bundled apps"
         )
     module_name, colon, attribute = path.partition(":")
@@ -60,21 +60,21 @@ def load_app(path: str | None) -> Onceward:
         sys.path.insert(0, str(Path.cwd()))
     if not _exists(module_name):
         raise NoSuchApp(
-            f"there is no module {module_name!r} to be found from {Path.cwd()}: "
+            f"module {module_name!r} cannot be found from {Path.cwd()}: "
             "run the command in the project's directory, or install the project"
         )
     module = import_module(module_name)
     apps = [name for name, value in vars(module).items() if isinstance(value, Onceward)]
-    found = getattr(module, attribute, None)
-    if isinstance(found, Onceward):
-        return found
-    hint = f"it has {', '.join(f'{module_name}:{name}' for name in apps)}" if apps else "it holds no Onceward app"
-    what = "has no attribute" if found is None else f"holds a {type(found).__name__}, not an Onceward app, as"
+    value = getattr(module, attribute, None)
+    if isinstance(value, Onceward):
+        return value
+    hint = f"it has {', '.join(f'{module_name}:{name}' for name in apps)}" if apps else "it has no Onceward app"
+    what = "has no attribute" if value is None else f"has a {type(value).__name__}, not an Onceward app, as"
     raise NoSuchApp(f"module {module_name!r} {what} {attribute!r}; {hint}")
 
 
 def _exists(module_name: str) -> bool:
-    """Whether the module can be found, apart from what happens when it is imported."""
+    """Return whether the module can be found, without importing it."""
     try:
         return find_spec(module_name) is not None
     except (ModuleNotFoundError, ValueError):

@@ -1,4 +1,4 @@
-"""How commands print: tables for people, one JSON document for programs. Logs go to stderr, answers to stdout."""
+"""How commands print: tables for people, one JSON document for programs. Output goes to stdout, logs go to stderr."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 def listing(
     rows: Iterable[Mapping[str, Any]], *, columns: Sequence[str], as_json: bool, empty: str = "nothing"
 ) -> None:
-    """Print rows: with `--json` every member of every row, otherwise these columns."""
-    found = list(rows)
+    """Print rows as JSON with all their fields, or as a table with these columns."""
+    listed = list(rows)
     if as_json:
-        document(found)
+        document(listed)
         return
-    # A pipe has no edge to fit into: nothing is cut there.
+    # A pipe has no width: the table must not cut any text there.
     console = Console() if sys.stdout.isatty() else Console(width=UNCUT)
-    if not found:
+    if not listed:
         console.print(empty)
         return
     table = Table(*columns, box=None, header_style="bold", pad_edge=False)
-    for row in found:
+    for row in listed:
         table.add_row(*(_cell(row.get(column)) for column in columns))
     console.print(table)
 
@@ -44,12 +44,12 @@ def document(value: Any) -> None:
 
 
 def say(text: str) -> None:
-    """A line for a person, on stdout."""
+    """Print a line for a person, on stdout."""
     Console(highlight=False).print(Text(text), soft_wrap=True)
 
 
 def verdict(status: str, subject: str, text: str) -> None:
-    """A line that begins with how it stands: ok, warn or fail."""
+    """Print a line that begins with its status: ok, warn or fail."""
     line = Text(f"{status:<5}", style=STYLES.get(status, ""))
     line.append(f"{subject}: ", style="bold")
     line.append(text, style="default not bold")
@@ -57,7 +57,7 @@ def verdict(status: str, subject: str, text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """A line about what went wrong, on stderr."""
+    """Print an error line, on stderr."""
     line = Text("error: ", style="bold red")
     line.append(text, style="default not bold")
     Console(stderr=True, highlight=False).print(line, soft_wrap=True)

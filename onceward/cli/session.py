@@ -1,4 +1,4 @@
-"""What commands share that need a loop or the database."""
+"""What commands share that need an event loop or the database."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ T = TypeVar("T")
 
 NO_FEATURES = Features()
 FEATURES_HERE: ContextVar[Features] = ContextVar("features", default=NO_FEATURES)
-"""Set for the run of one command by the root of the command line."""
+"""The features of the command that runs. The root of the command line sets them."""
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on the fast loop, where there is one."""
+    """Run a coroutine on uvloop if it is installed, otherwise on the loop of asyncio."""
     try:
         from uvloop import new_event_loop
     except ImportError:
@@ -35,20 +35,20 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def features_here() -> Features:
-    """The features of this command line: the engine's, and those of the app that ONCEWARD_APP names."""
+    """Return the features of this command line: the engine's, and those of the app that ONCEWARD_APP names."""
     return FEATURES_HERE.get()
 
 
 def features_with(app: Onceward) -> Features:
-    """The engine's features and those of this app, whether or not ONCEWARD_APP names it."""
+    """Return the engine's features and those of this app, whether or not ONCEWARD_APP names the app."""
     return features_here().plus(app.features())
 
 
 def spare_collector() -> None:
-    """Call when everything is up: what was made for good is not looked at again, and the rest less often.
+    """Make the garbage collector skip the objects that exist now, and run less often. Call it after the start.
 
-    A worker makes few cycles and many objects that live as long as a request. With the defaults a tenth of its time
-    went into looking through all of them.
+    A worker creates few reference cycles and many objects that live as long as a request. With the default thresholds,
+    garbage collection took a tenth of a worker's time.
     """
     gc.collect()
     gc.freeze()
@@ -56,7 +56,7 @@ def spare_collector() -> None:
 
 
 def configure_process(settings: Settings) -> None:
-    """Logging and tracing for the whole process, from its settings."""
+    """Configure logging and tracing of the process from its settings."""
     from onceward import __version__
     from onceward.telemetry import configure_logging, configure_tracing
 
@@ -68,7 +68,7 @@ def configure_process(settings: Settings) -> None:
 
 @asynccontextmanager
 async def opened(settings: Settings, migrations: Sequence[Migrations] = ()) -> AsyncGenerator[ConfiguredDatabase]:
-    """The database, without starting anything else and without changing the schema."""
+    """Open the database. Starts nothing else and does not change the schema."""
     from onceward.db.configured import ConfiguredDatabase
 
     configured = ConfiguredDatabase(settings, migrations)
@@ -81,11 +81,11 @@ async def opened(settings: Settings, migrations: Sequence[Migrations] = ()) -> A
 
 @asynccontextmanager
 async def opened_database() -> AsyncGenerator[Database]:
-    """The configured database, for commands that need no app. Answers go to stdout, so logs keep to warnings."""
+    """Open the configured database for a command that needs no app. Logs only warnings and errors."""
     from onceward.settings import load_settings, warn_of_unknown_names
 
     settings = load_settings(log_level="warning")
     configure_process(settings)
     warn_of_unknown_names(features_here().settings)
-    async with opened(settings) as opening:
-        yield opening.database
+    async with opened(settings) as configured:
+        yield configured.database

@@ -1,4 +1,4 @@
-"""`settings`: every setting, its value here and now, and what it means."""
+"""`settings`: list every setting with its current value and its meaning."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def register(cli: typer.Typer) -> None:
 
 
 def settings(as_json: JsonOption = False) -> None:
-    """List the settings with their values; secrets are not shown."""
+    """List the settings with their values. Values of secrets are hidden."""
     from onceward.settings import all_settings, load_settings
 
     rows = [

@@ -1,4 +1,4 @@
-"""`version`: what runs here."""
+"""`version`: print the installed versions."""
 
 from __future__ import annotations
 

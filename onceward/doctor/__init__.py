@@ -1,1 +1,1 @@
-"""`onceward doctor`: what is wrong with an installation, and what to do about it."""
+"""`onceward doctor`: find what is wrong with an installation and say what to do."""

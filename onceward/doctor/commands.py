@@ -1,4 +1,4 @@
-"""`doctor`: what is wrong with this installation, and what to do about it."""
+"""`doctor`: find what is wrong with this installation and say what to do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def register(cli: typer.Typer) -> None:
 
 
 def doctor(app: AppArgument = None, as_json: JsonOption = False) -> None:
-    """Check everything that an installation needs. Exits with 1 when a check fails; warnings do not count."""
+    """Check everything that an installation needs. Exits with 1 if a check fails, with 0 if there are only warnings."""
     from onceward.doctor.examination import examine
 
     findings = run(examine(features_here() if app is None else features_with(load_app(app))))

@@ -1,6 +1,6 @@
-"""The checks behind `onceward doctor`: each looks at one thing and says how it stands and what to do.
+"""The checks of `onceward doctor`. Each check examines one thing and returns its status and what to do.
 
-A check is a function from what it needs to a `Finding`; a new one is a function and a line in `DATABASE_CHECKS`.
+A check is a function that returns a `Finding`. To add one, write the function and add it to `DATABASE_CHECKS`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GIB = 1024**3
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """How one thing stands. `remedy` is what to do about it, empty when there is nothing to do."""
+    """The result of one check. `remedy` says what to do; it is empty if there is nothing to do."""
 
     check: str
     status: Status
@@ -42,7 +42,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """What the database checks look at."""
+    """The installation that the database checks examine."""
 
     conn: Connection
     settings: Settings
@@ -50,7 +50,7 @@ class Patient:
 
 
 async def examine(features: Features) -> list[Finding]:
-    """All findings, in the order in which things build on each other; what cannot be reached is not guessed at."""
+    """Return all findings, the most basic first. A check that needs something unreachable is left out."""
     findings = [Finding("version", "ok", f"onceward {__version__}, Python {platform.python_version()}")]
     findings += [
         Finding("settings", "warn", str(unknown), "correct or remove it")
@@ -84,11 +84,11 @@ def check_settings(settings: Settings) -> list[Finding]:
             Finding(
                 "settings",
                 "warn",
-                "ONCEWARD_SECRET_KEY is not set, so each node makes a key of its own",
-                "set the same one on every node, or they cannot read each other's stored secrets",
+                "ONCEWARD_SECRET_KEY is not set, so each node creates its own key",
+                "set the same key on every node; otherwise nodes cannot read each other's stored secrets",
             )
         ]
-    return [Finding("settings", "ok", "all values fit")]
+    return [Finding("settings", "ok", "all values are valid")]
 
 
 def check_disk(settings: Settings) -> Finding:
@@ -100,12 +100,12 @@ def check_disk(settings: Settings) -> Finding:
     if free < GIB // 4:
         return Finding("disk", "fail", text, "free some space or set ONCEWARD_DATA_DIR to another disk")
     if free < 2 * GIB:
-        return Finding("disk", "warn", text, "PostgreSQL stops when the disk is full: make room in time")
+        return Finding("disk", "warn", text, "free some space: PostgreSQL stops when the disk is full")
     return Finding("disk", "ok", text)
 
 
 async def examine_database(url: str, settings: Settings, features: Features) -> list[Finding]:
-    """Connect, or say why not; then look at everything inside."""
+    """Connect to the database and run all database checks, or return why the connection failed."""
     try:
         conn = await asyncpg.connect(url, timeout=5, statement_cache_size=0)
     except Exception as error:
@@ -116,15 +116,15 @@ async def examine_database(url: str, settings: Settings, features: Features) -> 
         for check in (*DATABASE_CHECKS, *(one for checks in features.load("doctor") for one in checks)):
             findings.append(await _try(check, patient))
             if findings[-1].check == "server" and findings[-1].status == "fail":
-                break  # our SQL is not written for it: the other findings would mislead
+                break  # our SQL does not support this server: further findings would mislead
     finally:
         await conn.close(timeout=5)
     return findings
 
 
 @asynccontextmanager
-async def _undone(conn: Connection) -> AsyncGenerator[None]:
-    """A transaction that is rolled back whatever happens."""
+async def _rolled_back(conn: Connection) -> AsyncGenerator[None]:
+    """Open a transaction that is always rolled back."""
     transaction = conn.transaction()
     await transaction.start()
     try:
@@ -138,30 +138,34 @@ async def _try(check: Callable[[Patient], Awaitable[Finding]], patient: Patient)
     try:
         return await check(patient)
     except asyncpg.InsufficientPrivilegeError as error:
-        return Finding(name, "fail", f"no right to look: {error}", "grant it, or use the database's owner in the URL")
+        remedy = "grant the privilege, or use the database's owner in ONCEWARD_DATABASE_URL"
+        return Finding(name, "fail", f"missing privilege for this check: {error}", remedy)
     except asyncpg.PostgresError as error:
-        return Finding(name, "fail", f"PostgreSQL refused to answer: {error}", "see the server's log")
+        return Finding(name, "fail", f"PostgreSQL returned an error: {error}", "see the server's log")
 
 
 def explain_refusal(error: Exception) -> Finding:
-    """Why there is no connection, in words that lead somewhere."""
+    """Return why the connection failed and what to do."""
     match error:
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
-            reason, remedy = str(error), "correct user and password in ONCEWARD_DATABASE_URL"
+            reason, remedy = str(error), "correct the user and password in ONCEWARD_DATABASE_URL"
         case asyncpg.InvalidCatalogNameError():
-            reason, remedy = str(error), "create it (`createdb`), or correct the name in ONCEWARD_DATABASE_URL"
+            reason, remedy = (
+                str(error),
+                "create the database (`createdb`), or correct its name in ONCEWARD_DATABASE_URL",
+            )
         case asyncpg.TooManyConnectionsError():
             reason, remedy = str(error), "lower ONCEWARD_POOL_MAX on the nodes, or raise max_connections"
         case asyncpg.InsufficientPrivilegeError():
-            reason, remedy = str(error), "as its owner: `grant connect on database ... to ...`"
+            reason, remedy = str(error), "run as the database's owner: `grant connect on database ... to ...`"
         case socket.gaierror():
-            reason, remedy = "the host's name is not known", "correct the host in ONCEWARD_DATABASE_URL"
+            reason, remedy = "the host name cannot be resolved", "correct the host in ONCEWARD_DATABASE_URL"
         case TimeoutError():
-            reason, remedy = "no answer within 5 s", "check the host, the port and the firewall between"
+            reason, remedy = "no response within 5 s", "check the host, the port and the firewall"
         case OSError():
             reason, remedy = (
-                "nobody answers there",
-                "start PostgreSQL, or correct host and port in ONCEWARD_DATABASE_URL",
+                "no server is listening at this address",
+                "start PostgreSQL, or correct the host and port in ONCEWARD_DATABASE_URL",
             )
         case _:
             reason, remedy = f"{type(error).__name__}: {error}", "correct ONCEWARD_DATABASE_URL"
@@ -172,7 +176,7 @@ async def check_server(patient: Patient) -> Finding:
     number = int(await patient.conn.fetchval("show server_version_num"))
     text = f"PostgreSQL {await patient.conn.fetchval('show server_version')}"
     if number < OLDEST_SERVER:
-        return Finding("server", "fail", f"{text} is too old", "upgrade it to PostgreSQL 15 or newer")
+        return Finding("server", "fail", f"{text} is too old", "upgrade to PostgreSQL 15 or newer")
     encoding = await patient.conn.fetchval("show server_encoding")
     if encoding != "UTF8":
         return Finding("server", "fail", f"{text}, encoding {encoding}", "create the database with encoding UTF8")
@@ -181,13 +185,13 @@ async def check_server(patient: Patient) -> Finding:
 
 async def check_clock(patient: Patient) -> Finding:
     before = time.time()
-    theirs = float(await patient.conn.fetchval("select extract(epoch from clock_timestamp())"))
+    database_time = float(await patient.conn.fetchval("select extract(epoch from clock_timestamp())"))
     after = time.time()
-    skew = max(0.0, before - theirs, theirs - after)
-    text = f"{skew * 1000:.0f} ms apart from the database, at least"
+    skew = max(0.0, before - database_time, database_time - after)
+    text = f"differs from the database's clock by at least {skew * 1000:.0f} ms"
     if skew < 1:
-        return Finding("clock", "ok", "same as the database's, within a second")
-    remedy = "synchronise both clocks (NTP): signatures carry times"
+        return Finding("clock", "ok", "differs from the database's clock by less than a second")
+    remedy = "synchronise both clocks (NTP): signatures contain timestamps"
     return Finding("clock", "fail" if skew > 60 else "warn", text, remedy)
 
 
@@ -201,7 +205,7 @@ async def check_connections(patient: Patient) -> Finding:
     budget = connection_budget(pool_max=settings.pool_max, roles=EVERY_ROLE, pgbouncer=settings.pgbouncer)
     needed = budget.total
     text = (
-        f"a process with all roles opens up to {needed} ({budget}), the server has room for {row['room']},"
+        f"a process with all roles opens up to {needed} ({budget}); the server allows {row['room']},"
         f" enough for {row['room'] // needed} such processes; {row['used']} are in use"
     )
     if needed > row["room"] and not patient.settings.pgbouncer:
@@ -218,13 +222,14 @@ async def check_durability(patient: Patient) -> Finding:
         if await patient.conn.fetchval("select current_setting($1)", name) == "off"
     ]
     if off:
-        losing = "a crash can lose what was committed" if off == ["synchronous_commit"] else "a crash can ruin the data"
-        return Finding("durability", "fail", f"{', '.join(off)} = off: {losing}", "switch on in postgresql.conf")
+        only_commit = off == ["synchronous_commit"]
+        risk = "a crash can lose committed data" if only_commit else "a crash can corrupt the data"
+        return Finding("durability", "fail", f"{', '.join(off)} = off: {risk}", "switch on in postgresql.conf")
     return Finding("durability", "ok", "fsync, full_page_writes and synchronous_commit are on")
 
 
 async def check_rights(patient: Patient) -> Finding:
-    """Try what `migrate` does first: create in the database, and make the roles. Nothing of it is kept."""
+    """Try the first steps of `migrate`: create a schema and the roles. The check rolls everything back."""
     conn = patient.conn
     row = await conn.fetchrow(
         "select current_user as who, current_database() as name,"
@@ -233,15 +238,15 @@ async def check_rights(patient: Patient) -> Finding:
     assert row is not None
     who, name = row["who"], row["name"]
     if not row["may_create"]:
-        remedy = f'as an administrator: grant create on database "{name}" to "{who}"'
+        remedy = f'run as an administrator: grant create on database "{name}" to "{who}"'
         return Finding("rights", "fail", f"user {who} may not create schemas in database {name}", remedy)
     try:
-        async with _undone(conn):
+        async with _rolled_back(conn):
             for script in (each.before for each in patient.features.migrations if each.before is not None):
                 await conn.execute(script.read_text(encoding="utf-8"))
     except asyncpg.InsufficientPrivilegeError as error:
         return Finding("rights", "fail", str(error.args[0]), error.hint or "")
-    return Finding("rights", "ok", f"user {who} may create what is needed in database {name}")
+    return Finding("rights", "ok", f"user {who} has the privileges that Onceward needs in database {name}")
 
 
 async def check_migrations(patient: Patient) -> Finding:
@@ -251,32 +256,32 @@ async def check_migrations(patient: Patient) -> Finding:
         return Finding("migrations", "fail", str(error))
     if pending:
         remedy = "`onceward migrate` applies them" + (
-            ", and so does every start" if patient.settings.auto_migrate else ""
+            ", and every process does so at start" if patient.settings.auto_migrate else ""
         )
         return Finding("migrations", "warn", f"{len(pending)} pending, first {pending[0]}", remedy)
     return Finding("migrations", "ok", "none pending")
 
 
 async def check_roles(patient: Patient) -> Finding:
-    """Row-level security protects nothing from a role that may bypass it."""
+    """Check that row-level security binds `onceward_app` and that a handler can write as this role."""
     row = await patient.conn.fetchrow("select rolsuper, rolbypassrls from pg_roles where rolname = 'onceward_app'")
     if row is None:
         return Finding("roles", "warn", "role onceward_app does not exist yet", "`onceward migrate` creates it")
     if row["rolsuper"] or row["rolbypassrls"]:
-        remedy = "as an administrator: alter role onceward_app nosuperuser nobypassrls"
+        remedy = "run as an administrator: alter role onceward_app nosuperuser nobypassrls"
         return Finding("roles", "fail", "onceward_app can bypass row-level security", remedy)
     if await patient.conn.fetchval("select to_regprocedure('onceward.organization()') is null"):
         return Finding("roles", "warn", "role onceward_app has no tables here yet", "`onceward migrate` creates them")
     try:
-        async with _undone(patient.conn):
+        async with _rolled_back(patient.conn):
             await patient.conn.execute("set local role onceward_app; set local onceward.organization = ''")
             await patient.conn.execute("select onceward.enqueue('onceward.doctor', '{}')")
     except asyncpg.PostgresError as error:
         who = await patient.conn.fetchval("select current_user")
         options = " with inherit false, set true" if patient.conn.get_server_version().major >= 16 else ""
-        remedy = f'`onceward migrate`, or as an administrator: grant onceward_app to "{who}"{options}'
-        return Finding("roles", "fail", f"what a handler does was refused to user {who}: {error}", remedy)
-    return Finding("roles", "ok", "a handler may write as onceward_app, which is bound by row-level security")
+        remedy = f'run `onceward migrate`, or as an administrator: grant onceward_app to "{who}"{options}'
+        return Finding("roles", "fail", f"user {who} cannot write as onceward_app: {error}", remedy)
+    return Finding("roles", "ok", "a handler can write as onceward_app, which is bound by row-level security")
 
 
 DATABASE_CHECKS: tuple[Callable[[Patient], Awaitable[Finding]], ...] = (

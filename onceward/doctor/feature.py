@@ -1,4 +1,4 @@
-"""What doctor contributes: a command."""
+"""The feature `doctor`: one command."""
 
 from __future__ import annotations
 

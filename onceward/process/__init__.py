@@ -1,1 +1,1 @@
-"""One process of Onceward: all roles, or some of them."""
+"""One process of Onceward, with all roles or with some of them."""

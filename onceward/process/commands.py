@@ -1,4 +1,4 @@
-"""`up`, `serve`, `worker`, `scheduler`: run an app, whole or in parts."""
+"""`up`, `serve`, `worker`, `scheduler`: run an app with all roles or with one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on (ONCEWARD_HOST).")]
 PortOption = Annotated[int | None, typer.Option("--port", help="Port to listen on (ONCEWARD_PORT).")]
 ConcurrencyOption = Annotated[
-    int | None, typer.Option("--concurrency", help="Pieces of work at once (ONCEWARD_WORKER_CONCURRENCY).")
+    int | None, typer.Option("--concurrency", help="Work items to run at the same time (ONCEWARD_WORKER_CONCURRENCY).")
 ]
 QueueOption = Annotated[
-    list[str] | None, typer.Option("--queue", help="Take from this queue only; may be given again (ONCEWARD_QUEUES).")
+    list[str] | None, typer.Option("--queue", help="Take work only from this queue; can be repeated (ONCEWARD_QUEUES).")
 ]
 
 
@@ -36,17 +36,17 @@ def up(app: AppArgument = None, host: HostOption = None, port: PortOption = None
 
 
 def serve(app: AppArgument = None, host: HostOption = None, port: PortOption = None) -> None:
-    """Answer HTTP only: webhooks, API, dashboard, live."""
+    """Run only the HTTP server: webhooks, API, dashboard and live queries."""
     _run(app, {"web"}, host=host, port=port)
 
 
 def worker(app: AppArgument = None, concurrency: ConcurrencyOption = None, queue: QueueOption = None) -> None:
-    """Do the work only: events, jobs, messages, deliveries. Start as many as you like."""
+    """Run only a worker: events, jobs, messages and deliveries. You can run any number of workers."""
     _run(app, {"worker"}, worker_concurrency=concurrency, queues=tuple(queue) if queue else None)
 
 
 def scheduler(app: AppArgument = None) -> None:
-    """Write due jobs only. Two of them do no harm: each due time is written once."""
+    """Run only the scheduler, which enqueues due runs. Several are safe: each due time is enqueued once."""
     _run(app, {"scheduler"})
 
 
@@ -56,14 +56,14 @@ def _run(path: str | None, roles: set[Role], **overrides: Any) -> None:
 
     settings = load_settings(**overrides)
     configure_process(settings)
-    runtime = Process(load_app(path), settings, features_here())
+    process = Process(load_app(path), settings, features_here())
 
     def ready() -> None:
         spare_collector()
-        where = f" at {runtime.web.url}" if runtime.web is not None else ""
+        address = f" at {process.web.url}" if process.web is not None else ""
         database = "an embedded PostgreSQL" if settings.database_url is None else "PostgreSQL"
-        say(f"{runtime.app.name} is up{where} on {database} ({', '.join(sorted(roles))}); Ctrl-C ends it")
-        if runtime.first_login is not None:
-            say(f"log in as administrator (works once, for 24 h): {runtime.first_login}")
+        say(f"{process.app.name} is up{address} on {database} ({', '.join(sorted(roles))}); press Ctrl-C to stop")
+        if process.first_login is not None:
+            say(f"log in as administrator (works once, for 24 h): {process.first_login}")
 
-    run(runtime.run(roles, ready=ready))
+    run(process.run(roles, ready=ready))

@@ -1,4 +1,4 @@
-"""What the process contributes: the commands that run an app."""
+"""The feature `process`: the commands that run an app."""
 
 from __future__ import annotations
 

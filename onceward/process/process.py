@@ -1,7 +1,7 @@
 """One process: it opens the database, starts the parts that its roles need, and stops them in the reverse order.
 
-A part has `start()`, which returns when the part works, and `stop()`, which returns when it has come to rest. If a start
-fails, the parts that were started before it are stopped again.
+A part has `start()`, which returns when the part is running, and `stop()`, which returns when the part has stopped. If one
+part fails to start, the process stops the parts that it started before.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ log = get_logger("onceward.process")
 
 
 class Component(Protocol):
-    """A part that has been made.
+    """A part of the process.
 
-    `start()` asks the database first and begins to run after that: if the connection is lost, it is called again.
+    `start()` queries the database before it starts anything, because the process calls it again after a lost connection.
     """
 
     async def start(self) -> None: ...
@@ -40,7 +40,7 @@ class Component(Protocol):
 
 
 class Process:
-    """One process of Onceward: an app on the engine's features."""
+    """One process of Onceward: the engine's features and those of an app."""
 
     def __init__(self, app: Onceward, settings: Settings, features: Features) -> None:
         self.app = app
@@ -50,7 +50,7 @@ class Process:
         self.context: Context | None = None
         self.engine: Engine | None = None
         self.first_login: str | None = None
-        """Where the administrator logs in after `up`, until somebody has logged in."""
+        """The login link that `up` prints for the administrator, until somebody has logged in."""
         self._undo: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._opening = ConfiguredDatabase(settings, self.features.migrations)
 
@@ -60,13 +60,13 @@ class Process:
 
     @property
     def web(self) -> WebServer | None:
-        """The HTTP server, in a process with that role."""
+        """Return the HTTP server, or None if the process does not have the role `web`."""
         if self.context is None or "web" not in self.context.roles:
             return None
         return self.context.part(WebServer)
 
     async def start(self, roles: Iterable[Role] = EVERY_ROLE) -> None:
-        """Open the database, bring the schema up to date, start the parts that these roles need."""
+        """Open the database, apply pending migrations and start the parts that these roles need."""
         chosen = frozenset(roles)
         check_prefixes(self.features.settings)
         warn_of_unknown_names(self.features.settings)
@@ -81,7 +81,7 @@ class Process:
             for name, component in self._make_parts(chosen):
                 await wait_for_server(component.start, limit_s=wait_s)
                 self._undo.append((name, component.stop))
-            # Only where one process is everything: the output of a `serve` is kept in logs that many people read.
+            # Only for `up`: many people can read the logs that keep the output of `serve`.
             if self.web is not None and chosen == EVERY_ROLE and (token := await first_admin_link(self.database)):
                 self.first_login = f"{self.settings.public_url or self.web.url}/login?token={token}"
         except BaseException:
@@ -97,49 +97,49 @@ class Process:
         )
 
     async def stop(self) -> None:
-        """Stop everything that was started. One part's failure to stop does not keep the others running."""
+        """Stop everything that was started. If one part fails to stop, the others are still stopped."""
         self.health.stopping = True
-        hurried = False
+        cancelled = False
         while self._undo:
             name, undo = self._undo.pop()
             try:
                 await undo()
             except asyncio.CancelledError:
-                hurried = True  # do not wait for this part any longer, but still stop the ones below it
+                cancelled = True  # do not wait for this part any longer, but still stop those started before it
                 log.warning("process.stop_cut_short", component=name)
             except Exception:
                 log.exception("process.stop_failed", component=name)
-        if hurried:
+        if cancelled:
             raise asyncio.CancelledError
 
     async def run(self, roles: Iterable[Role] = EVERY_ROLE, *, ready: Callable[[], None] | None = None) -> None:
-        """Start, serve until SIGINT or SIGTERM, stop. A second signal does not wait for work to finish."""
-        asked_to_stop = asyncio.Event()
+        """Start, run until SIGINT or SIGTERM, then stop. After a second signal, do not wait for running work."""
+        stop_requested = asyncio.Event()
         loop = asyncio.get_running_loop()
         running = asyncio.current_task()
 
         def on_signal() -> None:
-            if asked_to_stop.is_set() and running is not None:
+            if stop_requested.is_set() and running is not None:
                 running.cancel()
-            asked_to_stop.set()
+            stop_requested.set()
 
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, on_signal)
         try:
             starting = asyncio.create_task(self.start(roles))
-            asked = asyncio.create_task(asked_to_stop.wait())
-            await asyncio.wait({starting, asked}, return_when=asyncio.FIRST_COMPLETED)
-            if not starting.done():  # a migration under way rolls back; nothing is left half done
+            stopping = asyncio.create_task(stop_requested.wait())
+            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done():  # a running migration rolls back completely
                 starting.cancel()
                 await asyncio.wait({starting})
                 return
             await starting
             if ready is not None:
                 ready()
-            await asked
+            await stopping
             log.info("process.stopping", grace_s=self.settings.shutdown_grace_s)
         finally:
-            asked_to_stop.set()
+            stop_requested.set()
             await self.stop()
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
@@ -156,7 +156,7 @@ class Process:
         if not self.settings.auto_migrate:
             raise MigrationError(
                 f"{len(pending)} migrations are pending, the first is {pending[0]}, and ONCEWARD_AUTO_MIGRATE is "
-                "off: run `onceward migrate`"
+                "false: run `onceward migrate`"
             )
         for migration in await self._opening.migrate():
             log.info("migration.applied", migration=str(migration))
@@ -164,7 +164,7 @@ class Process:
     # -- the parts -----------------------------------------------------------------------------------------
 
     def _make_parts(self, roles: frozenset[Role]) -> list[tuple[str, Component]]:
-        """Make what these roles consist of, in the order of starting; factories find earlier parts in the context."""
+        """Create the parts of these roles in starting order. A factory finds the parts before it in the context."""
         self.engine = Engine(self.database, self.app.registry, event_types=self.app.event_types)
         context = Context(
             app=self.app,
@@ -177,10 +177,10 @@ class Process:
             box=secret_box(self.settings),
         )
         self.context = context
-        made: list[tuple[str, Component]] = [("engine", self.engine)]
+        components: list[tuple[str, Component]] = [("engine", self.engine)]
         for part in self.features.parts(roles):
             component = resolve(part.make)(context)
             if component is not None:
                 context.add(component)
-                made.append((part.name, component))
-        return made
+                components.append((part.name, component))
+        return components

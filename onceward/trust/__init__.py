@@ -1,4 +1,4 @@
-"""Organizations, roles, keys, secrets, audit, cause: promises that the database keeps. Builds on `db` only."""
+"""Organizations, identities, API keys, secrets, audit and erasure. The database enforces them. Depends on `db` only."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
 """The audit log: who did what to which entity, appended in the transaction that did it.
 
-The database stamps id, time, cause and hashes, and refuses every change but an erasure. `onceward.trust.sealer` chains
-the entries once they are committed; `onceward.trust.chain` proves that nothing was changed since.
+The database sets id, time, cause and hashes, and refuses every change except an erasure. `onceward.trust.sealer` chains
+the entries after their commit; `onceward.trust.chain` proves that nobody has changed them since.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ limit $6
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the audit log; what was erased is None, and its actor `erased`."""
+    """One entry of the audit log. Erased fields are None; an erased actor is `erased`."""
 
     id: int
     organization_id: UUID | None
@@ -68,8 +68,8 @@ async def record(
 ) -> None:
     """Append an entry that exists if and only if this transaction commits.
 
-    Without an `actor` it is what caused the transaction (`event:17`), or `system`. `organization` is for the engine,
-    which may write for any; the app role can write for its own only.
+    The default `actor` is the cause of the transaction (`event:17`), or `system`. Only the engine may give an
+    `organization` other than the transaction's own.
     """
     name, user_id = _who(tx, actor)
     await tx.execute(
@@ -104,6 +104,6 @@ async def list_entries(
     before: int | None = None,
     limit: int = 100,
 ) -> list[Entry]:
-    """Newest first; `before` is the last id of the page before."""
+    """Return entries, newest first. `before` is the last id of the previous page."""
     rows = await conn.fetch(LIST, organization, action, entity_type, entity_id, before, limit)
     return [Entry(**dict(row)) for row in rows]

@@ -1,8 +1,8 @@
-"""The chain over the audit log: how links are made, and the proof that none was changed, lost or moved.
+"""The hash chain over the audit log, and the proof that no entry was changed, deleted or moved.
 
 A link is sha256(previous link, number, ids, hashes of those entries). An entry's hash covers its frame (id, time,
-organization, action, cause) and the hashes of its two erasable parts, so erasing keeps the chain whole. Everything is
-computed here from what the tables hold, with functions that PostgreSQL itself brings: replacing ours does not help.
+organization, action, cause) and the hashes of its two erasable parts, so an erasure does not break the chain. The proof
+uses only table contents and functions of `pg_catalog`, so replacing our SQL functions cannot deceive it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from onceward.audit_log where action = 'audit.erased' and metadata is not null
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The end of the chain, as the log shows it: `7:9f86d0...`."""
+    """The end of the chain, written as in the logs: `7:9f86d0...`."""
 
     number: int
     hash: bytes
@@ -63,13 +63,13 @@ class Head:
     @classmethod
     def parse(cls, text: str) -> Head:
         if not (match := re.fullmatch(r"(\d{1,18}):([0-9a-f]{64})", text.strip())):
-            raise ValueError(f"head {text!r} is not NUMBER:HASH as the log shows it")
+            raise ValueError(f"head {text!r} must be NUMBER:HASH, as in the log event audit.sealed")
         return cls(int(match[1]), bytes.fromhex(match[2]))
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the proof found. `problems` empty: every sealed entry is as it was when it was sealed."""
+    """The result of the proof. Without `problems`, every sealed entry is unchanged."""
 
     head: Head
     entries: int
@@ -94,13 +94,13 @@ def link_hash(previous: bytes, number: int, ids: Sequence[int], hashes: bytes) -
 
 
 async def prove(conn: Connection, *, known: Sequence[Head] = (), most_problems: int = 100) -> Report:
-    """Go through the whole chain in one snapshot. `known` are heads noted elsewhere, which must still be part of it."""
+    """Check the whole chain in one snapshot. `known` are heads from the logs, which must still be part of the chain."""
     async with conn.transaction(isolation="repeatable_read", readonly=True):
         return await prove_within(conn, known=known, most_problems=most_problems)
 
 
 async def prove_within(conn: Connection, *, known: Sequence[Head] = (), most_problems: int = 100) -> Report:
-    """The same in a snapshot that the caller has opened."""
+    """Check the whole chain in the caller's transaction."""
     return await _Proof(conn, known, most_problems).run()
 
 
@@ -135,9 +135,9 @@ class _Proof:
             self.problems.append(f"seal {number} does not follow from seal {last.number}")
         if link_hash(link["previous"], number, ids, hashes) != link["hash"]:
             self.problems.append(f"seal {number} was changed")
-        noted = self.known.get(number)
-        if noted is not None and noted.hash != link["hash"]:
-            self.problems.append(f"seal {number} is not the one that was noted: the chain was written anew")
+        known = self.known.get(number)
+        if known is not None and known.hash != link["hash"]:
+            self.problems.append(f"seal {number} differs from the known head: the chain was rewritten")
         rows = {row["id"]: row for row in await self.conn.fetch(ENTRIES, ids)}
         for position, one in enumerate(ids):
             sealed = hashes[position * HASH_BYTES : (position + 1) * HASH_BYTES]
@@ -161,14 +161,14 @@ class _Proof:
                 self.problems.append(f"entry {one} of seal {number}: its {part} was changed")
 
     async def _whole(self, last: Head) -> None:
-        """What no single link can show."""
-        for number, noted in self.known.items():
+        """Check what no single link can show."""
+        for number, known in self.known.items():
             if number > last.number:
                 self.problems.append(
-                    f"the chain ends at seal {last.number}, but {noted} was noted: its end was cut off"
+                    f"the chain ends at seal {last.number}, but the head {known} is known: its end was cut off"
                 )
         for row in await self.conn.fetch(UNSEALED):
-            self.problems.append(f"entry {row['id']} is neither sealed nor waiting for it: its seal was taken away")
-        said = {row["id"] for row in await self.conn.fetch(ERASURES)} if self.erased else set[int]()
-        for one in sorted(self.erased - said):
-            self.problems.append(f"entry {one} was erased, and no entry says by whom")
+            self.problems.append(f"entry {row['id']} is neither sealed nor pending: its seal was removed")
+        recorded = {row["id"] for row in await self.conn.fetch(ERASURES)} if self.erased else set[int]()
+        for one in sorted(self.erased - recorded):
+            self.problems.append(f"entry {one} was erased, but no audit entry records the erasure")

@@ -1,4 +1,4 @@
-"""What must hold of trust at any time: isolation in the catalogue, roles, the audit chain."""
+"""The invariants of trust: row-level security, roles, functions and the audit chain."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ where c.relkind = 'v' and n.nspname not in ('pg_catalog', 'information_schema')
 
 BYPASS = """
 with handlers as (
-    -- The roles that handlers and workers in other languages act as. Neither may become, or inherit from, another one.
+    -- The roles of handlers and of workers in other languages. Neither may be a member of another role.
     select oid, rolname, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb from pg_roles
      where rolname in ('onceward_app', 'onceward_sql_worker')
 ), tenant_tables as (
@@ -78,11 +78,11 @@ where p.prosecdef and n.nspname not in ('pg_catalog', 'information_schema')
 
 
 async def check_tenant_tables_are_protected(conn: Connection) -> Sequence[str]:
-    """Every table with organization_id has row-level security, and no policy that lets the app role past it."""
+    """Every table with organization_id has row-level security, and every policy of the app role uses it."""
     problems: list[str] = []
     for row in await conn.fetch(TENANT_TABLES):
         if not row["enabled"]:
-            problems.append(f"{row['table']} has organization_id and no row-level security: call onceward.protect")
+            problems.append(f"{row['table']} has organization_id but no row-level security: call onceward.protect")
             continue
         for expression in {*row["quals"], *row["checks"]} - {None}:
             if "onceward.organization()" not in expression or "organization_id" not in expression:
@@ -93,12 +93,12 @@ async def check_tenant_tables_are_protected(conn: Connection) -> Sequence[str]:
 
 
 async def check_app_role_cannot_bypass(conn: Connection) -> Sequence[str]:
-    """The roles of handlers, API and SQL workers are bound by row-level security, whatever they try."""
+    """The roles of handlers, API and SQL workers cannot bypass row-level security."""
     return [f"{row['role']} {row['problem']}" for row in await conn.fetch(BYPASS)]
 
 
 async def check_definer_functions_are_closed(conn: Connection) -> Sequence[str]:
-    """A function that runs with its owner's rights pins its search_path and is not for everybody."""
+    """A function that runs with its owner's rights has a fixed search_path, and PUBLIC may not call it."""
     problems: list[str] = []
     for row in await conn.fetch(DEFINERS):
         if row["open_path"]:
@@ -109,12 +109,12 @@ async def check_definer_functions_are_closed(conn: Connection) -> Sequence[str]:
 
 
 async def check_audit_chain(conn: Connection) -> Sequence[str]:
-    """No audit entry was changed, lost or moved since it was sealed."""
+    """No audit entry has been changed, deleted or moved since it was sealed."""
     return (await chain.prove_within(conn)).problems
 
 
 def check_secrets_can_be_opened(box: SecretBox, columns: Iterable[SealedColumn]) -> Check:
-    """Every encrypted value of these columns opens with the keys of this process."""
+    """Return the check that the keys of this process open every encrypted value of these columns."""
     return Check("trust.secrets_can_be_opened", partial(unreadable, box=box, columns=columns))
 
 

@@ -1,8 +1,8 @@
-"""Find a person's data in one organization, remove it, and keep the proof that nothing else was touched.
+"""Find a person's data in one organization and remove it.
 
-Each package lists, as `ERASERS` in its module `erasers`, which columns of which tables may hold personal data, and what
-becomes of them; `UNSEARCHED` there says of every other column why it holds none. All erasers run in one transaction, as
-the engine, which also writes the audit entry: who asked, when, how many rows, and the references as hashes only.
+Each package lists in `ERASERS` of its module `erasers` which columns may contain personal data and how they are erased.
+`UNSEARCHED` says for every other column why it contains none. All erasers run in one transaction, as the engine. The same
+transaction writes an audit entry with the actor, the time, the number of rows, and the references as hashes only.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from onceward.trust.person import BadReference, Person
 __all__ = ["BadReference", "Eraser", "Found", "Person", "Report", "Searched", "erase", "find"]
 
 Kind = Literal["whole", "text", "list", "json", "body"]
-"""How a column is compared: `whole` holds one name of a person; `text`, `list` (of texts), `json` and `body` (bytes of a
-request) may mention people."""
+"""How a column is compared: `whole` contains one name of a person; `text`, `list` (of texts), `json` and `body` (bytes of
+a request) may mention people."""
 
 OWN_ROWS = "t.organization_id is not distinct from $1::uuid"
 INSTANCE = "$1::uuid is null"
-"""For tables that belong to no organization: searched when the whole instance is, and then only."""
+"""The scope of tables that belong to no organization: they are searched only for the whole instance."""
 
 CANDIDATE: Mapping[Kind, str] = {
     "whole": "lower(btrim(t.{column}::text)) = any($2::text[])",
@@ -37,12 +37,12 @@ CANDIDATE: Mapping[Kind, str] = {
 
 
 class DryRun(Exception):
-    """Ends the transaction of a dry run without a commit."""
+    """Rolls back the transaction of a dry run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A row about the person: where it is, which columns say so, and what hooks and exports need of it."""
+    """A row about the person: its position, the columns that matched, and values for hooks and exports."""
 
     row: str
     columns: tuple[str, ...]
@@ -57,12 +57,12 @@ EraseRows = Callable[[Transaction, Person, Sequence[Found], UUID | None], Awaita
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eraser:
-    """One table: where a person may be in it, and what becomes of the rows.
+    """One table: which columns may contain a person, and how the rows are erased.
 
-    `blank` gives for each column the SQL that replaces it where the column matched, or in every found row for all of its
-    columns with `together`. In that SQL, `t` is the row and `m.mark` the text that replaces a name. `delete` removes the
-    row instead, `erase` does something of its own, `kept` says why nothing is done. `waits` is SQL that is true while the
-    row is still needed: it is reported and left as it is.
+    `blank` gives for each column the SQL of its new value. It is applied to the columns that matched, or with `together`
+    to all columns of a found row. In that SQL, `t` is the row and `m.mark` the text that replaces a name. Instead of
+    `blank`, `delete` removes the row, `erase` is a function of its own, and `kept` is the reason to change nothing. `waits`
+    is SQL that is true while unfinished work needs the row: such a row is reported and not changed.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Eraser:
     waits: str = "false"
     key: str = "null::bigint"
     names: tuple[str, ...] = ()
-    """Columns with other names of the same person, which a report proposes to search for as well."""
+    """Columns with other names of the same person. The report suggests searching for these names too."""
 
     def __post_init__(self) -> None:
         ways = [bool(self.blank), self.delete, self.erase is not None, self.kept is not None]
@@ -86,12 +86,12 @@ class Eraser:
             raise ValueError(f"eraser {self.name!r}: give exactly one of blank, delete, erase and kept")
         missing = set(self.columns) - set(self.blank)
         if self.blank and missing:
-            raise ValueError(f"eraser {self.name!r}: blank says nothing about {', '.join(sorted(missing))}")
+            raise ValueError(f"eraser {self.name!r}: add {', '.join(sorted(missing))} to blank")
 
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What one eraser found: rows that it changes, rows that are still needed, and in which columns."""
+    """The result of one eraser: rows to change, rows that are still needed, and matches per column."""
 
     name: str
     table: str
@@ -103,7 +103,7 @@ class Searched:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found where. `also_known_as` are other names that the found rows give the same person."""
+    """The results of all erasers. `also_known_as` are other names of the person in the found rows."""
 
     searched: tuple[Searched, ...]
     also_known_as: tuple[str, ...]
@@ -111,7 +111,7 @@ class Report:
 
     @property
     def rows(self) -> dict[str, int]:
-        """Changed rows by eraser."""
+        """Return the number of changed rows of each eraser."""
         return {each.name: each.rows for each in self.searched if each.kept is None}
 
     @property
@@ -137,9 +137,9 @@ async def erase(
     reason: str | None = None,
     dry_run: bool = False,
 ) -> Report:
-    """Erase a person from one organization (None: from what belongs to no organization) in one transaction.
+    """Erase a person from one organization in one transaction. None means data that belongs to no organization.
 
-    A dry run does the same and rolls back, so that its report is what an erasure at this moment would do.
+    A dry run does the same and rolls back, so its report is exact.
     """
     whom = Person(person)
     report = Report((), (), dry_run)
@@ -169,7 +169,7 @@ async def _search_and_remove(
     searched: list[Searched] = []
     names: set[str] = set()
     for eraser in erasers:
-        # What is reported only needs no lock: rows of unfinished work must stay free for their workers.
+        # Rows that are only reported are not locked: workers may need the rows of unfinished work.
         changes = eraser.kept is None and eraser.waits != "true"
         found = [each async for each in find(tx, eraser, person, organization, lock=changes)]
         names.update(name for each in found for name in each.names if not person.is_named(name))
@@ -189,16 +189,16 @@ async def find(
     lock: bool = False,
     values: bool = False,
 ) -> AsyncGenerator[Found]:
-    """Rows of the organization that are about the person. PostgreSQL picks candidates, `Person` decides.
+    """Yield the rows of the organization that are about the person. PostgreSQL finds candidates, `Person` decides.
 
-    `lock` keeps everybody else from changing them until the transaction ends; `values` brings the whole row.
+    `lock` locks the candidates until the transaction ends; `values` returns the whole row.
     """
     if await tx.fetchval("select to_regclass($1) is null", eraser.table):
         return
     columns = ", ".join(f"{_value(column, kind)} as {column}" for column, kind in eraser.columns.items())
     names = "".join(f", t.{name}::text" for name in eraser.names)
     candidate = " or ".join(_candidate(column, kind) for column, kind in eraser.columns.items())
-    # The parameters are named once more so that PostgreSQL knows their types where a statement does not use them.
+    # The last conditions tell PostgreSQL the types of parameters that the statement may not use otherwise.
     statement = (
         f"select t.ctid::text as found_row, {eraser.waits} as found_waits, {eraser.key} as found_key,"
         f" array_remove(array[null::text{names}], null) as found_names, {'to_jsonb(t)' if values else 'null::jsonb'} as found_values, {columns}"

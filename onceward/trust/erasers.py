@@ -1,4 +1,4 @@
-"""What trust itself holds about a person: their account, their sessions, keys they made, and mentions in the audit log."""
+"""The erasers of trust: accounts, sessions, API keys, system metrics and audit entries."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ returning user_id
 
 
 async def close_accounts(tx: Transaction, _person: Person, found: Sequence[Found], organization: UUID | None) -> None:
-    """Take the person out of the organization, and close an account that then belongs nowhere.
+    """Remove the person from the organization, and close the account if it then belongs to no organization.
 
-    An account that another organization uses, or an administrator's, is closed only for the whole instance. Its id stays,
-    so that old entries still point somewhere.
+    The account of an administrator or of a member of another organization is closed only with `--instance`. The id of a
+    closed account is kept, because other rows refer to it.
     """
     ids = [each.key for each in found]
     await tx.execute(
@@ -51,7 +51,7 @@ async def close_accounts(tx: Transaction, _person: Person, found: Sequence[Found
 
 
 async def blank_entries(tx: Transaction, person: Person, found: Sequence[Found], organization: UUID | None) -> None:
-    """Blank the parts of audit entries that name the person, and record in an entry which ones they were."""
+    """Blank the parts of audit entries that name the person, and record the ids of these entries in a new entry."""
     await tx.execute(BLANK_WHO, [each.key for each in found if WHO.intersection(each.columns)])
     await tx.execute(BLANK_CONTENT, [each.key for each in found if set(each.columns) - WHO])
     ids = sorted(each.key for each in found)
@@ -73,7 +73,7 @@ ERASERS: tuple[Eraser, ...] = (
         table="onceward.users",
         columns={"email": "whole", "user_id": "whole", "name": "text"},
         erase=close_accounts,
-        # Members of the organization; for the instance everybody who was not erased before.
+        # Members of the organization; for the instance, all accounts that are not erased yet.
         scope="(exists (select from onceward.memberships o where o.user_id = t.user_id and o.organization_id = $1::uuid)"
         " or $1::uuid is null and t.email <> 'erased-' || t.user_id || '@invalid')",
         key="t.user_id",
@@ -114,18 +114,18 @@ UNSEARCHED: dict[str, str] = {
     "onceward.login_links.*": "only hashes and ids; deleted with the account",
     "onceward.api_keys.prefix": "random",
     "onceward.api_keys.hash": "a hash",
-    "onceward.api_keys.scopes": "a closed set",
+    "onceward.api_keys.scopes": "a fixed set of values",
     "onceward.audit_log.action": "a name given by code",
     "onceward.audit_log.entity_type": "a name given by code",
-    "onceward.audit_log.who_salt": "random; deleted with what it salts",
-    "onceward.audit_log.who_hash": "a salted hash; tells nothing once the salt is deleted",
-    "onceward.audit_log.content_salt": "random; deleted with what it salts",
-    "onceward.audit_log.content_hash": "a salted hash; tells nothing once the salt is deleted",
+    "onceward.audit_log.who_salt": "random; deleted with the salted fields",
+    "onceward.audit_log.who_hash": "a salted hash; reveals nothing without the salt",
+    "onceward.audit_log.content_salt": "random; deleted with the salted fields",
+    "onceward.audit_log.content_hash": "a salted hash; reveals nothing without the salt",
     "onceward.audit_seals.*": "hashes",
     "onceward.auth_failures.*": "the hash of an address, deleted after an hour",
     "onceward.migrations.*": "names of files and their checksums",
     "onceward.organizations.*": "the tenant itself, which is renamed or deleted as a whole",
     "onceward.secrets.name": "a name given by code or an operator",
-    "onceward.secrets.value": "sealed; cannot be searched",
+    "onceward.secrets.value": "encrypted; cannot be searched",
     "onceward.system_metrics.job_id": "an id of the engine",
 }

@@ -1,36 +1,36 @@
-"""What trust refuses, by name. The HTTP status is chosen in `onceward.web`.
+"""The exceptions of trust. `onceward.web` chooses their HTTP status.
 
 TrustError
-├── NotAuthenticated      nobody we know: no credential, or one that is wrong, expired or revoked
-├── NotAllowed            somebody we know, who may not do this
-├── TooManyFailures       too many wrong credentials from one place
-├── UnknownOrganization   no organization of that id
+├── NotAuthenticated      the credential is missing, wrong, expired or revoked
+├── NotAllowed            the caller is known but does not have the required scope
+├── TooManyFailures       too many wrong credentials from one client address
+├── UnknownOrganization   the organization does not exist
 ├── AlreadyActing         the transaction already acts for another organization
-├── UserDisabled          an account that an administrator has disabled
+├── UserDisabled          an administrator has disabled the account
 ├── SecretError
-│   ├── BadSecretKey      an encryption key that cannot be used
-│   ├── UnknownSecretKey  sealed under a key that is not configured
-│   └── Tampered          changed, or sealed for another table, row or column
-└── NotFound              what was asked for does not exist, or not for this organization
+│   ├── BadSecretKey      an encryption key is missing or too short
+│   ├── UnknownSecretKey  a value is encrypted with a key that is not configured
+│   └── Tampered          a value was changed, or encrypted for another table, row or column
+└── NotFound              the object does not exist, or belongs to another organization
 """
 
 from __future__ import annotations
 
 
 class TrustError(Exception):
-    """Anything this package raises by itself."""
+    """Base class of all exceptions of this package."""
 
 
 class NotAuthenticated(TrustError):
-    """The message is for logs; the caller is told no more than that it failed."""
+    """The credential was rejected. The message is for logs only; the response does not contain it."""
 
 
 class NotAllowed(TrustError):
-    """Says which scope is missing."""
+    """The caller does not have the required scope, which the message names."""
 
 
 class TooManyFailures(TrustError):
-    """Try again in `retry_after_s`."""
+    """The client sent too many wrong credentials and may try again in `retry_after_s` seconds."""
 
     def __init__(self, retry_after_s: int) -> None:
         super().__init__(f"too many failed attempts to authenticate: try again in {retry_after_s} s")
@@ -38,32 +38,35 @@ class TooManyFailures(TrustError):
 
 
 class UnknownOrganization(TrustError):
-    """Names what was asked for."""
+    """The organization, which the message names, does not exist."""
 
 
 class AlreadyActing(TrustError):
-    """A transaction belongs to one organization: what must happen for another is a job of its own."""
+    """The transaction already acts for another organization. Enqueue a job to act for a second one."""
 
 
 class UserDisabled(TrustError):
-    """Only an administrator of the instance enables the account again."""
+    """The account is disabled. Only an administrator of the instance can enable it again."""
 
 
 class SecretError(TrustError):
-    """Anything about sealed values; never says what they hold."""
+    """Base class of errors about encrypted values. The message never contains the value."""
 
 
 class BadSecretKey(SecretError):
-    """Too short, or none at all."""
+    """An encryption key is missing or too short."""
 
 
 class UnknownSecretKey(SecretError):
-    """Add the old key behind the new one in ONCEWARD_SECRET_KEY until `onceward secrets rotate` has run."""
+    """The key of a value is not configured.
+
+    Keep the old key after the new one in ONCEWARD_SECRET_KEY until `onceward secrets rotate` has run.
+    """
 
 
 class Tampered(SecretError):
-    """The value does not belong where it was found, or was changed there."""
+    """The encrypted value was changed, or copied from another table, row or column."""
 
 
 class NotFound(TrustError):
-    """Also said of what exists for another organization only."""
+    """The object does not exist, or belongs to another organization."""

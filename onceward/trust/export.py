@@ -1,4 +1,4 @@
-"""Everything that is stored about one person in one organization, as one JSON document."""
+"""Export everything that one organization stores about a person, as one JSON document."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ async def export(
     organization: UUID | None,
     actor: str | Identity,
 ) -> dict[str, Any]:
-    """Return every row that the erasers find, whole, by kind of data. The export itself is audited.
+    """Return every row that the erasers find, by eraser. The audit log records the export.
 
-    Bodies of requests are text; other bytes (hashes, sealed secrets) are left out.
+    Bodies of requests are exported as text; other bytes (hashes, encrypted secrets) are left out.
     """
     whom = Person(person)
     data: dict[str, list[dict[str, Any]]] = {}
@@ -66,7 +66,7 @@ async def _binary(tx: Transaction, eraser: Eraser) -> list[str]:
 
 
 def _readable(eraser: Eraser, row: Mapping[str, Any], binary: Sequence[str]) -> dict[str, Any]:
-    """The row with bodies as text and without other bytes. PostgreSQL writes bytes in JSON as `\\x` and hexadecimal."""
+    """Return the row with bodies as text and without other bytes, which are `\\x` and hexadecimal in the JSON."""
     shown = {name: value for name, value in row.items() if name not in binary}
     for name in binary:
         if eraser.columns.get(name) == "body":

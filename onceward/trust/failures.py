@@ -1,8 +1,8 @@
-"""Slow down guessing: after too many wrong credentials from one place, every further wrong one is answered so.
+"""Limit guessing: after too many wrong credentials from one client, each further wrong one raises `TooManyFailures`.
 
-Counted in the database, so it holds over any number of nodes; only a failure asks and writes. A right credential is
-never refused for its neighbours' wrong ones: all of ours are 256 random bits, which no number of tries finds, and
-otherwise anybody behind the same proxy could lock everybody else out.
+The database counts, so the limit holds across all nodes; only a wrong credential reads and writes the count. A correct
+credential is always accepted. Our credentials have 256 random bits and cannot be guessed, and otherwise one client could
+lock out everybody behind the same proxy.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class FailureLimit:
     window_s: int = 60
 
     async def count(self, conn: Connection, client: str) -> None:
-        """One more wrong credential; raises `TooManyFailures` when the client has used up its tries."""
+        """Count one wrong credential. Raises `TooManyFailures` if the client is over the limit."""
         row = await conn.fetchrow(COUNT, fingerprint(client), float(self.window_s))
         if row is not None and row["failures"] > self.failures:
             raise TooManyFailures(max(1, row["left_s"]))
 
 
 def fingerprint(client: str) -> bytes:
-    """An address as it is kept: hashed; for IPv6 the /64, because one host has as many addresses as it likes."""
+    """Return the hash under which an address is stored. For IPv6 it is that of the /64, which one host controls."""
     try:
         address = ipaddress.ip_address(client)
     except ValueError:
@@ -53,7 +53,7 @@ def fingerprint(client: str) -> bytes:
 
 
 async def forget_old(conn: Connection, *, older_than_s: int = 3600) -> int:
-    """Drop counts nobody will ask for again."""
+    """Delete counts whose time window has passed. Returns how many."""
     return await conn.fetchval(
         "with gone as (delete from onceward.auth_failures"
         " where since < clock_timestamp() - make_interval(secs => $1) returning 1) select count(*) from gone",

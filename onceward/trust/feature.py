@@ -1,4 +1,4 @@
-"""What trust contributes: organizations, identities, audit, secrets, causes, erasure."""
+"""The feature `trust`: organizations, identities, audit, secrets, causes and erasure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is asking, and what they may do. Every way to authenticate ends in an `Identity`."""
+"""The caller of a request and its scopes. Every authentication method returns an `Identity`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from onceward.db import Database, Transaction
 from onceward.trust.errors import NotAllowed
 
 Scope = Literal["user", "viewer", "operator", "owner", "admin"]
-"""In rising order: an end user, then read, then act (replay, pause), then manage an organization, then the instance."""
+"""From the lowest to the highest: an end user; may read; may replay and pause; manages an organization; the instance."""
 
 Kind = Literal["key", "session", "token", "operator"]
-"""An API key, a person in the dashboard, an end user's JWT, or somebody at the command line."""
+"""An API key, a dashboard session, an end user's JWT, or a user of the command line."""
 
 RANK: dict[str, int] = {scope: rank for rank, scope in enumerate(get_args(Scope))}
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """`organization` is the one acted for; None is the whole instance (scope admin) or an end user without one."""
+    """An authenticated caller, which acts for `organization`.
+
+    None means the whole instance (scope admin), or an end user without an organization.
+    """
 
     kind: Kind
     organization: UUID | None
@@ -32,25 +35,25 @@ class Identity:
 
     @property
     def actor(self) -> str:
-        """How the audit log names them."""
+        """Return the name of this identity in the audit log."""
         return f"{self.kind}:{self.label or self.user_id or 'unknown'}"
 
     def may(self, scope: Scope) -> bool:
-        """A higher scope includes the lower ones; an end user's token has none of the others."""
+        """Return whether the identity has this scope or a higher one."""
         return any(RANK[own] >= RANK[scope] for own in self.scopes)
 
     def require(self, scope: Scope) -> None:
         if not self.may(scope):
             own = ", ".join(sorted(self.scopes)) or "none"
-            raise NotAllowed(f"this needs the scope {scope}; {self.kind} {self.label!r} has: {own}")
+            raise NotAllowed(f"this requires the scope {scope}; {self.kind} {self.label!r} has: {own}")
 
 
 COMMAND_LINE = Identity("operator", None, frozenset({"admin"}), label="cli")
-"""Who reaches the command line reaches the database: it is the instance's administrator."""
+"""A user of the command line has access to the database and therefore acts as an administrator of the instance."""
 
 
 def transaction_for(db: Database, identity: Identity) -> AbstractAsyncContextManager[Transaction]:
-    """A transaction that sees what this identity may see: its organization, or everything for an instance admin."""
+    """Open a transaction that sees the rows of the identity's organization, or all rows for an instance admin."""
     if identity.organization is None and identity.may("admin"):
         return db.transaction(role="engine")
     return db.transaction(role="app", organization=identity.organization)

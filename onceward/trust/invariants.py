@@ -1,7 +1,7 @@
-"""Invariants that can be checked on a live database at any time. Each package brings its own list.
+"""Invariants that `onceward verify` can check on a live database at any time.
 
-A check is a coroutine that looks, changes nothing, and returns what is wrong, a line each. A package names its list of
-checks in its `feature.py`.
+A check is a coroutine that changes nothing and returns one line for each problem. A package names its list of checks in
+its `feature.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CheckFunction = Callable[[Connection], Awaitable[Sequence[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`name` is `<package>.<what must hold>`."""
+    """One invariant. `name` is `<package>.<invariant>`."""
 
     name: str
     run: CheckFunction
@@ -27,7 +27,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a check found; no problems: it holds."""
+    """The result of a check. The invariant holds if there are no problems."""
 
     name: str
     problems: tuple[str, ...]
@@ -39,7 +39,7 @@ class Result:
 
 
 async def verify(db: Database, checks: Iterable[Check], *, timeout_s: float = 300.0) -> list[Result]:
-    """Run the checks one after another, each in a snapshot of its own. A check that breaks counts as a problem."""
+    """Run the checks one after another, each in its own snapshot. A check that raises counts as a problem."""
     results: list[Result] = []
     async with db.acquire() as conn:
         for check in checks:

@@ -1,7 +1,7 @@
-"""Tokens of end users: signed JWTs, checked against an allow-list of one family of algorithms.
+"""Tokens of end users: signed JWTs, verified with algorithms of one family only.
 
-A verifier for shared keys refuses every other algorithm and the other way round, so a public key can never be used
-as a shared one. The token says who somebody is; what they may do is looked up.
+A verifier with a shared key accepts only HS algorithms, and a verifier with public keys never accepts them, so nobody can
+use a public key as a shared one. The token identifies the user; it does not grant any scope above `user`.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ SIGNED = frozenset({"RS256", "RS384", "RS512", "ES256", "ES384", "EdDSA"})
 LONGEST_TOKEN = 8192
 LARGEST_KEY_SET = 256 * 1024
 KEYS_LAST_S = 600.0
-"""How long a fetched key set is used before it is fetched again."""
+"""Seconds for which a fetched key set is used before the next fetch."""
 REFETCH_AFTER_S = 30.0
-"""Tokens with unknown key ids cause at most one fetch in this time, however many they are."""
+"""Tokens with unknown key ids cause at most one fetch in this number of seconds."""
 RETRY_AFTER_S = 5.0
-"""While there are no keys at all, a fetch that failed is repeated after this time."""
+"""Seconds after which a failed fetch is repeated while there are no keys at all."""
 
 FetchKeys = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
 class BadVerifier(TrustError):
-    """Settings that no token could be checked with safely."""
+    """The settings do not allow tokens to be verified safely."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a token must satisfy besides its signature; `exp` and `sub` are always required."""
+    """What a token must satisfy in addition to its signature. `exp` and `sub` are always required."""
 
     algorithms: tuple[str, ...] = ("HS256",)
     audience: str | None = None
@@ -51,7 +51,7 @@ class Rules:
 
 
 class TokenVerifier:
-    """Give it exactly one of: a shared `secret`, a `public_key` (PEM), or where to get a JWKS."""
+    """Verifies tokens with exactly one of: a shared `secret`, a `public_key` (PEM), or a key set (`jwks`)."""
 
     def __init__(
         self,
@@ -73,12 +73,12 @@ class TokenVerifier:
         family = SHARED if secret is not None else SIGNED
         wrong = set(rules.algorithms) - family
         if wrong or not rules.algorithms:
-            raise BadVerifier(f"algorithms {sorted(rules.algorithms)} must all be of {', '.join(sorted(family))}")
+            raise BadVerifier(f"algorithms {sorted(rules.algorithms)} must all be among {', '.join(sorted(family))}")
         if secret is not None and (len(secret.encode()) < 32 or "-----BEGIN" in secret):
-            raise BadVerifier("ONCEWARD_JWT_SECRET must be at least 32 bytes, and not a public key")
+            raise BadVerifier("ONCEWARD_JWT_SECRET must have at least 32 bytes and must not be a public key")
 
     async def verify(self, token: str) -> dict[str, Any]:
-        """The claims of a valid token; `NotAuthenticated` for any other."""
+        """Return the claims of a valid token. Raises `NotAuthenticated` for any other."""
         if len(token) > LONGEST_TOKEN:
             raise NotAuthenticated(f"the token is longer than {LONGEST_TOKEN} characters")
         try:
@@ -100,7 +100,7 @@ class TokenVerifier:
             raise NotAuthenticated(f"the token cannot be read: {type(error).__name__}") from error
 
     async def authenticate(self, token: str) -> Identity:
-        """The end user the token names, in the organization it names."""
+        """Return the end user that the token names, in the organization that the token names."""
         claims = await self.verify(token)
         organization = claims.get(self.rules.organization_claim)
         subject = str(claims["sub"])
@@ -135,13 +135,13 @@ class TokenVerifier:
         return age_s > KEYS_LAST_S or (kid not in self._keys and age_s > REFETCH_AFTER_S)
 
     async def _fetch_once(self) -> None:
-        """Fetch the key set, or wait for the fetch that is under way. A caller that gives up does not stop it."""
+        """Fetch the key set, or wait for the fetch that already runs. A cancelled caller does not cancel the fetch."""
         if self._fetching is None:
             self._fetching = asyncio.create_task(self._refresh())
         await asyncio.shield(self._fetching)
 
     async def _refresh(self) -> None:
-        """Fetch the key set; when that fails, the old keys stay in use."""
+        """Fetch the key set. If the fetch fails, the old keys stay in use."""
         assert self._fetch is not None
         try:
             self._keys = _usable(await self._fetch(), self.rules.algorithms)
@@ -154,7 +154,7 @@ class TokenVerifier:
 
 
 def _usable(key_set: Mapping[str, Any], algorithms: Sequence[str]) -> dict[str | None, pyjwt.PyJWK]:
-    """Keys for signatures of the allowed algorithms; shared keys in a key set are never used."""
+    """Return the signature keys for the allowed algorithms. Shared keys in a key set are never used."""
     usable: dict[str | None, pyjwt.PyJWK] = {}
     for entry in cast(list[dict[str, Any]], key_set.get("keys", [])):
         if entry.get("kty") == "oct" or entry.get("use", "sig") != "sig":
@@ -170,7 +170,7 @@ def _usable(key_set: Mapping[str, Any], algorithms: Sequence[str]) -> dict[str |
 
 
 def jwks_from_url(url: str, *, timeout_s: float = 5.0) -> FetchKeys:
-    """A key set over HTTP, from an address that was configured, not sent."""
+    """Fetch a key set over HTTP, from a configured URL and never from a URL in a token."""
 
     async def fetch() -> Mapping[str, Any]:
         timeout = aiohttp.ClientTimeout(total=timeout_s)
@@ -187,7 +187,7 @@ def jwks_from_url(url: str, *, timeout_s: float = 5.0) -> FetchKeys:
 
 
 def jwks_from_file(path: Path) -> FetchKeys:
-    """A key set from a file, read again when the keys are refreshed."""
+    """Read a key set from a file, again at each refresh of the keys."""
 
     async def fetch() -> Mapping[str, Any]:
         return _object(await asyncio.to_thread(path.read_bytes))
@@ -196,7 +196,7 @@ def jwks_from_file(path: Path) -> FetchKeys:
 
 
 def _object(body: bytes) -> Mapping[str, Any]:
-    found = json.loads(body)
-    if not isinstance(found, dict):
-        raise ValueError("a key set is a JSON object with keys")
-    return cast(Mapping[str, Any], found)
+    key_set = json.loads(body)
+    if not isinstance(key_set, dict):
+        raise ValueError("the key set must be a JSON object")
+    return cast(Mapping[str, Any], key_set)

@@ -1,6 +1,6 @@
-"""API keys: `ow_<prefix>_<secret>`. The prefix is shown and looked up; of the whole only the sha256 is kept.
+"""API keys: `ow_<prefix>_<secret>`. The database stores the prefix, which identifies the key, and a SHA-256 of the key.
 
-A fast hash is enough, because the secret is 256 random bits and not a word somebody chose.
+A fast hash is enough, because the secret has 256 random bits and is not a password that a person chose.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from onceward.api_keys where prefix = $1
 """
 
 TOUCH = "update onceward.api_keys set last_used_at = onceward.now() where key_id = $1"
-"""At most once a minute for a key, so that reading with it is not a write each time."""
+"""Runs at most once a minute per key, so that most requests with the key write nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What may be shown of a key."""
+    """A key without its secret."""
 
     key_id: UUID
     organization_id: UUID | None
@@ -56,7 +56,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """`text` is the key itself: shown now, and never again."""
+    """A created key. `text` is the key itself, which is not stored and cannot be shown again."""
 
     key: Key
     text: str
@@ -71,15 +71,17 @@ async def create_key(
     expires_at: datetime | None = None,
     actor: str | Identity,
 ) -> NewKey:
-    """Make a key for an organization, or for the instance (`organization=None`, scope admin). Runs as the engine."""
-    wanted = sorted(set(scopes))
-    unknown = [scope for scope in wanted if scope not in GRANTABLE]
-    if unknown or not wanted:
-        raise TrustError(f"scopes {unknown or wanted} must be one or more of {', '.join(GRANTABLE)}")
-    if ("admin" in wanted) != (organization is None):
-        raise TrustError("the scope admin is for keys of the whole instance, the others belong to an organization")
+    """Create a key for an organization, or for the instance (`organization=None`, scope admin). Runs as the engine."""
+    requested = sorted(set(scopes))
+    unknown = [scope for scope in requested if scope not in GRANTABLE]
+    if unknown or not requested:
+        raise TrustError(f"scopes {unknown or requested} must be one or more of {', '.join(GRANTABLE)}")
+    if ("admin" in requested) != (organization is None):
+        raise TrustError(
+            f"scopes {requested}: a key of the whole instance needs the scope admin, a key of an organization cannot have it"
+        )
     if not name.strip() or len(name) > 200:
-        raise TrustError(f"name must have 1-200 characters, has {len(name)}")
+        raise TrustError(f"name must have 1-200 characters, but has {len(name)}")
     prefix = "ow_" + "".join(secrets.choice(LETTERS) for _ in range(10))
     text = f"{prefix}_{secrets.token_urlsafe(32)}"
     row = await tx.fetchrow(
@@ -89,7 +91,7 @@ async def create_key(
         name,
         prefix,
         _hash(text),
-        wanted,
+        requested,
         actor.actor if isinstance(actor, Identity) else actor,
         expires_at,
     )
@@ -101,14 +103,14 @@ async def create_key(
         entity_type="api_key",
         entity_id=key.key_id,
         organization=organization,
-        changes={"prefix": prefix, "scopes": wanted, "expires_at": expires_at},
+        changes={"prefix": prefix, "scopes": requested, "expires_at": expires_at},
         actor=actor,
     )
     return NewKey(key, text)
 
 
 async def list_keys(conn: Connection | Transaction, *, organization: UUID | None = None) -> list[Key]:
-    """Newest first; those the role may see, of one organization when it is given."""
+    """Return the keys that the role may see, newest first, optionally of one organization only."""
     rows = await conn.fetch(
         f"select {COLUMNS} from onceward.api_keys where $1::uuid is null or organization_id = $1"
         " order by created_at desc, key_id",
@@ -120,7 +122,7 @@ async def list_keys(conn: Connection | Transaction, *, organization: UUID | None
 async def revoke_key(
     tx: Transaction, ref: UUID | str, *, organization: UUID | None, actor: str | Identity, reason: str | None = None
 ) -> Key:
-    """Stop a key for good, by id or prefix. `organization=None` reaches every key. Runs as the engine."""
+    """Revoke a key permanently, by id or prefix. `organization=None` finds every key. Runs as the engine."""
     row = await tx.fetchrow(
         "update onceward.api_keys set revoked_at = coalesce(revoked_at, onceward.now())"
         " where (key_id::text = $1 or prefix = $1) and ($2::uuid is null or organization_id = $2)"
@@ -129,7 +131,7 @@ async def revoke_key(
         organization,
     )
     if row is None:
-        raise NotFound(f"there is no key {ref}")
+        raise NotFound(f"key {ref} does not exist")
     key = Key(**dict(row))
     await audit.record(
         tx,
@@ -145,7 +147,7 @@ async def revoke_key(
 
 
 async def authenticate_key(conn: Connection, text: str) -> Identity:
-    """Who holds this key. Says no in the same way, and after the same work, whatever is wrong with it."""
+    """Return the identity of a key. Every rejection takes the same work, so that its duration reveals nothing."""
     form = FORM.match(text) if len(text) <= 100 else None
     if form is None:
         raise NotAuthenticated("the API key is malformed")
@@ -162,7 +164,7 @@ async def authenticate_key(conn: Connection, text: str) -> Identity:
 
 
 def looks_like_key(text: str) -> bool:
-    """An API key and a JWT come in the same header; only one begins so."""
+    """Return whether the text is an API key and not a JWT; both come in the same header."""
     return text.startswith("ow_")
 
 

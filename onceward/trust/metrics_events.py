@@ -1,4 +1,4 @@
-"""Events of `system_metrics`: what went wrong, or nearly, in the engine itself. Written by the engine only."""
+"""Events of `system_metrics`: failures and near failures of the engine itself. Only the engine writes them."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ SEVERITY_OF: dict[Event, Severity] = {
     "rpc_retry_exhausted": "error",
     "duplicate_job_detected": "info",
 }
-"""What an event is unless its writer says otherwise."""
+"""The default severity of each event."""
 
 OTHER_NAMES: dict[str, Severity] = {"warning": "warn", "high": "error", "critical": "fatal"}
 
 
 def severity(name: str) -> Severity:
-    """A severity by any of the names in use: HIGH is error, CRITICAL is fatal, warning is warn."""
+    """Return the severity for any name in use: HIGH is error, CRITICAL is fatal, warning is warn."""
     lower = name.lower()
     if lower in get_args(Severity):
         return cast(Severity, lower)
     if lower in OTHER_NAMES:
         return OTHER_NAMES[lower]
-    raise ValueError(f"severity {name!r} is none of {', '.join(get_args(Severity))} (or warning, HIGH, CRITICAL)")
+    raise ValueError(f"severity {name!r} must be one of {', '.join(get_args(Severity))} (or warning, HIGH, CRITICAL)")
 
 
 async def record_metric(
@@ -51,9 +51,9 @@ async def record_metric(
     job_id: str | int | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> None:
-    """Append an event. A transaction of the app role may not: it is written afterwards, on a connection of its own."""
+    """Append an event. The app role may not do this, so call it after its transaction, on another connection."""
     if event not in SEVERITY_OF:
-        raise ValueError(f"event {event!r} is none of {', '.join(SEVERITY_OF)}")
+        raise ValueError(f"event {event!r} must be one of {', '.join(SEVERITY_OF)}")
     await conn.execute(
         "insert into onceward.system_metrics (event_type, severity, user_id, course_id, job_id, metadata)"
         " values ($1, $2, $3, $4, $5, $6)",

@@ -1,4 +1,4 @@
-"""Organizations and the people in them. Changes run as the engine, are checked by the caller, and are audited here."""
+"""Organizations and their members. Changes run as the engine. The caller checks permissions; this module audits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Role = Literal["owner", "operator", "viewer"]
 
 
 class OrganizationExists(TrustError):
-    """Slugs are unique over the instance."""
+    """The slug is taken. Slugs are unique in the whole instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class Member:
 
 
 async def create_organization(tx: Transaction, slug: str, *, name: str = "", actor: str) -> Organization:
-    """A new tenant. `tx` must run as the engine."""
+    """Create an organization. `tx` must run as the engine."""
     if not SLUG.match(slug):
-        raise TrustError(f"slug {slug!r} must be 1-63 of a-z, 0-9 and -, not starting with -")
+        raise TrustError(f"slug {slug!r} must have 1-63 characters of a-z, 0-9 and -, and not start with -")
     if not is_storable(name):
         raise TrustError(f"name {name!r} contains NUL or half of a surrogate pair, which PostgreSQL cannot store")
     row = await tx.fetchrow(
@@ -51,22 +51,22 @@ async def create_organization(tx: Transaction, slug: str, *, name: str = "", act
         name or slug,
     )
     if row is None:
-        raise OrganizationExists(f"there is already an organization {slug!r}")
-    found = Organization(**dict(row))
+        raise OrganizationExists(f"organization {slug!r} already exists: choose another slug")
+    created = Organization(**dict(row))
     await audit.record(
         tx,
         "organization.created",
         entity_type="organization",
-        entity_id=found.organization_id,
-        organization=found.organization_id,
-        changes={"slug": slug, "name": found.name},
+        entity_id=created.organization_id,
+        organization=created.organization_id,
+        changes={"slug": slug, "name": created.name},
         actor=actor,
     )
-    return found
+    return created
 
 
 async def find_organization(conn: Connection, ref: str) -> Organization:
-    """By id or slug."""
+    """Return the organization with this id or slug. Raises `UnknownOrganization`."""
     rows = await conn.fetch(
         "select organization_id, slug, name, created_at from onceward.organizations"
         " where slug = $1 or organization_id = $2",
@@ -74,48 +74,47 @@ async def find_organization(conn: Connection, ref: str) -> Organization:
         _uuid(ref),
     )
     if not rows:
-        raise UnknownOrganization(f"there is no organization {ref!r}")
+        raise UnknownOrganization(f"organization {ref!r} does not exist")
     return Organization(**dict(rows[0]))
 
 
 async def list_organizations(conn: Connection) -> list[Organization]:
-    """Those the connection may see: all for the engine, its own for a transaction of an organization."""
+    """Return the organizations that the connection may see: all as the engine, otherwise its own."""
     rows = await conn.fetch("select organization_id, slug, name, created_at from onceward.organizations order by slug")
     return [Organization(**dict(row)) for row in rows]
 
 
 async def act_for(tx: Transaction, organization: UUID | str, *, actor: str | None = None) -> None:
-    """Let a transaction of a platform-wide source act for one organization: once, audited.
+    """Let a transaction of a platform-wide source act for one organization. The audit log records it.
 
-    Saying the same organization again changes nothing; another one is an error, because what was already written
-    in this transaction belongs to the first.
+    A second call with the same organization changes nothing. A call with another one raises `AlreadyActing`, because
+    the rows that this transaction has written belong to the first.
     """
-    wanted = organization if isinstance(organization, UUID) else _uuid(organization)
-    if wanted is None:
+    requested = organization if isinstance(organization, UUID) else _uuid(organization)
+    if requested is None:
         raise UnknownOrganization(f"organization {organization!r} is not a UUID")
-    if tx.organization == wanted:
+    if tx.organization == requested:
         return
     if tx.organization is not None:
         raise AlreadyActing(
-            f"this transaction acts for {tx.organization} and cannot also act for {wanted}: enqueue a job for it"
+            f"this transaction acts for {tx.organization} and cannot also act for {requested}: enqueue a job for it"
         )
-    # Asked from inside: the app role sees an organization only while it acts for it.
-    await tx.set_organization(wanted)
-    if not await tx.fetchval("select 1 from onceward.organizations where organization_id = $1", wanted):
+    # Set before the check: the app role sees an organization only while it acts for it.
+    await tx.set_organization(requested)
+    if not await tx.fetchval("select 1 from onceward.organizations where organization_id = $1", requested):
         await tx.execute("select set_config('onceward.organization', '', true)")
         tx.organization = None
-        raise UnknownOrganization(f"there is no organization {wanted}")
-    await audit.record(tx, "organization.acted_for", entity_type="organization", entity_id=wanted, actor=actor)
+        raise UnknownOrganization(f"organization {requested} does not exist")
+    await audit.record(tx, "organization.acted_for", entity_type="organization", entity_id=requested, actor=actor)
 
 
 # -- people --------------------------------------------------------------------------------------------------
 
 
 async def add_user(tx: Transaction, email: str, *, name: str = "", admin: bool | None = None, actor: str) -> UUID:
-    """A person, or the one already known by this address. `admin=None` leaves that as it is.
+    """Return the user with this address; create the user if needed. `admin=None` keeps the current value.
 
-    Raises `UserDisabled` for an account that was disabled: who may add people to one organization may not enable
-    somebody in all of them.
+    Raises `UserDisabled` for a disabled account: an owner of one organization must not enable a user in all of them.
     """
     email = email.strip()
     if "@" not in email or len(email) > 320:
@@ -130,7 +129,9 @@ async def add_user(tx: Transaction, email: str, *, name: str = "", admin: bool |
             admin,
         )
     except asyncpg.CharacterNotInRepertoireError as error:
-        raise TrustError("email must be text") from error
+        raise TrustError(
+            "email contains characters that PostgreSQL cannot store: write an address like name@example.org"
+        ) from error
     if row is None:
         raise UserDisabled(
             f"user {email!r} is disabled: an administrator of the instance can enable the account with"
@@ -148,7 +149,7 @@ async def add_user(tx: Transaction, email: str, *, name: str = "", admin: bool |
 
 
 async def set_disabled(tx: Transaction, email: str, *, disabled: bool, actor: str, reason: str | None = None) -> UUID:
-    """Disable a person's account everywhere, and end their sessions and links; or enable it again. Runs as the engine."""
+    """Disable an account everywhere and delete its sessions and login links, or enable it. Runs as the engine."""
     user_id = await tx.fetchval(
         "update onceward.users set disabled_at = case when $2 then coalesce(disabled_at, onceward.now()) end"
         " where lower(email) = lower($1) returning user_id",
@@ -156,7 +157,7 @@ async def set_disabled(tx: Transaction, email: str, *, disabled: bool, actor: st
         disabled,
     )
     if user_id is None:
-        raise NotFound(f"there is no user {email!r}")
+        raise NotFound(f"user {email!r} does not exist")
     if disabled:
         for table in ("sessions", "login_links"):
             await tx.execute(f"delete from onceward.{table} where user_id = $1", user_id)
@@ -172,7 +173,7 @@ async def set_disabled(tx: Transaction, email: str, *, disabled: bool, actor: st
 
 
 async def set_member(tx: Transaction, organization: UUID, email: str, role: Role, *, actor: str) -> UUID:
-    """Give a person a role in an organization, in place of the one they had. `tx` must run as the engine."""
+    """Set the role of a person in an organization, and replace an earlier role. `tx` must run as the engine."""
     user_id = await add_user(tx, email, actor=actor)
     await tx.execute(
         "insert into onceward.memberships (organization_id, user_id, role) values ($1, $2, $3)"
@@ -194,13 +195,13 @@ async def set_member(tx: Transaction, organization: UUID, email: str, role: Role
 
 
 async def remove_member(tx: Transaction, organization: UUID, user_id: UUID, *, actor: str) -> None:
-    """Take a person out of an organization. `tx` must run as the engine."""
-    gone = await tx.fetchval(
+    """Remove a person from an organization. `tx` must run as the engine."""
+    removed = await tx.fetchval(
         "delete from onceward.memberships where organization_id = $1 and user_id = $2 returning 1",
         organization,
         user_id,
     )
-    if not gone:
+    if not removed:
         raise NotFound(f"user {user_id} is not a member of this organization")
     await audit.record(
         tx, "member.removed", entity_type="user", entity_id=user_id, organization=organization, actor=actor
@@ -208,7 +209,7 @@ async def remove_member(tx: Transaction, organization: UUID, user_id: UUID, *, a
 
 
 async def list_members(conn: Connection, organization: UUID) -> list[Member]:
-    """Runs as the engine, because addresses are not the app role's to read; the organization is explicit."""
+    """Return the enabled members. Runs as the engine, because the app role cannot read email addresses."""
     rows: list[Any] = await conn.fetch(
         "select user_id, email, name, role, admin from onceward.memberships join onceward.users using (user_id)"
         " where organization_id = $1 and disabled_at is null order by lower(email)",

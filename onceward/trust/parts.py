@@ -1,4 +1,4 @@
-"""The parts of a process that trust runs."""
+"""The parts that trust adds to a process."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from onceward.work import Loop
 
 
 def sealer(context: Context) -> Sealer:
-    """Chains audit entries after their commit."""
+    """Return the loop that chains audit entries after their commit."""
     return Sealer(context.database)
 
 
 def expired_logins(context: Context) -> Loop:
-    """Deletes login links, sessions and failure counts that have expired."""
+    """Return the loop that deletes expired login links, sessions and failure counts."""
 
     async def delete_expired() -> None:
         async with context.database.acquire() as conn:

@@ -1,8 +1,8 @@
-"""Decide whether a stored value is about one person. Pure: values in, booleans out.
+"""Decide whether a stored value is about one person. These functions do not use the database.
 
-A reference is an address, a phone number, a UUID or an id of the application. It is compared with whole values and with
-whole words of a text, never with parts of words: `ann@example.org` is not in `joann@example.org`. A reference that many
-other things could look like (`10001`, `ann`) is compared only where a column or a JSON member names a person.
+A reference is an email address, a phone number, a UUID or an id of the application. It is compared with whole values and
+with whole words of a text, never with parts of words: `ann@example.org` is not in `joann@example.org`. An ambiguous
+reference (`10001`, `ann`) is compared only with columns and JSON members that name a person.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onceward.trust.errors import TrustError
 LONGEST_REFERENCE = 320
 SHORTEST_DISTINCTIVE = 8
 MARK = "erased:"
-"""Begins the value that replaces a reference: the mark, then the hash of the reference."""
+"""Prefix of the value that replaces a reference. The hash of the reference follows."""
 
 MEMBERS = """
 actor attendee attendeeid buyer buyerid changedby clientreferenceid contact contactid createdby customer customerid email
@@ -33,23 +33,23 @@ PERSON_MEMBERS = frozenset(MEMBERS.split())
 
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 PHONE = re.compile(r"\+[0-9]{8,15}")
-# What may stand next to a whole word. A dot ends a sentence, but does not end the word in `example.org.uk`.
+# The boundaries of a whole word. A dot ends a sentence, but does not end the word in `example.org.uk`.
 BEFORE = r"(?<![\w.+%@-])(?<!\w')"
 AFTER = r"(?![\w@+-]|\.\w|'\w)"
 
 
 class BadReference(TrustError):
-    """A reference that cannot name a person."""
+    """The text cannot be a reference to a person."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One name of a person. `distinctive`: nothing else looks like it, so that texts may be searched for it."""
+    """One name of a person. If it is `distinctive`, nothing else looks like it, and texts are searched for it."""
 
     text: str
     distinctive: bool
     forms: tuple[str, ...]
-    """How a whole value may spell it, in lower case."""
+    """The spellings of the reference as a whole value, in lower case."""
 
     @classmethod
     def parse(cls, given: str) -> Reference:
@@ -70,12 +70,12 @@ class Reference:
 
     @property
     def hash(self) -> str:
-        """The same as `onceward.person_hash` in SQL."""
+        """Return the hash of the reference, the same as `onceward.person_hash` in SQL."""
         return hashlib.sha256(self.text.lower().encode()).hexdigest()
 
     @property
     def needles(self) -> tuple[str, ...]:
-        """What a value must contain, in lower case, to be looked at more closely."""
+        """Return the texts, in lower case, one of which a candidate value must contain."""
         escaped = (json.dumps(form, ensure_ascii=False)[1:-1] for form in self.forms)
         ascii_only = (json.dumps(form)[1:-1] for form in self.forms)
         encoded = (quote(form, safe="").lower() for form in self.forms)
@@ -87,7 +87,7 @@ class Reference:
 
 
 class Person:
-    """Everything that one person is called, and whether a value names or mentions them."""
+    """All references to one person, with methods that decide whether a value names or mentions the person."""
 
     def __init__(self, references: str | Iterable[str]) -> None:
         given = [references] if isinstance(references, str) else list(references)
@@ -99,7 +99,7 @@ class Person:
 
     @property
     def mark(self) -> str:
-        """What stands in the place of the person's name afterwards. It tells nothing, and is the same every time."""
+        """Return the text that replaces the person's name. It is always the same and does not contain the name."""
         return MARK + self.hash
 
     @property
@@ -115,11 +115,11 @@ class Person:
         return sorted({needle for each in self.references for needle in each.needles})
 
     def is_named(self, value: object) -> bool:
-        """Whether the whole value is a reference."""
+        """Return whether the whole value is a reference."""
         return value is not None and str(value).strip().lower() in self._forms
 
     def is_mentioned(self, text: str | None) -> bool:
-        """Whether a text has a distinctive reference as a whole word, or is one."""
+        """Return whether a text contains a distinctive reference as a whole word."""
         if not text:
             return False
         if self._is_whole(text) or any(word.search(text) for word in self._words):
@@ -131,11 +131,11 @@ class Person:
         return any(self.is_mentioned(str(value)) for value in values or ())
 
     def is_in_json(self, value: Any, member: str = "") -> bool:
-        """Whether a decoded JSON value has the person anywhere, names of members included."""
+        """Return whether a decoded JSON value contains the person anywhere, including names of members."""
         match value:
             case dict():
-                found = cast(dict[str, Any], value)
-                return any(self.is_mentioned(name) or self.is_in_json(each, name) for name, each in found.items())
+                members = cast(dict[str, Any], value)
+                return any(self.is_mentioned(name) or self.is_in_json(each, name) for name, each in members.items())
             case list():
                 return any(self.is_in_json(each, member) for each in cast(list[Any], value))
             case str():
@@ -146,7 +146,7 @@ class Person:
                 return _names_person(member) and self.is_named(value)
 
     def is_in_body(self, body: bytes | None) -> bool:
-        """Whether a received or sent body has the person: as JSON if it is JSON, else as text."""
+        """Return whether a body contains the person. The body is read as JSON if possible, else as text."""
         if not body:
             return False
         text = body.decode("utf-8", "replace")
@@ -156,7 +156,7 @@ class Person:
             return self.is_mentioned(text)
 
     def _is_whole(self, text: str) -> bool:
-        """A text that is nothing but a distinctive reference, in any spelling."""
+        """Return whether the whole text is a distinctive reference, in any spelling."""
         folded = text.strip().lower()
         return any(each.distinctive and folded in each.forms for each in self.references)
 

@@ -1,9 +1,9 @@
--- Make sure that the three roles exist and that the current user may act as each of them; repeatable.
--- Roles belong to the whole cluster: another database, or another node, may be creating them at this moment.
+-- Create the three roles if needed, and allow the current user to act as each of them. Repeatable.
+-- Roles belong to the whole cluster, so another database or another node may create them at the same time.
 do $$
 declare
     name text;
-    -- From PostgreSQL 16 on, membership alone does not allow SET ROLE: whoever creates a role administers it, no more.
+    -- Since PostgreSQL 16, creating a role grants its administration only; SET ROLE needs the option `set`.
     separate_set constant boolean := current_setting('server_version_num')::int >= 160000;
     needed constant text := case when separate_set then 'set' else 'member' end;
     options constant text := case when separate_set then ' with inherit false, set true' else '' end;
@@ -26,7 +26,7 @@ begin
             begin
                 execute format('grant %I to current_user%s', name, options);
             exception when others then
-                null;  -- what counts is the state, which is checked next
+                null;  -- the next statement checks the result
             end;
         end if;
         if not pg_has_role(current_user, name, needed) then

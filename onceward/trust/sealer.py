@@ -1,7 +1,7 @@
-"""Chain committed audit entries. Any node may run it; one does at a time; a missed tick costs one interval.
+"""Chain committed audit entries. Every node runs the sealer, one at a time; a missed tick costs one interval.
 
-Chaining inside the writing transactions would make them queue behind each other, so entries are taken from
-`audit_pending` as they become visible: no order of commits can lose one, and none is sealed twice.
+Chaining inside the writing transactions would make them wait for each other. Instead the sealer takes entries from
+`audit_pending` after their commit, so it seals every entry exactly once, in whatever order transactions commit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = get_logger("onceward.audit")
 
 
 class Sealer:
-    """`start`, `stop`, and `step`, which seals one batch and says how many entries it held."""
+    """The background loop that seals audit entries."""
 
     def __init__(self, db: Database, *, interval_s: float = 2.0, batch: int = 1000) -> None:
         self.db = db
@@ -39,14 +39,14 @@ class Sealer:
         self._task = asyncio.create_task(self._run(), name="audit sealer")
 
     async def stop(self) -> None:
-        """Finish the batch under way."""
+        """Stop after the current batch."""
         self._stopping.set()
         if self._task is not None:
             await self._task
             self._task = None
 
     async def step(self) -> int:
-        """Seal up to one batch; 0 when nothing waits or another node is at it."""
+        """Seal up to one batch. Returns how many entries: 0 if none is pending or another node is sealing."""
         async with self.db.acquire() as conn, conn.transaction():
             if not await conn.fetchval("select pg_try_advisory_xact_lock($1)", LOCK):
                 return 0
@@ -62,9 +62,9 @@ class Sealer:
         last = await conn.fetchrow("select number, hash from onceward.audit_seals order by number desc limit 1")
         number = 1 if last is None else last["number"] + 1
         previous = START if last is None else last["hash"]
-        made = {row["id"]: entry_hash(row["frame"], row["who_hash"], row["content_hash"]) for row in rows}
-        # An entry that was deleted before it could be sealed keeps its place: the proof will report it.
-        hashes = b"".join(made.get(one, MISSING) for one in ids)
+        by_id = {row["id"]: entry_hash(row["frame"], row["who_hash"], row["content_hash"]) for row in rows}
+        # An entry that was deleted before its seal keeps its place in the chain, so `prove` reports it.
+        hashes = b"".join(by_id.get(one, MISSING) for one in ids)
         link = link_hash(previous, number, ids, hashes)
         await conn.execute(
             "insert into onceward.audit_seals (number, ids, hashes, previous, hash) values ($1, $2, $3, $4, $5)",
@@ -97,6 +97,6 @@ class Sealer:
 
 
 async def head(conn: Connection) -> Head:
-    """The end of the chain now."""
+    """Return the current end of the chain."""
     row = await conn.fetchrow("select number, hash from onceward.audit_seals order by number desc limit 1")
     return Head(0, START) if row is None else Head(row["number"], row["hash"])

@@ -1,9 +1,9 @@
-"""Secrets at rest: AES-256-GCM, bound to the table, row and column they stand in.
+"""Encryption of stored secrets: AES-256-GCM, bound to the table, row and column of the value.
 
-A sealed value that is copied to another row, or changed by one bit, does not open. The first key seals, all of them
-open: to rotate, put a new key in front, restart, run `rotate`, then drop the old one.
+A sealed value that was changed or copied to another row cannot be opened. The first key seals; all keys open. To rotate
+keys, put a new key first, restart, run `rotate`, then remove the old key.
 
-Sealed form: version (1 byte), key id (4), nonce (12), ciphertext and tag.
+A sealed value consists of version (1 byte), key id (4), nonce (12), ciphertext and tag.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ def _derive(key: str, purpose: bytes, length: int) -> bytes:
 
 
 class SecretBox:
-    """Seals and opens with a list of keys, newest first."""
+    """Encrypts (seals) and decrypts (opens) values with a list of keys, newest first."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         if not keys:
-            raise BadSecretKey("ONCEWARD_SECRET_KEY is empty: make one with `openssl rand -base64 32`")
+            raise BadSecretKey("ONCEWARD_SECRET_KEY is empty: create a key with `openssl rand -base64 32`")
         self._ciphers: dict[bytes, AESGCM] = {}
         for number, key in enumerate(keys, start=1):
             if len(key) < SHORTEST_KEY:
                 raise BadSecretKey(
-                    f"key {number} of ONCEWARD_SECRET_KEY has {len(key)} characters, needs {SHORTEST_KEY}: "
-                    "make one with `openssl rand -base64 32`"
+                    f"key {number} of ONCEWARD_SECRET_KEY has {len(key)} characters, but needs {SHORTEST_KEY}: "
+                    "create a key with `openssl rand -base64 32`"
                 )
             self._ciphers[_derive(key, b"id", KEY_ID_BYTES)] = AESGCM(_derive(key, b"key", 32))
         self.current = next(iter(self._ciphers))
 
     @classmethod
     def from_directory(cls, directory: Path) -> SecretBox:
-        """The key in the data directory; made there, readable by its owner only, when there is none."""
+        """Use the key in the data directory. If there is none, create a key file that only its owner can read."""
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / KEY_FILE
         if not path.exists():
@@ -66,64 +66,64 @@ class SecretBox:
         return key_id in self._ciphers
 
     def seal(self, plain: bytes, *, table: str, row: object, column: str) -> bytes:
-        """Encrypt for exactly this place."""
+        """Encrypt a value for exactly this table, row and column."""
         header = VERSION + self.current
         nonce = random.token_bytes(NONCE_BYTES)
         place = _place(header, table, row, column)
         return header + nonce + self._ciphers[self.current].encrypt(nonce, plain, place)
 
     def open(self, sealed: bytes, *, table: str, row: object, column: str) -> bytes:
-        """Decrypt; raises `Tampered` when it was changed, or sealed for another place."""
+        """Decrypt a value. Raises `Tampered` if it was changed, or sealed for another table, row or column."""
         header, nonce = sealed[: 1 + KEY_ID_BYTES], sealed[1 + KEY_ID_BYTES : HEADER_BYTES]
         if len(sealed) < HEADER_BYTES + 16 or not header.startswith(VERSION):
             raise Tampered(f"{table}.{column} of row {row} is not a sealed value")
         cipher = self._ciphers.get(header[1:])
         if cipher is None:
             raise UnknownSecretKey(
-                f"{table}.{column} of row {row} is sealed under key {header[1:].hex()}, which is not in "
-                "ONCEWARD_SECRET_KEY: add that key behind the new one"
+                f"{table}.{column} of row {row} is encrypted with key {header[1:].hex()}, which is not in "
+                "ONCEWARD_SECRET_KEY: add that key after the new one"
             )
         try:
             return cipher.decrypt(nonce, sealed[HEADER_BYTES:], _place(header, table, row, column))
         except InvalidTag:
-            raise Tampered(f"{table}.{column} of row {row} was changed, or belongs elsewhere") from None
+            raise Tampered(f"{table}.{column} of row {row} was changed, or copied from another place") from None
 
 
 def key_id(sealed: bytes) -> bytes:
-    """Which key a value is sealed under."""
+    """Return the id of the key that a value is sealed with."""
     return bytes(sealed[1 : 1 + KEY_ID_BYTES])
 
 
 def _place(header: bytes, table: str, row: object, column: str) -> bytes:
-    """Each part with its length before it: no two places can spell the same bytes."""
+    """Return the place of a value as bytes. Lengths come before the names, so no two places have the same bytes."""
     parts = [part.encode() for part in (table, str(row), column)]
     return header + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
 def _create_key_file(path: Path) -> None:
-    """Written aside, then linked: of two processes starting at once one wins, and nobody reads half a key."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}.{random.token_hex(4)}")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    """Write a temporary file, then link it: of two processes that start at the same time, one creates the key."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{random.token_hex(4)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(random.token_urlsafe(32) + "\n")
     try:
-        os.link(aside, path)
+        os.link(temporary, path)
     except FileExistsError:
         return
     finally:
-        aside.unlink()
+        temporary.unlink()
 
 
 def secret_box(settings: Settings) -> SecretBox:
-    """The keys that encrypt stored secrets: those of the settings, else one made in the data directory."""
+    """Return a box with the keys of the settings, or else with the key in the data directory."""
     return SecretBox(settings.secret_keys) if settings.secret_keys else SecretBox.from_directory(settings.data_dir)
 
 
 async def existing(conn: Connection, columns: Iterable[SealedColumn]) -> list[SealedColumn]:
-    """The sealed columns that this database has."""
-    found: list[SealedColumn] = []
+    """Return the sealed columns that exist in this database."""
+    present: list[SealedColumn] = []
     for place in columns:
-        there = await conn.fetchval(
+        matching = await conn.fetchval(
             "select count(*) from pg_attribute"
             " where attrelid = to_regclass($1) and attname = any($2) and not attisdropped and"
             " (attname <> $3 or atttypid = 'bytea'::regtype)",
@@ -131,13 +131,13 @@ async def existing(conn: Connection, columns: Iterable[SealedColumn]) -> list[Se
             [place.row, place.column],
             place.column,
         )
-        if there == 2:
-            found.append(place)
-    return found
+        if matching == 2:
+            present.append(place)
+    return present
 
 
 async def rotate(db: Database, box: SecretBox, columns: Iterable[SealedColumn], *, batch: int = 100) -> int:
-    """Encrypt again what is not under the current key; returns how many values. Safe to stop and to repeat."""
+    """Encrypt every value again that does not use the current key. Returns how many. Safe to interrupt and repeat."""
     changed = 0
     async with db.acquire() as conn:
         for place in await existing(conn, columns):
@@ -156,15 +156,15 @@ async def _rotate_some(conn: Connection, box: SecretBox, place: SealedColumn, ba
         )
         for row in rows:
             at = {"table": place.table, "row": row["row"], "column": place.column}
-            anew = box.seal(box.open(row["sealed"], **at), **at)
+            resealed = box.seal(box.open(row["sealed"], **at), **at)
             await conn.execute(
-                f"update {place.table} set {place.column} = $1 where {place.row}::text = $2", anew, row["row"]
+                f"update {place.table} set {place.column} = $1 where {place.row}::text = $2", resealed, row["row"]
             )
         return len(rows)
 
 
 async def put_secret(tx: Transaction, box: SecretBox, name: str, value: str) -> None:
-    """Keep a named secret for the organization the transaction acts for; the same name again replaces it."""
+    """Store a named secret of the transaction's organization. Replaces a secret of the same name."""
     row = await tx.fetchval(
         "insert into onceward.secrets (organization_id, name, value) values (onceward.organization(), $1, '')"
         " on conflict (organization_id, name) do update set name = excluded.name returning secret_id",
@@ -175,19 +175,19 @@ async def put_secret(tx: Transaction, box: SecretBox, name: str, value: str) -> 
 
 
 async def get_secret(tx: Transaction, box: SecretBox, name: str) -> str:
-    """A named secret of the organization the transaction acts for."""
+    """Return a named secret of the transaction's organization. Raises `NotFound`."""
     row = await tx.fetchrow(
         "select secret_id, value from onceward.secrets"
         " where name = $1 and organization_id is not distinct from onceward.organization()",
         name,
     )
     if row is None:
-        raise NotFound(f"there is no secret named {name!r} in this organization")
+        raise NotFound(f"secret {name!r} does not exist in this organization")
     return box.open(row["value"], table="onceward.secrets", row=row["secret_id"], column="value").decode()
 
 
 async def unreadable(conn: Connection, box: SecretBox, columns: Iterable[SealedColumn]) -> list[str]:
-    """The values that cannot be opened with these keys, one line each."""
+    """Return one line for each value that these keys cannot open."""
     problems: list[str] = []
     for place in await existing(conn, columns):
         rows = await conn.fetch(

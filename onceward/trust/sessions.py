@@ -1,6 +1,7 @@
-"""People in the dashboard: one-time links open sessions; there are no passwords to lose.
+"""Dashboard sessions. A one-time login link opens a session; there are no passwords.
 
-Only hashes of tokens are kept. A session's CSRF token is derived from it, so it needs no storage and ends with it.
+The database stores only hashes of tokens. The CSRF token is derived from the session token, so it is not stored and ends
+with the session.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ where s.hash = $1 and s.expires_at > onceward.now() and u.disabled_at is null
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """An open session; `token` goes into the cookie and is kept nowhere."""
+    """An open session. `token` is the value of the cookie; the database stores only its hash."""
 
     token: str
     user_id: UUID
@@ -44,7 +45,7 @@ class Session:
 
 
 async def create_link(tx: Transaction, user_id: UUID, *, hours: float = 24, actor: str) -> str:
-    """A token that logs this person in once; put it behind `/login?token=`. Runs as the engine."""
+    """Return a token that logs this person in once, through `/login?token=<token>`. Runs as the engine."""
     token = secrets.token_urlsafe(32)
     await tx.execute(
         "insert into onceward.login_links (hash, user_id, expires_at)"
@@ -58,18 +59,18 @@ async def create_link(tx: Transaction, user_id: UUID, *, hours: float = 24, acto
 
 
 async def first_admin_link(db: Database) -> str | None:
-    """On the very first start: an administrator, and the token to log in with. None once anybody has logged in.
+    """Create the first administrator and return a login token. Returns None once anybody has logged in.
 
-    Until then every start makes a new link and voids the one before, so a line lost in the terminal is no harm.
+    Until then every start creates a new link and deletes the previous one, so a lost link can be replaced.
     """
     async with db.transaction(role="engine") as tx:
         await tx.execute("select pg_advisory_xact_lock($1)", FIRST_ADMIN_LOCK)
-        taken = await tx.fetchval(
+        in_use = await tx.fetchval(
             "select exists (select from onceward.login_links where used_at is not null)"
             " or exists (select from onceward.users where email <> $1)",
             FIRST_ADMIN,
         )
-        if taken:
+        if in_use:
             return None
         user_id = await tx.fetchval(
             "insert into onceward.users (email, name, admin) values ($1, 'Administrator', true)"
@@ -81,17 +82,17 @@ async def first_admin_link(db: Database) -> str | None:
 
 
 async def link_for(tx: Transaction, email: str, *, hours: float = 24, actor: str) -> str:
-    """A login link for somebody already known. Runs as the engine."""
+    """Return a login token for an existing user. Runs as the engine."""
     user_id = await tx.fetchval(
         "select user_id from onceward.users where lower(email) = lower($1) and disabled_at is null", email
     )
     if user_id is None:
-        raise NotFound(f"there is no user {email!r}")
+        raise NotFound(f"user {email!r} does not exist or is disabled")
     return await create_link(tx, user_id, hours=hours, actor=actor)
 
 
 async def redeem_link(tx: Transaction, token: str, *, session_hours: float = 12) -> Session:
-    """Use a link up and open a session, in one transaction; the second use of a link fails. Runs as the engine."""
+    """Mark a link as used and open a session. A second use of the link fails. Runs as the engine."""
     user_id = None
     if len(token) == TOKEN_LENGTH:
         user_id = await tx.fetchval(
@@ -115,7 +116,7 @@ async def redeem_link(tx: Transaction, token: str, *, session_hours: float = 12)
 
 
 async def authenticate_session(conn: Connection, token: str, *, organization: UUID | None = None) -> Identity:
-    """Who is in this session, acting for `organization`, or for the only one they belong to."""
+    """Return the identity of a session, which acts for `organization` or for the person's only organization."""
     row = await conn.fetchrow(FIND, _hash(token)) if len(token) == TOKEN_LENGTH else None
     if row is None:
         raise NotAuthenticated("the session is unknown or expired")
@@ -126,37 +127,37 @@ async def authenticate_session(conn: Connection, token: str, *, organization: UU
     )
 
 
-def _acting(roles: dict[UUID, Scope], wanted: UUID | None, *, admin: bool) -> tuple[UUID | None, frozenset[Scope]]:
+def _acting(roles: dict[UUID, Scope], requested: UUID | None, *, admin: bool) -> tuple[UUID | None, frozenset[Scope]]:
     if admin:
-        return wanted, frozenset({"admin"})
-    if wanted is None and len(roles) == 1:
-        wanted = next(iter(roles))
-    if wanted is None:
+        return requested, frozenset({"admin"})
+    if requested is None and len(roles) == 1:
+        requested = next(iter(roles))
+    if requested is None:
         return None, frozenset({"user"})
-    if wanted not in roles:
-        raise NotAllowed(f"you are not a member of organization {wanted}")
-    return wanted, frozenset({roles[wanted]})
+    if requested not in roles:
+        raise NotAllowed(f"you are not a member of organization {requested}")
+    return requested, frozenset({roles[requested]})
 
 
 async def close_session(conn: Connection, token: str) -> None:
-    """Log out; unknown sessions are already closed."""
+    """Delete a session. An unknown session is not an error."""
     await conn.execute("delete from onceward.sessions where hash = $1", _hash(token))
 
 
 async def forget_expired(conn: Connection) -> None:
-    """Drop what can no longer be used."""
+    """Delete expired sessions, and expired login links that were never used."""
     await conn.execute("delete from onceward.sessions where expires_at < onceward.now()")
     await conn.execute("delete from onceward.login_links where expires_at < onceward.now() and used_at is null")
 
 
 def csrf_token(session: str) -> str:
-    """What a form of this session must send along; other sites cannot know it."""
+    """Return the CSRF token that every form of this session must send. Other sites cannot know it."""
     digest = hmac.new(session.encode(), b"onceward csrf", hashlib.sha256).digest()
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def csrf_matches(identity: Identity, given: Sequence[str | None]) -> bool:
-    """Whether any of the given values is this session's token."""
+    """Return whether one of the given values is the CSRF token of the session."""
     expected = identity.csrf or ""
     return bool(expected) and any(hmac.compare_digest(expected.encode(), (one or "").encode()) for one in given)
 

@@ -1,4 +1,4 @@
-"""The HTTP face: a bare dispatcher in front, FastAPI for the API behind it."""
+"""The HTTP server: a small ASGI dispatcher, with FastAPI for the API and the dashboard behind it."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The FastAPI application: routers of the engine and of the apps, under one roof.
+"""The FastAPI application with the routers of the engine and of the apps.
 
 A package names its routers in its `feature.py`; an app adds its own with `app.routes(router)`. Paths of the engine start
 with `/api/v1`.
@@ -33,7 +33,7 @@ def create_api(
     routers: Iterable[APIRouter] = (),
     error_handlers: Iterable[Callable[[FastAPI], None]] = (),
 ) -> ASGIApp:
-    """The API with everything that surrounds a request; mounted behind the dispatcher."""
+    """Return the API with its middleware. The dispatcher passes requests to it."""
     api = FastAPI(
         title="Onceward",
         version=version,
@@ -66,15 +66,15 @@ def create_api(
 
 
 def database_of(request: Request) -> Database:
-    """For `Depends`: the database of this process."""
+    """Return the database of this process. For `Depends`."""
     return cast(Database, request.app.state.database)
 
 
 def engine_of(request: Request) -> Engine:
-    """For `Depends`: the engine, to enqueue and to open transactions with."""
+    """Return the engine, which enqueues work and opens transactions. For `Depends`."""
     return cast(Engine, request.app.state.engine)
 
 
 def settings_of(request: Request) -> Settings:
-    """For `Depends`: the settings of this process."""
+    """Return the settings of this process. For `Depends`."""
     return cast(Settings, request.app.state.settings)

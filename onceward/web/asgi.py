@@ -1,7 +1,7 @@
-"""The first thing a request meets: a look at its path, nothing more.
+"""The dispatcher: it chooses the application for a request by the path alone.
 
-What must be fast or speaks another protocol (`/webhooks/...`, `/live...`) is mounted here as a bare ASGI callable and
-pays for no framework; everything else goes to FastAPI.
+Paths that must be fast or use another protocol (`/webhooks/...`, `/live...`) are mounted here as plain ASGI callables,
+without the cost of a framework. All other requests go to FastAPI.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 class Mount:
     """Everything at `prefix` and below it goes to `app` (`/live` takes `/live` and `/live/sse`, not `/lively`).
 
-    `direct` is offered requests that arrive whole before ASGI is set up; see `protocol.py`.
+    Requests that arrive in one piece are first offered to `direct`, without ASGI; see `protocol.py`.
     """
 
     prefix: str
@@ -25,22 +25,22 @@ class Mount:
 
     def __post_init__(self) -> None:
         if not self.prefix.startswith("/") or self.prefix.endswith("/"):
-            raise ValueError(f"prefix {self.prefix!r} must start with a slash and not end in one")
+            raise ValueError(f"prefix {self.prefix!r} must start with a slash and must not end with one")
 
 
 class Dispatcher:
-    """Hands each connection to the callable whose prefix it carries, or to the API."""
+    """Passes each connection to the application mounted at its prefix, or to the API."""
 
     def __init__(self, api: ASGIApp) -> None:
         self._api = api
         self._mounted: list[tuple[str, ASGIApp]] = []
         self.direct: tuple[str, Callable[..., bool]] | None = None
-        """A prefix whose requests, if they arrive whole, are offered to a callable first; see `protocol.py`."""
+        """A prefix, and the callable that is first offered its requests that arrive in one piece; see `protocol.py`."""
 
     def mount(self, mount: Mount) -> None:
-        """Give everything at the mount's prefix to its application; a prefix can be given once."""
+        """Pass everything at the mount's prefix to its application. A prefix can be mounted only once."""
         if any(mount.prefix == taken for taken, _ in self._mounted):
-            raise ValueError(f"prefix {mount.prefix!r} is already taken")
+            raise ValueError(f"prefix {mount.prefix!r} is already mounted")
         self._mounted.append((mount.prefix, mount.app))
         if mount.direct is not None:
             self.direct = (mount.prefix, mount.direct)
@@ -60,4 +60,4 @@ class Dispatcher:
 
 async def _refuse_websocket(receive: Receive, send: Send) -> None:
     await receive()
-    await send({"type": "websocket.close", "code": 4404, "reason": "nothing here"})
+    await send({"type": "websocket.close", "code": 4404, "reason": "no WebSocket at this path"})

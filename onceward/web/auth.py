@@ -1,11 +1,11 @@
-"""Who is asking over HTTP: an API key, a dashboard session or an end user's token, all through one door.
+"""Authentication over HTTP: by an API key, a dashboard session or an end user's token.
 
     @router.get("/things")
     async def things(identity: Annotated[Identity, Depends(require("viewer"))]) -> ...
 
 A key or token comes as `Authorization: Bearer ...`, a session as a cookie. `X-Organization` (id or slug) chooses among
-the organizations one may act for. What a session changes needs its CSRF token (`X-CSRF-Token`, or the form field
-`csrf_token`) and must come from our own pages. Wrong credentials are counted per client, on all nodes together.
+the organizations that the caller may act for. A change by a session needs the CSRF token (`X-CSRF-Token`, or the form
+field `csrf_token`) and must come from our own pages. Wrong credentials are counted per client, across all nodes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from onceward.web.problems import Problem, request_id_of, respond
 
 SESSION_COOKIE = "onceward_session"
 ORGANIZATION_COOKIE = "onceward_organization"
-"""What somebody has chosen in the dashboard; a session acts for it where a request names no other."""
+"""The organization that the user has chosen in the dashboard. A session acts for it unless a request names another."""
 NO_ORGANIZATION = UUID(int=0)
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -50,7 +50,7 @@ log = get_logger("onceward.auth")
 
 
 class Authenticator:
-    """Turns a request, or the opening of a WebSocket, into an `Identity`."""
+    """Returns the `Identity` of a request or of a WebSocket handshake."""
 
     def __init__(
         self,
@@ -66,12 +66,12 @@ class Authenticator:
         self._public_host = urlsplit(public_url).netloc if public_url else None
 
     async def identify(self, connection: HTTPConnection) -> Identity:
-        """Who it is; raises `NotAuthenticated`, `NotAllowed` or `TooManyFailures`."""
+        """Return the identity of the caller. Raises `NotAuthenticated`, `NotAllowed` or `TooManyFailures`."""
         bearer, session = _credentials(connection)
         if bearer is None and session is None:
             raise NotAuthenticated("no credential was sent")
         try:
-            # Before a connection is borrowed: checking a token may have to fetch keys from another server.
+            # Before a database connection is acquired: verifying a token may fetch keys from another server.
             holder = None if bearer is None or looks_like_key(bearer) else await self._from_token(bearer)
             async with self.database.acquire() as conn:
                 identity = await self._recognise(conn, connection, bearer, session, holder)
@@ -83,7 +83,7 @@ class Authenticator:
         return identity
 
     async def count_failure(self, connection: HTTPConnection, reason: str) -> None:
-        """Log and count a wrong credential; raises `TooManyFailures` when the client has used up its tries."""
+        """Log and count a wrong credential. Raises `TooManyFailures` if the client is over the limit."""
         client = client_of(connection)
         log.warning("auth.failed", ip=client, reason=reason)
         async with self.database.acquire() as conn:
@@ -102,34 +102,34 @@ class Authenticator:
         session: str | None,
         holder: Identity | None,
     ) -> Identity:
-        wanted = connection.headers.get("x-organization") or connection.query_params.get("organization")
+        requested = connection.headers.get("x-organization") or connection.query_params.get("organization")
         if bearer is None:
-            wanted = wanted or unquote(connection.cookies.get(ORGANIZATION_COOKIE, "")) or None
-            return await _in_session(conn, session or "", wanted)
-        return await _acting(conn, holder or await authenticate_key(conn, bearer), wanted)
+            requested = requested or unquote(connection.cookies.get(ORGANIZATION_COOKIE, "")) or None
+            return await _in_session(conn, session or "", requested)
+        return await _acting(conn, holder or await authenticate_key(conn, bearer), requested)
 
     def refuse_other_sites(self, connection: HTTPConnection) -> None:
-        """Browsers say which site a change comes from; other clients need not."""
+        """Raise `NotAllowed` if a browser sends the request from another site. Other clients send no `Origin`."""
         origin = connection.headers.get("origin")
         if origin is not None and urlsplit(origin).netloc not in {connection.headers.get("host"), self._public_host}:
             raise NotAllowed("the request comes from another site")
 
     async def _refuse_forgery(self, connection: HTTPConnection, identity: Identity) -> None:
-        """Cookies are sent along by browsers wherever a request comes from, so a change must prove that it is ours."""
+        """Check `Origin` and the CSRF token of a change, because browsers also send cookies with other sites' requests."""
         websocket = connection.scope["type"] == "websocket"
         if not websocket and connection.scope["method"] in SAFE_METHODS:
             return
         self.refuse_other_sites(connection)
         if websocket:
             if "origin" not in connection.headers:
-                raise NotAllowed("a browser's WebSocket must say where it comes from")
+                raise NotAllowed("a WebSocket with a session cookie must send the header Origin")
             return
         if not csrf_matches(identity, [connection.headers.get("x-csrf-token"), await _form_token(connection)]):
             raise NotAllowed("the CSRF token is missing or wrong: send it as X-CSRF-Token or csrf_token")
 
 
 def require(scope: Scope) -> Callable[[Request], AsyncGenerator[Identity]]:
-    """For `Depends`: the identity, which has at least this scope. Log lines of the request name it."""
+    """Return a dependency for `Depends` that yields the identity and requires at least this scope."""
 
     async def identified(request: Request) -> AsyncGenerator[Identity]:
         identity = await authenticator_of(request).identify(request)
@@ -143,18 +143,18 @@ def require(scope: Scope) -> Callable[[Request], AsyncGenerator[Identity]]:
 
 
 def authenticator_of(connection: HTTPConnection) -> Authenticator:
-    """The process's own; made from its settings when the first request needs it."""
+    """Return the authenticator of this process. The first call creates it from the settings."""
     state = connection.app.state
-    found = cast("Authenticator | None", getattr(state, "authenticator", None))
-    if found is None:
+    authenticator = cast("Authenticator | None", getattr(state, "authenticator", None))
+    if authenticator is None:
         settings = cast(Settings, state.settings)
-        found = Authenticator(state.database, tokens=verifier_from(settings), public_url=settings.public_url)
-        state.authenticator = found
-    return found
+        authenticator = Authenticator(state.database, tokens=verifier_from(settings), public_url=settings.public_url)
+        state.authenticator = authenticator
+    return authenticator
 
 
 def verifier_from(settings: Settings) -> TokenVerifier | None:
-    """How end users' tokens are checked here; None when nothing says how."""
+    """Return the verifier of end users' tokens, or None if no `ONCEWARD_JWT_*` key is set."""
     rules = Rules(algorithms=(settings.jwt_algorithm,), audience=settings.jwt_audience, issuer=settings.jwt_issuer)
     jwks: FetchKeys | None = None
     if settings.jwt_jwks_url is not None:
@@ -165,12 +165,12 @@ def verifier_from(settings: Settings) -> TokenVerifier | None:
     if secret is None and jwks is None:
         return None
     if secret is not None and jwks is not None:
-        raise BadVerifier("ONCEWARD_JWT_SECRET and ONCEWARD_JWT_JWKS_* are both set: keep the one you use")
+        raise BadVerifier("ONCEWARD_JWT_SECRET and ONCEWARD_JWT_JWKS_* are both set: remove one of them")
     return TokenVerifier(rules, secret=secret, jwks=jwks)
 
 
 def install(api: FastAPI) -> None:
-    """Answer what trust refuses with the status it deserves."""
+    """Add the handler that turns each `TrustError` into a response."""
 
     async def on_refusal(request: Request, error: Exception) -> Response:
         return respond(_problem(cast(TrustError, error)), request_id_of(request))
@@ -181,7 +181,7 @@ def install(api: FastAPI) -> None:
 def _problem(error: TrustError) -> Problem:
     match error:
         case NotAuthenticated():
-            return Problem(401, "a valid credential is needed", headers={"WWW-Authenticate": "Bearer"})
+            return Problem(401, "a valid credential is required", headers={"WWW-Authenticate": "Bearer"})
         case TooManyFailures():
             return Problem(429, str(error), headers={"Retry-After": str(error.retry_after_s)})
         case NotAllowed():
@@ -194,46 +194,46 @@ def _problem(error: TrustError) -> Problem:
             return Problem(400, str(error))
 
 
-async def _acting(conn: Connection, identity: Identity, wanted: str | None) -> Identity:
-    """A key of the instance may act for any organization; one of an organization for that one only."""
-    if wanted is None:
+async def _acting(conn: Connection, identity: Identity, requested: str | None) -> Identity:
+    """A key of the instance may act for any organization; a key of an organization only for that one."""
+    if requested is None:
         return identity
-    found = await _organization(conn, wanted)
-    if identity.may("admin") and found is not None:
-        return Identity(identity.kind, found, identity.scopes, identity.user_id, identity.label)
-    if found is None or found != identity.organization:
-        raise _not_theirs(wanted)
+    organization = await _organization(conn, requested)
+    if identity.may("admin") and organization is not None:
+        return Identity(identity.kind, organization, identity.scopes, identity.user_id, identity.label)
+    if organization is None or organization != identity.organization:
+        raise _not_theirs(requested)
     return identity
 
 
-async def _in_session(conn: Connection, session: str, wanted: str | None) -> Identity:
-    """The session is looked at before the name is judged: who has none is told nothing about organizations."""
-    if wanted is None:
+async def _in_session(conn: Connection, session: str, requested: str | None) -> Identity:
+    """Check the session before the organization: a caller without a session must not learn which ones exist."""
+    if requested is None:
         return await authenticate_session(conn, session)
-    found = await _organization(conn, wanted)
+    organization = await _organization(conn, requested)
     try:
-        identity = await authenticate_session(conn, session, organization=found or NO_ORGANIZATION)
+        identity = await authenticate_session(conn, session, organization=organization or NO_ORGANIZATION)
     except NotAllowed:
-        raise _not_theirs(wanted) from None
-    if found is None:
-        raise _not_theirs(wanted)
+        raise _not_theirs(requested) from None
+    if organization is None:
+        raise _not_theirs(requested)
     return identity
 
 
-async def _organization(conn: Connection, wanted: str) -> UUID | None:
+async def _organization(conn: Connection, requested: str) -> UUID | None:
     try:
-        return (await find_organization(conn, wanted[:100])).organization_id
+        return (await find_organization(conn, requested[:100])).organization_id
     except UnknownOrganization:
         return None
 
 
-def _not_theirs(wanted: str) -> NotAllowed:
-    """In the same words whether it exists or not, and as it was asked for: names are not to be tried out."""
-    return NotAllowed(f"you may not act for organization {wanted[:100]!r}")
+def _not_theirs(requested: str) -> NotAllowed:
+    """The message is the same whether the organization exists or not, so that callers cannot probe for names."""
+    return NotAllowed(f"you may not act for organization {requested[:100]!r}")
 
 
 def _credentials(connection: HTTPConnection) -> tuple[str | None, str | None]:
-    """What was sent: a bearer, or else the session cookie."""
+    """Return the bearer credential, or else the session cookie."""
     header = connection.headers.get("authorization", "")
     kind, _, value = header.partition(" ")
     if header:
@@ -251,5 +251,5 @@ async def _form_token(connection: HTTPConnection) -> str | None:
 
 
 def client_of(connection: HTTPConnection) -> str:
-    """The address that counts for limits; uvicorn has already looked behind the proxies we trust."""
+    """Return the client address for limits. uvicorn has already replaced the address of a trusted proxy."""
     return connection.client.host if connection.client else "unknown"

@@ -1,8 +1,8 @@
-"""What one server allows its clients before they have shown a credential: sizes, times, connections, WebSocket frames.
+"""The limits of one server for clients before authentication: sizes, times, connections, WebSocket frames.
 
 One `Edge` belongs to one server. It counts the connections, in total and per client address, and visits every open
-connection about once a second to enforce the time limits. There is one timer for the whole server and none per
-connection or request: a connection only notes when it began to wait, in the edge's own clock.
+connection about once a second to enforce the time limits. The whole server has one timer: a connection only records when
+it started to wait, in the edge's own clock.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ log = get_logger("onceward.web")
 
 TICK_S = 0.25
 SLOTS = 4
-"""Each tick visits one slot of connections, so that a connection is visited once in SLOTS ticks."""
+"""Each tick visits one slot of connections, so each connection is visited once in SLOTS ticks."""
 REPORT_S = 10.0
-"""Refusals are logged as one line in this interval, however many there were."""
+"""All refusals of this interval are logged as one line."""
 CROWDED = 0.8
-"""The share of the connection limit from which on a warning is logged and idle connections are closed early."""
+"""The share of the connection limit above which a warning is logged and idle connections are closed early."""
 CROWDED_IDLE_S = 2.0
 BURST_S = 5.0
-"""A frame budget may be used up at once for so many seconds' worth of frames."""
+"""A burst may use the frame budget of this number of seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class EdgeLimits:
 
     @classmethod
     def of(cls, settings: Settings) -> EdgeLimits:
-        """The limits that the settings of this process ask for."""
+        """Return the limits from the settings of this process."""
         return cls(
             head_bytes=settings.http_max_head_bytes,
             headers=settings.http_max_headers,
@@ -73,7 +73,7 @@ class EdgeLimits:
 
 
 class FrameBudget:
-    """A token bucket: `rate` frames per second, with a burst of five seconds' worth."""
+    """A token bucket: `rate` frames per second, with a burst of `BURST_S` seconds."""
 
     __slots__ = ("_at", "_left", "_rate")
 
@@ -83,7 +83,7 @@ class FrameBudget:
         self._at = now
 
     def take(self, frames: int, now: float) -> bool:
-        """Count these frames; False when they are more than the budget holds."""
+        """Count these frames. Returns False if they exceed the budget."""
         self._refill(now)
         self._left = max(self._left - frames, -self._rate)
         return self._left >= 0
@@ -102,7 +102,7 @@ class FrameBudget:
 
 
 class Address:
-    """What one client address uses of this server."""
+    """The connections and frames of one client address."""
 
     __slots__ = ("connections", "frames")
 
@@ -120,7 +120,7 @@ class Visited(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a connection is not accepted, and what it is answered."""
+    """The reason why a connection is refused, and its response."""
 
     status: int
     reason: str
@@ -134,7 +134,7 @@ class Edge:
     def __init__(self, limits: EdgeLimits | None = None) -> None:
         self.limits = limits or EdgeLimits()
         self.now = 0.0
-        """Seconds of service. Time in which the event loop stood still is not counted against the clients."""
+        """Seconds of service. Time in which the event loop was blocked does not count, so clients do not time out."""
         self.idle_s = self.limits.idle_s
         self.count = 0
         self.refused: Counter[str] = Counter()
@@ -148,12 +148,12 @@ class Edge:
         self._report_at = self._tidy_at = 0.0
         self._is_crowded = False
         self.descriptors, self.backlog = _descriptors(self.limits.descriptor_reserve)
-        """A socket with this number or a higher one belongs to the reserve. And how many may wait to be accepted."""
+        """The first file descriptor of the reserve, and the length of the accept queue."""
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
     def address_of(self, host: str | None, forwarded_for: str | None = None) -> Address | None:
-        """The account of a client; None for a proxy that we trust, whose clients are not told apart by connection."""
+        """Return the counters of a client, or None for a trusted proxy, whose connections many clients share."""
         if host is None:
             return None
         if host in self._proxies:
@@ -161,13 +161,13 @@ class Edge:
                 return None
             host = self._proxies.get_trusted_client_address(forwarded_for)[0]
         key = _network(host)
-        found = self._addresses.get(key)
-        if found is None:
-            found = self._addresses[key] = Address(FrameBudget(self.limits.frames_per_s_per_address, self.now))
-        return found
+        address = self._addresses.get(key)
+        if address is None:
+            address = self._addresses[key] = Address(FrameBudget(self.limits.frames_per_s_per_address, self.now))
+        return address
 
     def objection(self, address: Address | None, descriptor: int) -> Refusal | None:
-        """Whether a new connection must be refused."""
+        """Return why a new connection must be refused, or None."""
         if descriptor >= self.descriptors:
             return Refusal(503, "descriptors", "the server has no connection left")
         if self.count >= self.limits.connections:
@@ -199,7 +199,7 @@ class Edge:
             self._timer = loop.call_later(TICK_S, self._tick, loop)
 
     def leave(self, connection: Visited, address: Address | None) -> None:
-        """The opposite of `enter`; a connection that was never entered is ignored."""
+        """Stop counting a connection. A connection that never entered is ignored."""
         for slot in self._slots:
             if connection in slot:
                 slot.discard(connection)
@@ -209,7 +209,7 @@ class Edge:
                 return
 
     def refuse(self, reason: str) -> None:
-        """Count something that a client was refused."""
+        """Count a refusal by its reason."""
         metrics.REFUSED.labels(reason).inc()
         self.refused[reason] += 1
 
@@ -236,7 +236,7 @@ class Edge:
         self.refused.clear()
 
     def _tidy(self) -> None:
-        """Forget addresses that use nothing, and notice that it is no longer crowded."""
+        """Delete the counters of unused addresses, and end the crowded state when enough connections are free."""
         self._tidy_at = self.now + REPORT_S
         if self._is_crowded and self.count < self.limits.connections * CROWDED * 0.75 and self._descriptors_are_free():
             self._is_crowded = False
@@ -260,10 +260,10 @@ class Edge:
 
 
 def _descriptors(reserve: int) -> tuple[int, int]:
-    """The first socket number of the reserve, and the length of the accept queue.
+    """Return the first file descriptor of the reserve, and the length of the accept queue.
 
-    The kernel gives out the lowest free number, so a socket with number n shows that n descriptors are in use. A full
-    accept queue is taken in at once, before anything can be refused; it must fit into the reserve too.
+    The kernel assigns the lowest free number, so a socket with number n shows that n descriptors are in use. The server
+    accepts a full queue before it can refuse anything, so the queue must fit into the reserve too.
     """
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit == resource.RLIM_INFINITY:
@@ -273,7 +273,7 @@ def _descriptors(reserve: int) -> tuple[int, int]:
 
 
 def _network(host: str) -> str:
-    """The address that is counted: one IPv4 address, or the /64 network that an IPv6 client has to itself."""
+    """Return the key of a client's counters: the IPv4 address, or the /64 network of an IPv6 address."""
     if ":" not in host:
         return host
     try:
@@ -286,4 +286,4 @@ def _network(host: str) -> str:
 
 
 async def _no_app(*_: object) -> None:
-    """Stands where the middleware that knows the trusted proxies wants an application."""
+    """An empty application for the middleware that parses the trusted proxies."""

@@ -1,4 +1,4 @@
-"""What the web frame contributes: the HTTP server and the dashboard's own pages."""
+"""The feature `web`: the HTTP server and the dashboard's own pages."""
 
 from __future__ import annotations
 

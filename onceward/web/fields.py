@@ -1,4 +1,4 @@
-"""Values of requests that PostgreSQL can hold: what it would refuse is answered 422 with the name of the field."""
+"""Types of request fields that PostgreSQL can store. Any other value gets 422 with the name of the field."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _storable_object(value: dict[str, Any]) -> dict[str, Any]:
     try:
         written = orjson.dumps(value)
     except (TypeError, ValueError):
-        raise ValueError("must be plain JSON: numbers within 64 bits, Unicode text, not too deep") from None
+        raise ValueError("must be JSON with numbers of at most 64 bits, valid Unicode and limited nesting") from None
     if b"\\u0000" in written and find_unstorable(value) is not None:
         raise ValueError(NUL)
     return value
@@ -41,9 +41,9 @@ def _storable_object(value: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """For lists and objects: count the entries before looking at any, so that a long one costs no time and one error.
+    """Limits the entries of a list or object before validating any, so that a long one costs no time and one error.
 
-    pydantic's `max_length` looks at every entry of an object first.
+    pydantic's `max_length` validates every entry of an object first.
     """
 
     entries: int
@@ -52,13 +52,13 @@ class AtMost:
         return core_schema.no_info_before_validator_function(self._check, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        found = handler(schema)
-        for each in (found, *found.get("anyOf", ())):
+        json_schema = handler(schema)
+        for each in (json_schema, *json_schema.get("anyOf", ())):
             if each.get("type") == "array":
                 each["maxItems"] = self.entries
             elif each.get("type") == "object":
                 each["maxProperties"] = self.entries
-        return found
+        return json_schema
 
     def _check(self, value: Any) -> Any:
         if isinstance(value, Sized) and len(value) > self.entries:
@@ -68,7 +68,7 @@ class AtMost:
 
 Text = Annotated[str, AfterValidator(_storable)]
 Moment = Annotated[datetime, AfterValidator(_aware)]
-"""Without a time zone it is UTC."""
+"""A time, in UTC if it has no time zone."""
 Json = Annotated[dict[str, Any], AfterValidator(_storable_object)]
 Number = Annotated[int, Field(ge=0, le=HIGHEST)]
-"""An id from our sequence, or a place in a list of them."""
+"""An id from our sequence, or a position in a list of ids."""

@@ -1,13 +1,14 @@
-"""HTTP/1.1 as uvicorn speaks it, with limits, and without the ways in which bytes are read as what they are not.
+"""uvicorn's HTTP/1.1 with limits, and with protection against request smuggling.
 
-What this changes in uvicorn's protocol:
+Differences from uvicorn's protocol:
 
-- The request head has a size, a number of headers and a length of its URL; see `edge.py` for these and the time limits.
-- An `Upgrade` that is not the opening of a WebSocket is ignored, as RFC 9110 allows. The parser would take what follows
-  for another protocol, drop the body, and read what comes later as a new request.
-- After the first wrong byte nothing is read any more. Requests that arrived whole before it get their answers.
-- A client that has sent its request and closes its sending side gets its answer.
-- Trailers are dropped. They are not headers: whoever checked the headers has not seen them.
+- The size of the request head, the number of headers and the length of the URL are limited; see `edge.py` for these and
+  the time limits.
+- An `Upgrade` that does not open a WebSocket is ignored, as RFC 9110 allows. Otherwise the parser would drop the body and
+  read later bytes as a new request.
+- After the first invalid byte the server reads nothing more. Complete requests before it get their responses.
+- A client that closes its sending side after its request still gets its response.
+- Trailers are dropped, because the checks of headers have not seen them.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from onceward.web.edge import Address, Edge
 
 BETWEEN, HEAD, BODY = 0, 1, 2
-"""What the parser is reading."""
+"""The part of a request that the parser is reading."""
 LINGER_S = 2.0
-"""How long a connection that was answered with an error is read from, so that the answer is not lost in a reset."""
+"""Seconds for which the server reads on after an error response, so that a reset does not lose the response."""
 LINGER_BYTES = 1024 * 1024
 MOST_PIPELINED = 64
 NOTED = frozenset({b"expect", b"transfer-encoding"})
 
 
 class Refused(Exception):
-    """Ends the parsing; status and text are in `GuardedProtocol._refused`."""
+    """Stops the parser. `GuardedProtocol._refused` has the status and the text."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -42,18 +43,18 @@ class GuardedProtocol(HttpToolsProtocol):
         self._address: Address | None = None
         self._part = BETWEEN
         self._finished_one = False
-        """Whether the last piece of data held the end of a request."""
+        """Whether the last piece of data contained the end of a request."""
         self._unfinished_bytes = 0
-        """Bytes of a head, or of chunk sizes and trailers, without the end of a request or a piece of its body."""
+        """Bytes of an unfinished head, or of chunk sizes and trailers since the last piece of a body."""
         self._got_body = False
         self._is_coded = False
         self._upgrade: str | None = None
         self._refused: tuple[int, str] | None = None
         self._is_deaf = False
-        """Whether everything that still arrives is discarded."""
+        """Whether all further data is discarded."""
         self._got_eof = False
         self._ends_with_answer = False
-        """Whether the connection ends when the answers that are owed have been sent."""
+        """Whether the connection ends after the outstanding responses."""
         self._since = self.edge.now
         self._ending_since: float | None = None
         self._stalled_since: float | None = None
@@ -82,7 +83,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if len(data) <= room or self._is_deaf:
             self._feed(data)
             return
-        # Never more than a head may have left, so that a head which is too large is not read to its end.
+        # Feed at most the remaining size of a head, so that a head that is too large is not read to its end.
         while data and not self._is_deaf:
             self._feed(data[:room])
             data = data[room:]
@@ -91,12 +92,12 @@ class GuardedProtocol(HttpToolsProtocol):
             self._feed(data)
 
     def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Returns whether the connection stays open: as long as an answer is owed and has not begun."""
+        """Return whether the connection stays open: only while a response is outstanding and has not started."""
         self._got_eof = True
         if self._part != BETWEEN and not self._is_deaf:
             self._refuse(400, "the request is incomplete", "incomplete")
         self._ends_with_answer = True
-        # A stream that has begun must end with its client, and a client that has gone looks the same as this one.
+        # A started stream must end when its client disconnects, which looks the same as closing the sending side.
         return self._owes_answer() and not getattr(self.cycle, "response_started", False)
 
     def _owes_answer(self) -> bool:
@@ -123,7 +124,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._note_unfinished(len(data), was_in_body)
 
     def _note_unfinished(self, size: int, was_in_body: bool) -> None:
-        """Part of a request has arrived: count what is neither the end of something nor a piece of a body."""
+        """Count received bytes that complete neither a head nor a request and are not part of a body."""
         if self._finished_one or self._got_body or was_in_body != (self._part == BODY):
             self._unfinished_bytes = 0
             self._got_body = False
@@ -140,12 +141,12 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _refuse_noted(self) -> None:
         if self._refused is None:
-            self._refuse(400, "this is not HTTP/1.1", "malformed")
+            self._refuse(400, "the request is not valid HTTP/1.1", "malformed")
         else:
             self._refuse(*self._refused, "limit")
 
     def _stop(self, status: int, text: str) -> Refused:
-        """For parser callbacks: `raise self._stop(...)`."""
+        """Record a refusal and return the exception. Parser callbacks use `raise self._stop(...)`."""
         self._refused = (status, text)
         return Refused(text)
 
@@ -156,7 +157,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._since = self.edge.now
         self._is_coded = False
         self._upgrade = None
-        # The scope is made in `_begin`, if one is needed.
+        # `_begin` creates the scope, if one is needed.
         self.url = b""
         self.expect_100_continue = False
         self.headers = []
@@ -181,7 +182,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.expect_100_continue = value.lower() == b"100-continue"
             return
         if self._is_coded or value.strip().lower() != b"chunked":
-            raise self._stop(501, "the only transfer coding that is understood is chunked")
+            raise self._stop(501, "the only supported transfer coding is chunked")
         self._is_coded = True
 
     def on_headers_complete(self) -> None:
@@ -191,21 +192,21 @@ class GuardedProtocol(HttpToolsProtocol):
         self._part = BODY
 
     def _check_head(self) -> None:
-        """Refuse what must not be answered by anybody; find out what an `Upgrade` means."""
+        """Refuse an invalid head, and decide whether an `Upgrade` opens a WebSocket or is ignored."""
         self._unfinished_bytes = 0
         if len(self.headers) > self.edge.limits.headers:
             raise self._stop(431, f"more than {self.edge.limits.headers} headers (ONCEWARD_HTTP_MAX_HEADERS)")
         if self._is_coded and self.parser.get_http_version() != "1.1":
-            raise self._stop(400, "a transfer coding needs HTTP/1.1")
+            raise self._stop(400, "a transfer coding requires HTTP/1.1")
         if not self.parser.should_upgrade():
             return
         if self.parser.get_method() == b"CONNECT":
-            raise self._stop(405, "this is not a proxy")
+            raise self._stop(405, "this server is not a proxy")
         if not self._opens_websocket():
             self._upgrade = "ignored"
             return
         if self._owes_answer():
-            raise self._stop(400, "a WebSocket must be opened on a connection that waits for no answer")
+            raise self._stop(400, "a WebSocket cannot be opened while the connection waits for a response")
         self._upgrade = "websocket"
         self._begin()
 
@@ -215,11 +216,11 @@ class GuardedProtocol(HttpToolsProtocol):
         if not any(name == b"upgrade" and value.strip().lower() == b"websocket" for name, value in self.headers):
             return False
         if self._is_coded or any(name == b"content-length" and value.strip(b"0 ") for name, value in self.headers):
-            raise self._stop(400, "the opening of a WebSocket has no body")
+            raise self._stop(400, "a WebSocket handshake must not have a body")
         return True
 
     def _begin(self) -> None:
-        """Hand the head to uvicorn, which starts the application or puts the request into the queue."""
+        """Pass the head to uvicorn, which starts the application or queues the request."""
         if len(self.pipeline) >= MOST_PIPELINED:
             raise self._stop(503, f"more than {MOST_PIPELINED} requests wait on this connection")
         if self.parser.get_http_version() not in ("1.1", "1.0"):
@@ -243,7 +244,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._upgrade is None:
             super().on_message_complete()
             if not cast(Any, self.cycle).keep_alive:
-                self._is_deaf = True  # the client has said that nothing follows, so nothing that follows is a request
+                self._is_deaf = True  # the client sent `Connection: close`, so later bytes are not a request
 
     # -- upgrades ------------------------------------------------------------------------------------------------------
 
@@ -254,7 +255,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._upgrade == "websocket":
             self._open_websocket()
             return
-        # The parser has skipped the body. Another one reads the request again, without the offer to upgrade.
+        # The parser has skipped the body. A new parser reads the request again, without the header `Upgrade`.
         version = self.parser.get_http_version().encode()
         head = [self.parser.get_method(), b" ", self.url, b" HTTP/", version, b"\r\n"]
         for name, value in self.headers:
@@ -265,14 +266,14 @@ class GuardedProtocol(HttpToolsProtocol):
         self._feed(b"".join((*head, b"\r\n", rest)))
 
     def _open_websocket(self) -> None:
-        """As uvicorn does, with the limits of the address."""
+        """Open a WebSocket as uvicorn does, within the limits of the client's address."""
         forwarded = b",".join(value for name, value in self.headers if name == b"x-forwarded-for")
         address = self.edge.address_of(self.client[0] if self.client else None, forwarded.decode("latin-1"))
         if address is not None and (
             address.frames.is_spent(self.edge.now)
             or (address is not self._address and address.connections >= self.edge.limits.connections_per_address)
         ):
-            self._refuse(429, "too much from this address", "address")
+            self._refuse(429, "too many connections or frames from this address", "address")
             return
         self.connections.discard(self)
         self.edge.leave(self, self._address)
@@ -286,12 +287,12 @@ class GuardedProtocol(HttpToolsProtocol):
         websocket.connection_made(self.transport)
         websocket.data_received(b"".join((*head, b"\r\n")))
         self.transport.set_protocol(websocket)
-        self._is_deaf = True  # what came with the request was sent before the handshake was over, and does not count
+        self._is_deaf = True  # data that arrived before the end of the handshake is discarded
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _refuse(self, status: int, text: str, reason: str) -> None:
-        """Read nothing more. Whole requests still get their answers; else the client is told what is wrong."""
+        """Stop reading. Complete requests still get their responses; otherwise the client gets this error."""
         self.edge.refuse(reason)
         self._is_deaf = True
         self._unfinished_bytes = 0
@@ -305,11 +306,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self._end()
 
     def _drop_unfinished(self) -> bool:
-        """Forget the request whose body is wrong or missing; returns whether no error can be sent for it."""
+        """Drop the request with an invalid or missing body. Returns True if no error can be sent for it."""
         cycle = cast(Any, self.cycle)
         cycle.disconnected = True
         cycle.message_event.set()
-        if self.pipeline:  # it waits behind requests that are being answered
+        if self.pipeline:  # the request waits behind earlier ones
             self.pipeline.popleft()
             self._ends_with_answer = True
             return True
@@ -330,7 +331,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._end()
 
     def _end(self) -> None:
-        """Close in a way that lets the client read what was written: a socket with unread data is reset at once."""
+        """Close so that the client can read the response: closing a socket with unread data would reset it."""
         if self._got_eof or not self.transport.can_write_eof():
             self.transport.close()
             return
@@ -384,7 +385,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _visit_ended(self, now: float) -> None:
-        """The client has had its time to read the answer. What it has not taken by the write limit is thrown away."""
+        """Abort the connection once the client has read the response, or when the write limit has passed."""
         if (
             self.transport.get_write_buffer_size() == 0
             or now - cast(float, self._ending_since) >= self.edge.limits.write_s
@@ -392,4 +393,4 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def _unset_keepalive_if_required(self) -> None:
-        """There is no timer to cancel."""
+        """Do nothing: there is no timer to cancel."""

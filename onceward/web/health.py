@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz` and `/metrics`."""
+"""The routes `/healthz`, `/readyz` and `/metrics`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onceward.telemetry.metrics import render
 
 
 def health_router(health: Health) -> APIRouter:
-    """`/healthz`, `/readyz` and `/metrics`."""
+    """Return the routes `/healthz`, `/readyz` and `/metrics`."""
     router = APIRouter(include_in_schema=False)
 
     async def healthz() -> dict[str, str]:

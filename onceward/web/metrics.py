@@ -1,4 +1,4 @@
-"""What the HTTP face counts."""
+"""The metrics of the HTTP server."""
 
 from onceward.telemetry.metrics import counter, gauge, histogram
 

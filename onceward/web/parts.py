@@ -1,4 +1,4 @@
-"""The parts of a process that answer HTTP."""
+"""The parts that the web frame adds to a process."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def queries(context: Context) -> Sequence[QueryDefinition]:
 
 
 def server(context: Context) -> WebServer:
-    """The routes of every feature, then those of the app; bare ASGI applications are mounted by their prefix."""
-    context.features.load("metrics")  # what has not happened yet is shown as zero
+    """Return the server with the routes of every feature and of the app, and with the mounted ASGI applications."""
+    context.features.load("metrics")  # so that /metrics shows every metric, with zero if nothing was counted
     routers = [router for make in context.features.load("routes") for router in make(context)]
     api = create_api(
         settings=context.settings,

@@ -1,4 +1,4 @@
-"""Every error is answered as problem+json (RFC 9457): status, title, detail, and the id of the request to ask about."""
+"""Error responses as problem+json (RFC 9457): status, title, detail and the id of the request."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ log = get_logger("onceward.web")
 
 MEDIA_TYPE = "application/problem+json"
 MOST_ERRORS = 20
-"""Wrong fields that an answer lists."""
+"""The maximum number of invalid fields in a response."""
 MOST_TEXT = 200
-"""Characters of each name and reason in it."""
+"""The maximum number of characters of each field name and reason."""
 
 
 class Problem(HTTPException):
-    """An answer that is an error. Raise it anywhere below a route; extra members end up in the body.
+    """An error response. Raise it anywhere in a route; extra members become part of the body.
 
-    An HTTPException, because FastAPI turns any other one that is raised while it reads a body into a 400.
+    It is an HTTPException, because FastAPI turns any other exception during the reading of a body into a 400.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Problem(HTTPException):
 
 
 def respond(problem: Problem, request_id: str | None = None) -> Response:
-    """The problem as a response."""
+    """Return the problem as a response."""
     body: dict[str, Any] = {
         **problem.members,
         "type": problem.kind,
@@ -64,7 +64,7 @@ def respond(problem: Problem, request_id: str | None = None) -> Response:
 
 
 def unfit(errors: Sequence[tuple[str, str]], *, others: int = 0) -> Problem:
-    """A request whose fields are wrong. Long texts are cut and `others` are only counted: the sender chose the fields."""
+    """Return the problem of a request with invalid fields. Long texts are cut and `others` only counted."""
     shown = [{"field": field[:MOST_TEXT], "reason": reason[:MOST_TEXT]} for field, reason in errors]
     summary = "; ".join(f"{item['field']}: {item['reason']}" for item in shown)
     more: dict[str, Any] = {}
@@ -79,39 +79,43 @@ def request_id_of(request: Request) -> str | None:
 
 
 def install(api: FastAPI) -> None:
-    """Answer every kind of error alike."""
+    """Add the handlers that turn every error into a problem."""
 
     async def on_problem(request: Request, error: Exception) -> Response:
         return respond(cast(Problem, error), request_id_of(request))
 
     async def on_http(request: Request, error: Exception) -> Response:
-        found = cast(HTTPException, error)
-        return respond(Problem(found.status_code, str(found.detail), headers=found.headers), request_id_of(request))
+        http = cast(HTTPException, error)
+        return respond(Problem(http.status_code, str(http.detail), headers=http.headers), request_id_of(request))
 
     async def on_invalid(request: Request, error: Exception) -> Response:
-        found = cast(RequestValidationError, error).errors()
-        shown = [(".".join(str(part)[:MOST_TEXT] for part in item["loc"]), item["msg"]) for item in found[:MOST_ERRORS]]
-        return respond(unfit(shown, others=len(found) - len(shown)), request_id_of(request))
+        errors = cast(RequestValidationError, error).errors()
+        shown = [
+            (".".join(str(part)[:MOST_TEXT] for part in item["loc"]), item["msg"]) for item in errors[:MOST_ERRORS]
+        ]
+        return respond(unfit(shown, others=len(errors) - len(shown)), request_id_of(request))
 
     async def on_unstorable(request: Request, error: Exception) -> Response:
-        # The last resort: `storable.py` and the types of `fields.py` name the field.
+        # The last resort: usually `storable.py` or a type of `fields.py` refuses the value and names the field.
         log.warning("web.value_refused", error=type(error).__name__, path=request.url.path)
-        return respond(unfit([("request", "holds a value that cannot be stored")]), request_id_of(request))
+        return respond(unfit([("request", "contains a value that cannot be stored")]), request_id_of(request))
 
     async def on_database(request: Request, error: Exception) -> Response:
-        # Only "nothing happened" may be sent again without thought; an unknown outcome needs its key looked up first.
+        # Only `Unavailable` is safe to retry; after an unknown outcome the client must first look up its key.
         log.log(loudness(error), "web.database_unavailable", error=type(error).__name__)  # the pool logs an outage once
         match error:
             case Unavailable():
-                problem = Problem(503, "the database cannot be reached; try again", headers={"Retry-After": "2"})
+                problem = Problem(503, "the database is unavailable; try again", headers={"Retry-After": "2"})
             case OutcomeUnknown():
-                problem = Problem(503, "the outcome is unknown; look it up before trying again", kind="outcome-unknown")
+                problem = Problem(
+                    503, "the outcome is unknown; look it up before you try again", kind="outcome-unknown"
+                )
             case _:
-                problem = Problem(503, "the database refused")
+                problem = Problem(503, "the database refused the request")
         return respond(problem, request_id_of(request))
 
     async def on_bug(request: Request, _error: Exception) -> Response:
-        return respond(Problem(500, "an error on our side; it has been logged"), request_id_of(request))
+        return respond(Problem(500, "internal error; it has been logged"), request_id_of(request))
 
     api.add_exception_handler(Problem, on_problem)
     api.add_exception_handler(HTTPException, on_http)

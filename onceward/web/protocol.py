@@ -1,9 +1,9 @@
-"""HTTP/1.1 as `guard.py` speaks it, with a short way for requests that arrive whole.
+"""HTTP/1.1 as in `guard.py`, with a direct path for requests that arrive in one piece.
 
-uvicorn makes a scope, an event and a task for every request, and writes an answer in two pieces. For a webhook that
-is more than all the rest of its handling. So a mounted callable may take a POST directly: as soon as its last byte was
-read, without a task, and with an answer written at once. Only requests that were read in one piece are offered; any
-other, and any it declines, goes on as if nothing had happened.
+uvicorn creates a scope, an event and a task for every request, and writes a response in two pieces. For a webhook this
+costs more than the rest of its handling. So a mounted callable may handle a POST directly: as soon as its last byte was
+read, without a task, and with one write for the response. The callable is offered only requests that were read in one
+piece. All other requests, and those that the callable declines, take the usual path through ASGI.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ Pairs = list[tuple[bytes, bytes]]
 
 
 class TakesWhole(Protocol):
-    """Returns whether it takes the request; if so it calls `reply` once, later or at once.
+    """Handles a request directly, or returns False to decline it.
 
-    The reply is its status, its headers as lines that end in CRLF, and its body.
+    If it returns True, it calls `reply` exactly once, immediately or later. The arguments of `reply` are the status, the
+    headers as lines that end in CRLF, and the body.
     """
 
     def __call__(self, path: str, headers: Pairs, body: bytes, reply: Callable[[int, bytes, bytes], None]) -> bool: ...
 
 
 class _Silent:
-    """Stands where nobody waits for an event."""
+    """An event for which nothing waits."""
 
     def set(self) -> None: ...
 
 
 class _Turn:
-    """What uvicorn looks at to learn whether this connection has an answer outstanding."""
+    """The attributes that uvicorn reads to learn whether a response of this connection is outstanding."""
 
     message_event: ClassVar[_Silent] = _Silent()
     __slots__ = ("disconnected", "keep_alive", "response_complete")
@@ -49,12 +50,12 @@ class _Turn:
 
 
 class DirectProtocol(GuardedProtocol):
-    """One connection. A request that is offered directly is held back until its last byte was read."""
+    """One connection. It holds back a request for the direct path until the last byte of the request was read."""
 
     prefix: ClassVar[bytes] = b""
     direct: ClassVar[TakesWhole]
     _own: ClassVar[tuple[object, bytes]] = (None, b"")
-    """The server's own headers as lines, next to the list they were made of: uvicorn makes a new one every second."""
+    """The list of default headers and the lines made from it. uvicorn creates a new list every second."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -64,9 +65,9 @@ class DirectProtocol(GuardedProtocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self._held is not None:
-            # The rest is still to come: how large and how slow it may be is the long way's business.
+            # The request did not arrive in one piece: the usual path limits its size and time.
             try:
-                self._go_the_long_way()
+                self._take_usual_path()
             except Refused:
                 self._refuse_noted()
 
@@ -111,10 +112,10 @@ class DirectProtocol(GuardedProtocol):
             return
         turn.response_complete = True
         self.cycle = before
-        self._go_the_long_way()
+        self._take_usual_path()
         super().on_message_complete()
 
-    def _go_the_long_way(self) -> None:
+    def _take_usual_path(self) -> None:
         body, self._held = self._held, None
         if self.transport.is_closing():
             return
@@ -134,11 +135,11 @@ class DirectProtocol(GuardedProtocol):
         turn = self._turn
         if turn.disconnected or self.transport.is_closing():
             return
-        made_of, own = DirectProtocol._own
-        if made_of is not self.server_state.default_headers:
-            made_of = self.server_state.default_headers
-            own = b"".join([b"%b: %b\r\n" % pair for pair in made_of])
-            DirectProtocol._own = (made_of, own)
+        source, own = DirectProtocol._own
+        if source is not self.server_state.default_headers:
+            source = self.server_state.default_headers
+            own = b"".join([b"%b: %b\r\n" % pair for pair in source])
+            DirectProtocol._own = (source, own)
         closing = b"" if turn.keep_alive else b"connection: close\r\n"
         self.transport.write(b"".join((STATUS_LINE[status], own, head, closing, b"\r\n", body)))
         turn.response_complete = True
@@ -148,7 +149,7 @@ class DirectProtocol(GuardedProtocol):
 
 
 def protocol(asgi: object, edge: Edge) -> type[asyncio.Protocol]:
-    """Return the class of a server's connections: with a short way, if the application has one."""
+    """Return the class of a server's connections, with the direct path if the application has one."""
     members: dict[str, Any] = {"edge": edge}
     if not isinstance(asgi, Dispatcher) or asgi.direct is None:
         return type("LimitedProtocol", (GuardedProtocol,), members)

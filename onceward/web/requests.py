@@ -1,4 +1,4 @@
-"""What surrounds each API request: its id, the context of its log lines, the limit of its body, its access line."""
+"""Middleware for each API request: its id, the context of its log lines, the body limit and the access log."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ log = get_logger("onceward.access")
 
 ACCEPTED_ID = re.compile(r"^[A-Za-z0-9._:-]{1,128}$")
 QUIET_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Asked every few seconds by machines; they are counted, not logged."""
+"""Monitoring requests these every few seconds. They are counted but not logged."""
 
 
 class RequestContext:
-    """Wraps the API. The caller's `X-Request-Id` is kept if it is harmless, else one is made; the answer carries it."""
+    """Wraps the API. It keeps a valid `X-Request-Id` of the client or creates one, and returns it in the response."""
 
     def __init__(self, api: ASGIApp, *, access_log: bool, max_body_bytes: int) -> None:
         self._api = api
@@ -63,13 +63,13 @@ class RequestContext:
             await self._answer_late(problem, scope, receive, send_with_id, started=status > 0)
         except Exception:
             log.exception("request.failed", method=scope["method"], path=scope["path"])
-            bug = Problem(500, "an error on our side; it has been logged")
+            bug = Problem(500, "internal error; it has been logged")
             await self._answer_late(bug, scope, receive, send_with_id, started=status > 0)
         finally:
             self._record(scope, status, time.perf_counter() - began)
 
     def _whole(self, receive: Receive, content_type: str) -> Receive:
-        """Hand the body over in one piece, after a look at its size and for what cannot be stored."""
+        """Return the body in one piece, after checking its size and that its text can be stored."""
         is_read = False
 
         async def receive_whole() -> Message:
@@ -104,7 +104,7 @@ class RequestContext:
             await respond(problem, scope["onceward.request_id"])(scope, receive, send)
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
-        # The route's pattern, not the path: ids in label values would make a time series each.
+        # The route's pattern, not the path: each id in a path would create its own time series.
         route = getattr(scope.get("route"), "path", "unmatched")
         metrics.REQUESTS.labels(scope["method"], route, f"{status // 100}xx").inc()
         metrics.REQUEST_SECONDS.labels(scope["method"], route).observe(seconds)
@@ -113,7 +113,7 @@ class RequestContext:
             log.info(
                 "request",
                 method=scope["method"],
-                path=scope["path"],  # without the query string, where tokens travel
+                path=scope["path"],  # without the query string, which may contain tokens
                 status=status,
                 duration_ms=round(seconds * 1000, 1),
                 ip=client[0] if client else None,

@@ -1,4 +1,4 @@
-"""Listen on a port and serve the dispatcher with uvicorn, inside a loop that somebody else owns."""
+"""Listen on a port and serve the dispatcher with uvicorn, in the event loop of the process."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ log = get_logger("onceward.web")
 
 
 class CannotListen(Exception):
-    """The address is taken or not ours. The message says what to do."""
+    """The address is in use or does not belong to this machine. The message says what to do."""
 
 
 class _QuietServer(uvicorn.Server):
-    """Signals belong to the runtime: it also has workers to stop."""
+    """A server that handles no signals: the process handles them, because it also stops workers."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -32,7 +32,7 @@ class _QuietServer(uvicorn.Server):
 
 
 class WebServer:
-    """A component: `start()` returns when requests are answered, `stop()` when the last one is."""
+    """A part: `start()` returns when the server accepts requests, `stop()` when it has answered the last one."""
 
     def __init__(self, asgi: ASGIApp, settings: Settings) -> None:
         self._settings = settings
@@ -44,7 +44,7 @@ class WebServer:
             lifespan="off",
             http=protocol(asgi, self._edge),
             ws=websocket_protocol(self._edge),
-            ws_per_message_deflate=False,  # its windows would cost more memory than all else of an idle connection
+            ws_per_message_deflate=False,  # its buffers would take most of the memory of an idle connection
             ws_max_size=settings.max_body_bytes,
             loop="none",
             server_header=False,
@@ -63,7 +63,7 @@ class WebServer:
         while not self._server.started:
             if self._serving.done():
                 await self._serving
-                raise CannotListen("the web server ended at its start")
+                raise CannotListen("the web server stopped during its start")
             await asyncio.sleep(0.005)
         log.info(
             "web.listening", url=self.url, max_connections=min(self._edge.limits.connections, self._edge.descriptors)
@@ -78,7 +78,7 @@ class WebServer:
 
     @property
     def url(self) -> str:
-        """Where it listens, as somebody on this machine would type it."""
+        """Return the URL of the server for a client on this machine."""
         host = "127.0.0.1" if self._settings.host in ("0.0.0.0", "::", "") else self._settings.host
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
@@ -90,5 +90,5 @@ class WebServer:
         except OSError as error:
             raise CannotListen(
                 f"cannot listen on {host}:{port}: {error.strerror}; "
-                "end the process that uses the port, or set ONCEWARD_PORT (and ONCEWARD_HOST)"
+                "stop the process that uses the port, or set ONCEWARD_PORT (and ONCEWARD_HOST)"
             ) from error

@@ -1,4 +1,4 @@
-"""`/login/` leads to `/login`, by a path alone: a `Location` with a host would repeat whatever `Host` the client sent."""
+"""Redirect `/login/` to `/login`. `Location` is a path only, because the `Host` of the request is not trusted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 
 class SlashRedirect:
-    """What a router does with a path that no route has: try it without its last slash, or with one."""
+    """Handles a path without a route: redirects to the path without its last slash, or with one, if that exists."""
 
     def __init__(self, router: Router) -> None:
         self._router = router

@@ -1,7 +1,7 @@
-"""Refuse text that PostgreSQL cannot store (NUL, half characters) in one place, before any route reads the request.
+"""Refuse text that PostgreSQL cannot store (NUL, lone surrogates) before any route reads the request.
 
-Looked at are the path, the query string, our own cookies, and bodies that are JSON or forms. A request without the
-bytes that such a text is written with pays a search for them and is not decoded here.
+The path, the query string, our own cookies, and bodies that are JSON or forms are checked. This module decodes a request
+only if the request contains bytes that could encode such text.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ OWN_COOKIES = "onceward_"
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 SUSPECT = (b"\\u0000", b"\\ud", b"\\uD", b"\x00")
-"""How JSON writes such characters; in UTF-16 every second byte is a NUL."""
+"""How JSON encodes such characters. In UTF-16 every second byte may be a NUL."""
 PART_NAME = re.compile(rb'[; ]name="?([^";\r\n]*)')
 
 
 def refuse_in_head(scope: Scope, headers: Headers) -> None:
-    """Raise a problem that names the field, if the path, the query string or one of our cookies holds a NUL."""
+    """Raise a problem that names the field if the path, the query string or one of our cookies contains a NUL."""
     if "\x00" in scope["path"]:
         raise _problem("path")
     query: bytes = scope["query_string"]
@@ -35,13 +35,13 @@ def refuse_in_head(scope: Scope, headers: Headers) -> None:
     cookies = headers.get("cookie", "")
     if "%00" in cookies or "\\000" in cookies:
         for name, value in cookie_parser(cookies).items():
-            # Other sites of the same domain may set whatever they like; nobody here reads it.
+            # Other sites of the same domain may set any cookie; we read only our own.
             if name.startswith(OWN_COOKIES) and "\x00" in unquote(value):
                 raise _problem(f"cookie.{name}")
 
 
 def refuse_in_body(content_type: str, body: bytes) -> None:
-    """Raise a problem that names the field, if a form or JSON document holds a NUL. Other bodies are left alone."""
+    """Raise a problem that names the field if a form or JSON body contains such text. Other bodies are not checked."""
     if content_type.startswith(FORM):
         if b"%00" in body or b"\x00" in body:
             _refuse_pairs("body", body.decode("latin-1"))
@@ -52,10 +52,10 @@ def refuse_in_body(content_type: str, body: bytes) -> None:
         try:
             value = json.loads(body)
         except (ValueError, RecursionError):
-            return  # whoever reads it will say so
-        found = find_unstorable(value, "body")
-        if found is not None:
-            raise _problem(found.field, found.reason)
+            return  # the route reports invalid JSON
+        unstorable = find_unstorable(value, "body")
+        if unstorable is not None:
+            raise _problem(unstorable.field, unstorable.reason)
 
 
 def _refuse_pairs(where: str, text: str) -> None:
@@ -68,7 +68,7 @@ def _refuse_parts(content_type: str, body: bytes) -> None:
     boundary = content_type.partition("boundary=")[2].partition(";")[0].strip('" ').encode("latin-1")
     for part in body.split(b"--" + boundary) if boundary else ():
         head, _, content = part.partition(b"\r\n\r\n")
-        if b"\x00" in content and b"filename" not in head:  # files may hold anything
+        if b"\x00" in content and b"filename" not in head:  # files may contain any bytes
             name = PART_NAME.search(head)
             raise _problem(f"body.{name[1].decode('latin-1') if name else ''}")
 

@@ -1,8 +1,8 @@
-"""WebSockets as uvicorn speaks them, with a budget of frames, and without what uvicorn keeps of each handshake.
+"""uvicorn's WebSockets with a limit on frames, and without the handshake that uvicorn keeps in memory.
 
-The handshake is 1.4 KiB per connection and is never read again. A frame costs the event loop some microseconds
-whatever it holds, and pings are answered before anybody knows who sent them; so frames are counted as they are
-parsed, a few at a time, for the connection and for the client's address. Who sends more is closed with code 4429.
+The handshake takes 1.4 KiB per connection and is never read again. Each frame costs the event loop some microseconds, and
+pings are answered before the client is authenticated. So frames are counted while they are parsed, a few at a time, for
+the connection and for the client's address. A connection over the limit is closed with code 4429.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from websockets.frames import Frame
 
 PIECE = 1024
-"""Bytes that are parsed before the budget is looked at: not more than about 150 frames."""
+"""Bytes that are parsed before the budget is checked: at most about 150 frames."""
 TOO_MANY_FRAMES = 4429
 LINGER_S = 1.0
-"""How long a client that was closed for its frames has to read the code."""
+"""Seconds that a client over the limit has to read the close code."""
 
 
 class LeanWebSocket(WebSocketsSansIOProtocol):
-    """One connection. Its first message after the handshake lets go of the handshake; it may also speak before."""
+    """One connection. The first text message after the handshake frees the memory of the handshake."""
 
     edge: ClassVar[Edge]
 
@@ -37,7 +37,7 @@ class LeanWebSocket(WebSocketsSansIOProtocol):
         self._is_cut_off = False
 
     def count_for(self, address: Address | None) -> None:
-        """The client whose connections and frames this one is counted among; called before `connection_made`."""
+        """Count this connection and its frames for an address. Call it before `connection_made`."""
         self._address = address
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -67,13 +67,13 @@ class LeanWebSocket(WebSocketsSansIOProtocol):
             self._cut_off()
 
     def _afford(self, frames: int) -> bool:
-        """Charge the connection and its address, each whatever the other says."""
+        """Count frames for the connection and for its address; both are always charged."""
         now = self.edge.now
         address_affords = self._address is None or self._address.frames.take(frames, now)
         return self._frames.take(frames, now) and address_affords
 
     def _cut_off(self) -> None:
-        """Close with a code, and read nothing more: parsing what still comes is what must be avoided."""
+        """Close with a code and stop reading, because parsing further frames is the cost to avoid."""
         self.edge.refuse("frames")
         self._is_cut_off = True
         if not self.read_paused:
@@ -105,7 +105,7 @@ class LeanWebSocket(WebSocketsSansIOProtocol):
         super().resume_writing()
 
     def visit(self, now: float) -> None:
-        """Cut off a client that does not read; pings and the closing handshake would wait for it for ever."""
+        """Disconnect a client that does not read; pings and the closing handshake would wait for it forever."""
         if self._stalled_since is None:
             if self.transport.is_closing() and self.transport.get_write_buffer_size():
                 self._stalled_since = now

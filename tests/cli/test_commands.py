@@ -106,7 +106,7 @@ def test_password_travels_in_the_environment_not_in_the_arguments() -> None:
         ("myshop", "not of the form pkg.module:app"),
         ("no.such.module:app", "run the command in the project's directory"),
         ("onceward_apps.all:application", "it has onceward_apps.all:app"),
-        ("json:dumps", "it holds no Onceward app"),
+        ("json:dumps", "it has no Onceward app"),
     ],
 )
 def test_path_that_leads_to_no_app_says_what_to_do(path: str, said: str) -> None:

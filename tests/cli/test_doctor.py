@@ -58,7 +58,7 @@ def test_wrong_url_says_where_to_look(cli: CommandLine) -> None:
     assert ended.returncode == 1
     [line] = [line for line in ended.stdout.splitlines() if line.startswith("fail")]
     assert "cannot connect" in line
-    assert "correct host and port in ONCEWARD_DATABASE_URL" in line
+    assert "correct the host and port in ONCEWARD_DATABASE_URL" in line
     assert "hunter2" not in ended.stdout + ended.stderr
 
 

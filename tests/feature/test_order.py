@@ -23,7 +23,7 @@ def test_a_feature_comes_after_what_it_builds_on_and_otherwise_stays_where_it_is
     ("given", "words"),
     [
         ([Feature(name="a", after=("b",)), Feature(name="b", after=("a",))], "in a circle: a, b"),
-        ([Feature(name="a", after=("ghost",))], "comes after 'ghost', which is not installed"),
+        ([Feature(name="a", after=("ghost",))], "depends on 'ghost', which is not installed"),
         ([Feature(name="a"), Feature(name="a")], "two features are named 'a'"),
     ],
 )

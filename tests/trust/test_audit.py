@@ -123,7 +123,7 @@ async def test_the_session_time_zone_does_not_change_a_hash(db: Database) -> Non
         ("delete from onceward.audit_log where id = $1", "was deleted"),
         (
             "update onceward.audit_log set changes = null, content_salt = null, erased_at = now() where id = $1",
-            "no entry says by whom",
+            "no audit entry records the erasure",
         ),
         ("update onceward.audit_seals set ids = array_remove(ids, $1)", "was changed"),
         ("delete from onceward.audit_seals where $1 = any (ids)", "is missing"),
@@ -171,7 +171,7 @@ async def test_a_chain_cut_off_or_written_anew_is_found_by_a_noted_head(db: Data
     assert "its end was cut off" in (await proof(db, noted)).problems[0]
     await write(db, 1)
     await seal_all(db)
-    assert "written anew" in (await proof(db, noted)).problems[0]
+    assert "the chain was rewritten" in (await proof(db, noted)).problems[0]
 
 
 async def test_an_entry_deleted_before_it_was_sealed_is_found(db: Database) -> None:
@@ -185,7 +185,7 @@ async def test_an_entry_kept_from_the_sealer_is_found(db: Database) -> None:
     ids = await write(db, 3)
     await db.execute("delete from onceward.audit_pending where id = $1", ids[0])
     await seal_all(db)
-    assert "neither sealed nor waiting" in (await proof(db)).problems[0]
+    assert "neither sealed nor pending" in (await proof(db)).problems[0]
 
 
 async def test_entries_that_commit_out_of_order_are_all_sealed_once(db: Database) -> None:

@@ -171,5 +171,5 @@ async def test_dispatcher_takes_whole_path_segments_and_the_longest_prefix() -> 
     for path in ("/live", "/live/x", "/live/sse", "/lively", "/"):
         await dispatcher({"type": "http", "path": path}, None, None)  # type: ignore[arg-type]
     assert seen == ["live", "live", "sse", "api", "api"]
-    with pytest.raises(ValueError, match="already taken"):
+    with pytest.raises(ValueError, match="already mounted"):
         dispatcher.mount(Mount("/live", part("again")))

@@ -1,4 +1,4 @@
-"""`audit`: read the audit log, and prove that nobody changed it."""
+"""`audit`: read the audit log and prove that nobody has changed it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from onceward.cli.session import opened_database, run
 
 COLUMNS = ("id", "at", "actor", "action", "entity_type", "entity_id", "reason")
 
-group = typer.Typer(no_args_is_help=True, help="The audit log: `ls` shows it, `verify` proves it whole.")
+group = typer.Typer(
+    no_args_is_help=True, help="The audit log: `ls` lists entries, `verify` proves that none was changed."
+)
 
 
 def register(cli: typer.Typer) -> None:
@@ -23,25 +25,25 @@ def register(cli: typer.Typer) -> None:
 @group.command("ls")
 def ls(
     organization: Annotated[
-        str | None, typer.Option("--organization", "-o", help="Slug or id; all if not given.")
+        str | None, typer.Option("--organization", "-o", help="Slug or id of the organization. Default: all.")
     ] = None,
     action: Annotated[str | None, typer.Option(help="Only this action.")] = None,
     entity_type: Annotated[str | None, typer.Option(help="Only entities of this type.")] = None,
     entity_id: Annotated[str | None, typer.Option(help="Only this entity.")] = None,
-    before: Annotated[int | None, typer.Option(help="Older than the entry with this id.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10000, help="At most so many.")] = 50,
+    before: Annotated[int | None, typer.Option(help="Only entries older than the entry with this id.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10000, help="Maximum number of entries.")] = 50,
     as_json: JsonOption = False,
 ) -> None:
-    """Show entries, newest first."""
+    """List entries, newest first."""
 
     async def work() -> list[dict[str, Any]]:
         from onceward.trust import find_organization, list_entries
 
         async with opened_database() as db, db.acquire() as conn:
-            found = None if organization is None else await find_organization(conn, organization)
+            row = None if organization is None else await find_organization(conn, organization)
             entries = await list_entries(
                 conn,
-                organization=None if found is None else found.organization_id,
+                organization=None if row is None else row.organization_id,
                 action=action,
                 entity_type=entity_type,
                 entity_id=entity_id,
@@ -56,11 +58,12 @@ def ls(
 @group.command("verify")
 def verify(
     head: Annotated[
-        list[str] | None, typer.Option("--head", help="A head from the log that must be in the chain.")
+        list[str] | None,
+        typer.Option("--head", help="A head that was logged earlier and must be in the chain; can be repeated."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Prove that no sealed entry was changed, lost or moved. Exits with 1 when one was."""
+    """Prove that no sealed entry was changed, deleted or moved. Exits with 1 if one was."""
 
     async def work() -> Any:
         from onceward.trust.chain import Head, prove
@@ -76,7 +79,7 @@ def verify(
     if as_json:
         document({**asdict(report), "head": str(report.head), "ok": report.ok})
     elif report.ok:
-        say(f"{report.entries} entries are as they were sealed, {report.pending} wait for their seal")
+        say(f"{report.entries} sealed entries are unchanged, {report.pending} entries are not sealed yet")
         say(f"head {report.head}")
     else:
         for problem in report.problems:

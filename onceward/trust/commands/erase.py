@@ -1,4 +1,4 @@
-"""`erase` and `export`: remove a person's data from an organization, or hand all of it out."""
+"""`erase` and `export`: remove a person's data from an organization, or print all of it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 PersonOption = Annotated[
     list[str],
-    typer.Option("--person", help="Address, phone number (+4912345678) or id of the person; may be given again."),
+    typer.Option("--person", help="Email address, phone number (+4912345678) or id of the person; can be repeated."),
 ]
 OrganizationOption = Annotated[
     str | None, typer.Option("--organization", "-o", help="Slug or id of the organization to search.")
 ]
 InstanceOption = Annotated[
-    bool, typer.Option("--instance", help="Search what belongs to no organization, and close the person's account.")
+    bool,
+    typer.Option("--instance", help="Search data that belongs to no organization, and close the person's account."),
 ]
 
 
@@ -36,14 +37,14 @@ def erase(
     person: PersonOption,
     organization: OrganizationOption = None,
     instance: InstanceOption = False,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the audit log.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="Reason, which is written to the audit log.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Report what would be erased; change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove a person's data from one organization, in one transaction. Cannot be undone.
+    """Remove a person's data from one organization, in one transaction. This cannot be undone.
 
-    Shows first what would be erased, and asks.
+    The command first shows what it would erase and asks for confirmation.
     """
     _one_scope(organization, instance=instance)
 
@@ -98,7 +99,7 @@ def export(
 
 def _one_scope(organization: str | None, *, instance: bool) -> None:
     if (organization is None) != instance:
-        raise typer.BadParameter("give either --organization, or --instance for what belongs to no organization")
+        raise typer.BadParameter("give either --organization, or --instance for data that belongs to no organization")
 
 
 def _erasers() -> list[Eraser]:
@@ -130,13 +131,16 @@ def _show(report: Report) -> None:
         rows,
         columns=("data", "rows", "still needed", "kept", "found in", "why kept"),
         as_json=False,
-        empty="nothing was found",
+        empty="no data was found",
     )
     if report.also_known_as:
         say(
-            f"The same rows also name: {', '.join(report.also_known_as)}. Repeat with --person for each that is theirs."
+            f"The same rows also contain: {', '.join(report.also_known_as)}. Run the command again with --person for "
+            "each of these that belongs to the same person."
         )
     total = sum(report.rows.values())
     say(f"{total} rows {'would be' if report.dry_run else 'were'} erased")
     if any(each.waiting for each in report.found):
-        say("Rows that are still needed stay until their work has ended: erase again then.")
+        say(
+            "Unfinished work still needs some of these rows, so they were kept. Erase again when the work has finished."
+        )

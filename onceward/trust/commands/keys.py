@@ -1,4 +1,4 @@
-"""`keys`: API keys. The key itself is printed once, when it is made."""
+"""`keys`: API keys. The command prints a key only once, when it creates the key."""
 
 from __future__ import annotations
 
@@ -24,17 +24,21 @@ def register(cli: typer.Typer) -> None:
 
 @group.command("add")
 def add(
-    name: Annotated[str, typer.Argument(help="What the key is for.")],
-    organization: Annotated[str | None, typer.Option("--organization", "-o", help="Slug or id.")] = None,
+    name: Annotated[str, typer.Argument(help="Purpose of the key.")],
+    organization: Annotated[
+        str | None, typer.Option("--organization", "-o", help="Slug or id of the organization.")
+    ] = None,
     scope: Annotated[
-        str, typer.Option("--scope", help="viewer, operator or owner; admin for the instance.")
+        str, typer.Option("--scope", help="viewer, operator or owner; admin for the whole instance.")
     ] = "viewer",
-    days: Annotated[float | None, typer.Option("--days", min=0, help="Expires after so many days.")] = None,
+    days: Annotated[
+        float | None, typer.Option("--days", min=0, help="Number of days until the key expires. Default: never.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key for an organization, or with `--scope admin` for the whole instance."""
+    """Create a key for an organization, or with `--scope admin` for the whole instance."""
     if (organization is None) != (scope == "admin"):
-        raise CommandFailed("say --organization, or --scope admin for the whole instance", Exit.USAGE)
+        raise CommandFailed("give either --organization, or --scope admin for the whole instance", Exit.USAGE)
     expires_at = None if days is None else datetime.now(UTC) + timedelta(days=days)
 
     async def work() -> dict[str, Any]:
@@ -42,40 +46,40 @@ def add(
         from onceward.trust.keys import create_key
 
         async with opened_database() as db, db.transaction(role="engine") as tx:
-            found = None if organization is None else await find_organization(tx.conn, organization)
-            made = await create_key(
+            row = None if organization is None else await find_organization(tx.conn, organization)
+            created = await create_key(
                 tx,
                 name=name,
-                organization=None if found is None else found.organization_id,
+                organization=None if row is None else row.organization_id,
                 scopes=[scope],
                 expires_at=expires_at,
                 actor=ACTOR,
             )
-        return {"secret": made.text, "key": asdict(made.key)}
+        return {"secret": created.text, "key": asdict(created.key)}
 
-    made = run(work())
+    created = run(work())
     if as_json:
-        document(made)
+        document(created)
     else:
-        say(made["secret"])
+        say(created["secret"])
 
 
 @group.command("ls")
 def ls(
     organization: Annotated[
-        str | None, typer.Option("--organization", "-o", help="Slug or id; all if not given.")
+        str | None, typer.Option("--organization", "-o", help="Slug or id of the organization. Default: all.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List keys; of a key itself only the prefix is known."""
+    """List keys. Only the prefix of each key is stored in readable form."""
 
     async def work() -> list[dict[str, Any]]:
         from onceward.trust import find_organization
         from onceward.trust.keys import list_keys
 
         async with opened_database() as db, db.acquire() as conn:
-            found = None if organization is None else await find_organization(conn, organization)
-            keys = await list_keys(conn, organization=None if found is None else found.organization_id)
+            row = None if organization is None else await find_organization(conn, organization)
+            keys = await list_keys(conn, organization=None if row is None else row.organization_id)
             return [asdict(key) for key in keys]
 
     listing(run(work()), columns=COLUMNS, as_json=as_json)
@@ -84,9 +88,9 @@ def ls(
 @group.command("revoke")
 def revoke(
     key: Annotated[str, typer.Argument(help="Prefix or id of the key.")],
-    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the audit log.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="Reason, which is written to the audit log.")] = None,
 ) -> None:
-    """Stop a key for good."""
+    """Revoke a key permanently."""
 
     async def work() -> str:
         from onceward.trust.keys import revoke_key
@@ -94,4 +98,4 @@ def revoke(
         async with opened_database() as db, db.transaction(role="engine") as tx:
             return (await revoke_key(tx, key, organization=None, actor=ACTOR, reason=reason)).prefix
 
-    say(f"{run(work())} is revoked")
+    say(f"key {run(work())} is revoked")

@@ -25,8 +25,8 @@ def register(cli: typer.Typer) -> None:
 
 @organizations.command("add")
 def add(
-    slug: Annotated[str, typer.Argument(help="Short name: a-z, 0-9 and -.")],
-    name: Annotated[str, typer.Option("--name", help="Name for people to read.")] = "",
+    slug: Annotated[str, typer.Argument(help="Short name, from a-z, 0-9 and -.")],
+    name: Annotated[str, typer.Option("--name", help="Display name.")] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Create an organization."""
@@ -37,11 +37,11 @@ def add(
         async with opened_database() as db, db.transaction(role="engine") as tx:
             return asdict(await create_organization(tx, slug, name=name, actor=ACTOR))
 
-    made = run(work())
+    created = run(work())
     if as_json:
-        document(made)
+        document(created)
     else:
-        say(f"organization {made['slug']} has the id {made['organization_id']}")
+        say(f"organization {created['slug']} has the id {created['organization_id']}")
 
 
 @organizations.command("ls")
@@ -59,12 +59,16 @@ def ls(as_json: JsonOption = False) -> None:
 
 @users.command("add")
 def add_user(
-    email: Annotated[str, typer.Argument(help="Address of the person.")],
-    organization: Annotated[str | None, typer.Option("--organization", "-o", help="Slug or id.")] = None,
-    role: Annotated[Literal["owner", "operator", "viewer"], typer.Option(help="Role there.")] = "viewer",
-    admin: Annotated[bool, typer.Option("--admin", help="Administrator of the whole instance.")] = False,
+    email: Annotated[str, typer.Argument(help="Email address of the person.")],
+    organization: Annotated[
+        str | None, typer.Option("--organization", "-o", help="Slug or id of the organization.")
+    ] = None,
+    role: Annotated[Literal["owner", "operator", "viewer"], typer.Option(help="Role in the organization.")] = "viewer",
+    admin: Annotated[
+        bool, typer.Option("--admin", help="Make the person an administrator of the whole instance.")
+    ] = False,
 ) -> None:
-    """Add a person, to an organization or as administrator, and print a login link."""
+    """Add a person to an organization or as an administrator, and print a login link."""
 
     async def work() -> str:
         from onceward.trust import find_organization
@@ -74,18 +78,18 @@ def add_user(
         async with opened_database() as db, db.transaction(role="engine") as tx:
             user_id = await trust.add_user(tx, email, admin=True if admin else None, actor=ACTOR)
             if organization is not None:
-                found = await find_organization(tx.conn, organization)
-                await trust.set_member(tx, found.organization_id, email, role, actor=ACTOR)
+                row = await find_organization(tx.conn, organization)
+                await trust.set_member(tx, row.organization_id, email, role, actor=ACTOR)
             return await create_link(tx, user_id, actor=ACTOR)
 
     if organization is None and not admin:
-        raise typer.BadParameter("say --organization, or --admin for the whole instance")
+        raise typer.BadParameter("give --organization, or --admin for the whole instance")
     _say_link(run(work()))
 
 
 @users.command("link")
-def link(email: Annotated[str, typer.Argument(help="Address of the person.")]) -> None:
-    """Print a new login link for somebody already known: works once, for 24 hours."""
+def link(email: Annotated[str, typer.Argument(help="Email address of the person.")]) -> None:
+    """Print a new login link for an existing user. The link works once, for 24 hours."""
 
     async def work() -> str:
         from onceward.trust.sessions import link_for
@@ -98,20 +102,20 @@ def link(email: Annotated[str, typer.Argument(help="Address of the person.")]) -
 
 @users.command("disable")
 def disable(
-    email: Annotated[str, typer.Argument(help="Address of the person.")],
-    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the audit log.")] = None,
+    email: Annotated[str, typer.Argument(help="Email address of the person.")],
+    reason: Annotated[str | None, typer.Option("--reason", help="Reason, which is written to the audit log.")] = None,
 ) -> None:
-    """Disable an account in every organization, and end its sessions and login links."""
+    """Disable an account in every organization, and revoke its sessions and login links."""
     _set_disabled(email, disabled=True, reason=reason)
     say(f"{email} is disabled")
 
 
 @users.command("enable")
 def enable(
-    email: Annotated[str, typer.Argument(help="Address of the person.")],
-    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the audit log.")] = None,
+    email: Annotated[str, typer.Argument(help="Email address of the person.")],
+    reason: Annotated[str | None, typer.Option("--reason", help="Reason, which is written to the audit log.")] = None,
 ) -> None:
-    """Enable a disabled account again, in the organizations that it belongs to."""
+    """Enable a disabled account again, in the organizations that the account belongs to."""
     _set_disabled(email, disabled=False, reason=reason)
     say(f"{email} is enabled")
 
@@ -135,8 +139,8 @@ def list_users(organization: OrganizationOption, as_json: JsonOption = False) ->
         from onceward.trust.organizations import list_members
 
         async with opened_database() as db, db.acquire() as conn:
-            found = await find_organization(conn, organization)
-            return [asdict(one) for one in await list_members(conn, found.organization_id)]
+            row = await find_organization(conn, organization)
+            return [asdict(one) for one in await list_members(conn, row.organization_id)]
 
     listing(run(work()), columns=("email", "role", "admin", "user_id"), as_json=as_json)
 

@@ -1,4 +1,4 @@
-"""`secrets`: the keys that stored secrets are sealed with."""
+"""`secrets`: rotate the keys that encrypt stored secrets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import typer
 from onceward.cli.rendering import say
 from onceward.cli.session import features_here, opened_database, run
 
-group = typer.Typer(no_args_is_help=True, help="Stored secrets: seal them anew under a new key.")
+group = typer.Typer(no_args_is_help=True, help="Stored secrets: encrypt them with a new key.")
 
 
 def register(cli: typer.Typer) -> None:
@@ -16,12 +16,12 @@ def register(cli: typer.Typer) -> None:
 
 
 def _group() -> None:
-    """Stored secrets: seal them anew under a new key."""
+    """Stored secrets: encrypt them with a new key."""
 
 
 @group.command("rotate")
 def rotate() -> None:
-    """Seal everything under the first key of ONCEWARD_SECRET_KEY. Afterwards the other keys can be dropped."""
+    """Encrypt all stored secrets with the first key of ONCEWARD_SECRET_KEY. You can then remove the other keys."""
 
     async def work() -> int:
         from onceward.settings import load_settings
@@ -30,4 +30,4 @@ def rotate() -> None:
         async with opened_database() as db:
             return await rotate(db, secret_box(load_settings()), features_here().sealed)
 
-    say(f"{run(work())} secrets sealed anew; all are under the first key now")
+    say(f"{run(work())} secrets were encrypted again; the first key now encrypts all secrets")

@@ -19,10 +19,13 @@ def register(cli: typer.Typer) -> None:
 
 
 def verify(
-    only: Annotated[list[str] | None, typer.Option("--only", help="Checks whose name begins so.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", help="Run only checks whose name begins with this text; can be repeated."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Look for anything that must not be. Changes nothing; exits with 1 when a check finds a problem."""
+    """Check every invariant of the stored data. Changes nothing. Exits with 1 if a check finds a problem."""
 
     async def work() -> list[Result]:
         from onceward.trust import verify
@@ -52,5 +55,7 @@ def _chosen(only: list[str] | None) -> list[Check]:
     checks.append(check_secrets_can_be_opened(secret_box(load_settings()), features.sealed))
     chosen = [check for check in checks if not only or check.name.startswith(tuple(only))]
     if not chosen:
-        raise CommandFailed(f"no check begins with {', '.join(only or [])}", Exit.USAGE)
+        raise CommandFailed(
+            f"--only {', '.join(only or [])}: no check has a name that begins with this text", Exit.USAGE
+        )
     return chosen

@@ -1,4 +1,4 @@
-"""What trust adds to the dashboard: the audit log and keys."""
+"""The dashboard pages of trust: the audit log and API keys."""
 
 from __future__ import annotations
 

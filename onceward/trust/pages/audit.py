@@ -1,4 +1,4 @@
-"""The audit log: who did what to which thing, and why."""
+"""The page of the audit log: who did what to which entity, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""API keys: make one, see it once, revoke it."""
+"""The page of API keys: create a key, which is shown once, and revoke it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ async def load(view: View) -> dict[str, Any]:
 async def _create(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     scope = form.get("scope", "")
     if scope not in (("admin",) if identity.organization is None else ("viewer", "operator", "owner")):
-        raise Refused(f"{scope!r} is not a scope that a key made here can have")
+        raise Refused(f"scope {scope!r} cannot be given to a key of this organization or instance")
     lifetime = LIFETIMES.get(form.get("days", ""))
     async with site.database.transaction(role="engine") as tx:
-        made = await create_key(
+        created = await create_key(
             tx,
             name=form.get("name", "").strip(),
             organization=identity.organization,
@@ -35,7 +35,7 @@ async def _create(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
             expires_at=None if lifetime is None else datetime.now(UTC) + lifetime,
             actor=identity,
         )
-    return Done(page="made_key.html", context={"title": "New key", "made": made})
+    return Done(page="made_key.html", context={"title": "New key", "made": created})
 
 
 async def _revoke(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:

@@ -1,4 +1,4 @@
-"""Routes over who may do what: organizations, their members and keys."""
+"""Routes for access: organizations, members and API keys."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RoleName = Literal["owner", "operator", "viewer"]
 
 
 class Me(BaseModel):
-    """Who the credential of this request is."""
+    """The identity of the request's credential."""
 
     kind: str
     organization: UUID | None
@@ -55,7 +55,7 @@ class NewMember(BaseModel):
 
 
 class NewApiKey(BaseModel):
-    """`scopes` of an organization's key: viewer, operator, owner; of the instance's: admin."""
+    """`scopes` of a key of an organization are viewer, operator and owner; a key of the instance has admin."""
 
     name: str = Field(min_length=1, max_length=200)
     scopes: list[str] = Field(min_length=1, max_length=4)
@@ -63,7 +63,7 @@ class NewApiKey(BaseModel):
 
 
 class MadeKey(BaseModel):
-    """`secret` is the key itself and shown this once."""
+    """A created key. `secret` is the key itself, which is returned only once."""
 
     secret: str
     key: Key
@@ -129,7 +129,7 @@ def _keys(router: APIRouter) -> None:
     @router.post("/keys", status_code=201)
     async def make(db: Db, identity: Owner, new: NewApiKey) -> MadeKey:  # pyright: ignore[reportUnusedFunction]
         async with db.transaction(role="engine") as tx:
-            made = await create_key(
+            created = await create_key(
                 tx,
                 name=new.name,
                 organization=identity.organization,
@@ -137,7 +137,7 @@ def _keys(router: APIRouter) -> None:
                 expires_at=new.expires_at,
                 actor=identity,
             )
-        return MadeKey(secret=made.text, key=made.key)
+        return MadeKey(secret=created.text, key=created.key)
 
     @router.delete("/keys/{key}", status_code=200)
     async def revoke(db: Db, identity: Owner, key: str, reason: str | None = None) -> Key:  # pyright: ignore[reportUnusedFunction]
@@ -146,7 +146,7 @@ def _keys(router: APIRouter) -> None:
 
 
 def organization_of(identity: Identity) -> UUID:
-    """The organization a route is about; an instance admin has to say which."""
+    """Return the organization of the request. An admin of the instance must choose one in a header."""
     if identity.organization is None:
         raise NotAllowed("choose the organization with the header X-Organization")
     return identity.organization

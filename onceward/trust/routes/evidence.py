@@ -1,4 +1,4 @@
-"""Routes over what happened: the audit log and its proof, events of the engine."""
+"""Routes for evidence: the audit log and its proof, and system metrics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 
 
 class Proof(BaseModel):
-    """`problems` is empty when the log is whole."""
+    """The result of the proof. `problems` is empty if no sealed entry was changed."""
 
     ok: bool
     head: str

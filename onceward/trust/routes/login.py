@@ -1,4 +1,4 @@
-"""Log in with a one-time link, log out. Opening a link only shows a button, so that a scanner cannot use it up."""
+"""Log in with a one-time link, and log out. Opening a link only shows a button, so a mail scanner cannot use it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAGE = """<!doctype html>
 NO_TOKEN = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Log in - Onceward</title><link rel="stylesheet" href="/dashboard/static/now/style.css"></head>
-<body class="alone"><main class="card"><h1>Onceward</h1><p>You need a login link: an administrator makes one with
+<body class="alone"><main class="card"><h1>Onceward</h1><p>You need a login link. An administrator can create one with
 <code>onceward users link you@example.org</code>.</p></main></body></html>
 """
 PRIVATE = {
@@ -62,7 +62,7 @@ def login_router() -> APIRouter:
             samesite="lax",
             secure=settings.url.startswith("https://"),
         )
-        reply.delete_cookie(ORGANIZATION_COOKIE)  # chosen by whoever sat here before
+        reply.delete_cookie(ORGANIZATION_COOKIE)  # another person may have chosen it in this browser
         return reply
 
     async def log_out(request: Request, _identity: Annotated[Identity, Depends(require("user"))]) -> Response:

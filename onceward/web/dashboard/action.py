@@ -1,4 +1,4 @@
-"""What a button of a page does: one function, run for an identity that may, answered with a page or a way back."""
+"""An action behind a button of a page: one function that requires a scope and returns a page or a redirect."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class Refused(ValueError):
-    """What was asked for cannot be done; the message says why and what to do instead."""
+    """The action cannot be done. The message says why and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Go to `to` and say `said` there; or show the template `page`, for what may be shown only once."""
+    """Redirect to `to` and show the message `said` there, or show the template `page` for data that is shown once."""
 
     to: str = "/"
     said: str = ""
@@ -28,7 +28,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """POST to `path`. A session shows its CSRF token, or nothing happens."""
+    """An action at `POST path`. A session must send its CSRF token."""
 
     path: str
     run: Callable[[Site, Identity, Mapping[str, str]], Awaitable[Done]]
@@ -37,14 +37,14 @@ class Action:
 
 
 def reason_of(form: Mapping[str, str]) -> str:
-    """Why, in the words of whoever does it: it goes into the audit log."""
+    """Return the user's reason for the audit log. Raises `Refused` if there is none."""
     reason = form.get("reason", "").strip()[:500]
     if not reason:
-        raise Refused("say why: the reason goes into the audit log")
+        raise Refused("give a reason: it is written to the audit log")
     return reason
 
 
 def back(form: Mapping[str, str], otherwise: str) -> str:
-    """Where the form was; only to a page of ours."""
-    wanted = form.get("back", "")
-    return wanted if wanted == "/" or (wanted.startswith("/dashboard/") and "\\" not in wanted) else otherwise
+    """Return the path of the form's page, or `otherwise` if the path is not one of the dashboard."""
+    path = form.get("back", "")
+    return path if path == "/" or (path.startswith("/dashboard/") and "\\" not in path) else otherwise

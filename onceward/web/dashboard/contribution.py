@@ -1,4 +1,4 @@
-"""What a feature adds to the dashboard: pages, actions, menu entries, search, and its lines on the overview."""
+"""What a feature adds to the dashboard: pages, actions, menu entries, search, and figures on the overview."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Something that a search found: its kind in the tree of consequences, and its id."""
+    """A search result: its kind in the tree of consequences, and its id."""
 
     kind: str
     id: int
 
 
 Finder = Callable[[View, str], Awaitable[list[Hit]]]
-"""Find what has this name, by index."""
+"""Returns the rows with this name. It must use an index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why the overview says that something needs attention, and where to look."""
+    """A reason why the overview reports attention or trouble, and the page with details."""
 
     level: Level
     text: str
@@ -55,7 +55,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How a feature is doing: numbers for the overview, and reasons to look closer."""
+    """The status of a feature: figures for the overview, and reasons for attention or trouble."""
 
     figures: tuple[Figure, ...] = ()
     reasons: tuple[Reason, ...] = ()
@@ -74,17 +74,17 @@ class Extra:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """Everything that one feature adds. Two of them are added together with `+`."""
+    """Everything that one feature adds to the dashboard. `+` joins two of them."""
 
     pages: tuple[Page, ...] = ()
     actions: tuple[Action, ...] = ()
     sections: tuple[Section, ...] = ()
     paths: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Where things of a kind have pages of their own: kind in the tree of consequences -> path before the id."""
+    """The pages of single objects: kind in the tree of consequences -> path before the id."""
     finders: tuple[Finder, ...] = ()
     status: tuple[StatusLoader, ...] = ()
     arrivals: tuple[str, ...] = ()
-    """Statements that count what arrived per second (`at`, `arrived`) between $1 and $2, above the id $3."""
+    """Statements that count arrivals per second (`at`, `arrived`) between $1 and $2, above the id $3."""
     extras: tuple[Extra, ...] = ()
     templates: tuple[Path, ...] = ()
     """Folders with the templates of the pages."""

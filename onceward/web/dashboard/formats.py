@@ -1,4 +1,4 @@
-"""How values are written on a page: times, numbers, JSON with its secrets covered."""
+"""Formats of values on a page: times, numbers, and JSON with hidden secrets."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SHOWN_BYTES = 200_000
 
 
 def number(value: float | None) -> str:
-    """12,345; a dash for nothing."""
+    """Format a number as 12,345, or None as a dash."""
     if value is None:
         return "–"
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
 def about(value: float | None) -> str:
-    """An estimate says that it is one: about 10.2 M."""
+    """Format an estimate: about 10.2 M."""
     if value is None:
         return "–"
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
@@ -39,12 +39,12 @@ def about(value: float | None) -> str:
 
 
 def many(count: int, noun: str) -> str:
-    """A count with its noun: `1 endpoint`, `3 endpoints`."""
+    """Format a count with its noun: `1 endpoint`, `3 endpoints`."""
     return f"{number(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def seconds(value: float | None) -> str:
-    """A duration in the unit that suits it."""
+    """Format a duration with a suitable unit."""
     if value is None:
         return "–"
     if value < 0:
@@ -63,7 +63,7 @@ def seconds(value: float | None) -> str:
 
 
 def _two(value: float, large: int, unit: str, small: int, rest: str) -> str:
-    """In two units, or in one if nothing is left for the other."""
+    """Format a duration in two units, or in one if the second would be zero."""
     left = int(value % large // small)
     return f"{int(value // large)} {unit}" + (f" {left} {rest}" if left else "")
 
@@ -73,7 +73,7 @@ def between(start: datetime | None, end: datetime | None) -> str:
 
 
 def size(value: float | None) -> str:
-    """Bytes for people."""
+    """Format a number of bytes with a suitable unit."""
     if value is None:
         return "–"
     for unit in ("B", "kB", "MB", "GB", "TB"):
@@ -84,16 +84,16 @@ def size(value: float | None) -> str:
 
 
 def money(minor: int | Decimal, currency: str) -> str:
-    """Minor units as people write the amount, always with all its digits."""
+    """Format an amount of minor units, with all decimal places of its currency."""
     return format_number(int(minor), currency)
 
 
 def ago(moment: datetime | None) -> Markup:
-    """How long since (or until), with the moment itself for whoever points at it; the browser keeps it current."""
+    """Format a time relative to now, with the absolute time as a tooltip. The browser updates it."""
     if moment is None:
         return Markup('<span class="none">–</span>')
     if moment.year > 9000:
-        return Markup("<span>when told</span>")
+        return Markup("<span>when woken</span>")
     passed = (datetime.now(UTC) - moment).total_seconds()
     words = (
         "now"
@@ -114,17 +114,17 @@ def seconds_short(value: float) -> str:
 
 
 def clock(moment: datetime | None) -> str:
-    """2026-03-01 09:15:02.123 UTC."""
+    """Format a time as 2026-03-01 09:15:02.123 UTC."""
     return "–" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
 
 
 def covered(value: Any) -> Any:
-    """The value with whatever is named like a credential covered, however deep."""
+    """Return the value with every member hidden whose name looks like a credential, at any depth."""
     if isinstance(value, Mapping):
-        found = cast(Mapping[str, Any], value)
+        members = cast(Mapping[str, Any], value)
         return {
             name: COVER if SECRET.search(str(name)) and inner not in (None, "", False) else covered(inner)
-            for name, inner in found.items()
+            for name, inner in members.items()
         }
     if isinstance(value, list):
         return [covered(each) for each in cast(list[Any], value)]
@@ -132,7 +132,7 @@ def covered(value: Any) -> Any:
 
 
 def pretty(value: Any) -> str:
-    """JSON to read: indented, secrets covered, cut where nobody reads on."""
+    """Format JSON with indentation, hidden secrets and a maximum length."""
     if value is None:
         return ""
     text = exact_json.dumps(covered(value), indent=True, default=str)
@@ -140,7 +140,7 @@ def pretty(value: Any) -> str:
 
 
 def address(value: str | None) -> str:
-    """Of an address, enough to recognise it by."""
+    """Shorten an email address or phone number so that it is recognisable but not complete."""
     if not value:
         return "–"
     name, at, host = value.partition("@")
@@ -153,14 +153,14 @@ def address(value: str | None) -> str:
 
 
 def words(value: str | None) -> str:
-    """dead_letter as dead letter."""
+    """Format an identifier: `dead_letter` becomes `dead letter`."""
     return (value or "–").replace("_", " ")
 
 
 def state(value: str | None) -> Markup:
-    """A state, told by word, shape and colour."""
-    found = value or "unknown"
-    return Markup('<span class="state is-{}">{}</span>').format(found.replace("_", "-"), words(found))
+    """Format a state as a word with a shape and a colour."""
+    name = value or "unknown"
+    return Markup('<span class="state is-{}">{}</span>').format(name.replace("_", "-"), words(name))
 
 
 FILTERS = {

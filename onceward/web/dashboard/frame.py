@@ -1,4 +1,4 @@
-"""What surrounds every page: who is view, for which organization, and in which colours."""
+"""The frame of every page: the viewer, the chosen organization and the colour theme."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PERSON = "select coalesce(nullif(name, ''), email) from onceward.users where use
 
 
 async def load(site: Site, identity: Identity, request: Request, _tx: Transaction | None) -> dict[str, Any]:
-    """The frame of a page. Read as the engine: who somebody is does not depend on the organization they act for."""
+    """Load the frame of a page. It reads as the engine, because the viewer may belong to other organizations."""
     person, organizations = identity.label, []
     async with site.database.acquire() as conn:
         if identity.kind == "session" and identity.user_id is not None:

@@ -1,7 +1,7 @@
-"""The dashboard watches itself through our own live queries: one query renders the part of any page anew.
+"""Live updates of the dashboard: one live query renders the changing part of any page again.
 
-Nothing is watched by triggers: the tables behind these pages are the hottest there are. A part is stale after a second
-instead, looked at once for all who see the same, and sent only when its text has changed.
+No triggers watch the tables behind these pages, because these tables have the most writes. Instead, a part is rendered
+again after a second, once for all viewers who see the same rows, and sent only if its text has changed.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from onceward.web.dashboard.page import Missing
 from onceward.web.dashboard.site import Site
 
 SHARE = 20
-"""A part is idle at least so many times as long as it takes to look: watching may cost a twentieth of a connection."""
+"""A part waits at least this many times as long as its rendering took, so it uses a twentieth of a connection."""
 LONGEST_PARAMETER = 500
 
 
 def part_query(site: Site) -> QueryDefinition:
-    """The live query `dashboard.part`: the HTML of a page's part, for whoever may see that page."""
+    """Return the live query `dashboard.part`, which renders the part of a page for callers who may see the page."""
 
     def allowed(caller: Caller) -> bool:
         page = site.pages.get(str(caller.arguments.get("page")))

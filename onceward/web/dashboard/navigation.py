@@ -1,4 +1,4 @@
-"""The navigation: what there is to look at, for whom, and the key that goes there."""
+"""The navigation menu: its sections, their scopes and their keyboard shortcuts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUPS: tuple[Group, ...] = ("", "Activity", "Records", "Setup", "Machine", "App
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """An entry of the menu. Without its `table` it is not installed; `instance`: it belongs to no organization."""
+    """An entry of the menu. It is hidden if its `table` does not exist. `instance` data belongs to no organization."""
 
     name: str
     title: str
@@ -31,11 +31,11 @@ class Section:
 def navigation(
     sections: Iterable[Section], tables: frozenset[str], identity: Identity
 ) -> list[tuple[str, list[Section]]]:
-    """The groups with those of their sections that are installed and that this person may see."""
+    """Return the groups with the sections that are installed and that this identity may see."""
     visible = [
         each
         for each in sorted(sections, key=lambda each: each.order)
         if each.table in tables and identity.may(each.scope) and (not each.instance or identity.organization is None)
     ]
     groups = [(group, [each for each in visible if each.group == group]) for group in GROUPS]
-    return [(group, found) for group, found in groups if found]
+    return [(group, entries) for group, entries in groups if entries]

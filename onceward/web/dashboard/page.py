@@ -1,4 +1,4 @@
-"""Who looks at a page, and what a page is: a path, a loader, and a part that can be rendered anew while it is watched."""
+"""A page of the dashboard: a path, a loader, and a part that is rendered again while somebody watches it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Reader(Protocol):
-    """What a loader reads with: a transaction of a request, or a live query. Both see what the viewer may see."""
+    """Reads rows for a loader: the transaction of a request, or a live query. It sees what the viewer may see."""
 
     async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]: ...
 
@@ -27,13 +27,13 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One look at a page. `organization` None is the whole instance: only its administrators look so."""
+    """One rendering of a page. `organization` is None for the whole instance, which only administrators see."""
 
     site: Site
     conn: Reader
     organization: UUID | None
     params: Mapping[str, str]
-    """Of the path and of the query string: filters live in the address, so that a link shows what its sender saw."""
+    """The parameters of the path and the query string. Filters are in the URL, so that a link shows the same rows."""
 
     @property
     def everything(self) -> bool:
@@ -55,7 +55,7 @@ Loader = Callable[[View], Awaitable[dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A page. Its part, `templates/parts/<name>.html`, is what a live query renders again while somebody watches."""
+    """A page. A live query renders its part, `templates/parts/<name>.html`, again while somebody watches the page."""
 
     name: str
     path: str
@@ -64,15 +64,15 @@ class Page:
     section: str = ""
     scope: Scope = "viewer"
     instance: bool = False
-    """Shows what no organization owns; only for administrators who look at the whole instance."""
+    """Whether the page shows data of no organization, for administrators of the instance only."""
     part: str = ""
-    """The template of the part, where it is not named like the page."""
+    """The template of the part, if its name differs from the page's."""
     template: str = "page.html"
     listed_in_search: bool = False
-    """The page is a list that a search can be continued in."""
+    """Whether the search page links to this list."""
     every_s: float | None = 1.0
-    """How often a watched part is looked at again; None: never."""
+    """Seconds between two renderings of a watched part; None means that it is not updated."""
 
 
 class Missing(LookupError):
-    """Nothing is there, or it belongs to somebody else; the message says what was looked for."""
+    """The object does not exist or belongs to another organization. The message names it."""

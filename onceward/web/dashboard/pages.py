@@ -1,4 +1,4 @@
-"""The pages that belong to the dashboard itself: search."""
+"""The dashboard's own page: search."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Read a long table newest first without an index for every filter: walk back over windows of ids, for a limited time.
+"""Read a long table, newest first, without an index for every filter: scan windows of ids for a limited time.
 
-A page costs the same however many rows there are. When the time is up before the page is full, the page says how far
-it looked, and goes on from there when asked to.
+A page costs the same for any number of rows. If the time limit ends the scan before the page is full, the page shows how
+far the scan got and offers to continue from there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NEWEST = "select coalesce(pg_sequence_last_value('onceward.ids'), 0)"
 
 @dataclass(frozen=True, slots=True)
 class Walked:
-    """`next` is where the next page starts. `unfinished`: the time was up, there may be more below `next`."""
+    """The rows of a page. The next page starts at `next`. If `unfinished`, the time limit ended the scan."""
 
     rows: list[Any]
     next: int | None
@@ -39,7 +39,7 @@ async def walk(
     want: int = PAGE,
     budget_s: float = BUDGET_S,
 ) -> Walked:
-    """Rows of `statement`, which takes an upper id (not included), a lower one and a limit as $1, $2 and $3."""
+    """Return rows of `statement`, whose $1, $2 and $3 are an upper id (exclusive), a lower id and a limit."""
     upper = before if before is not None else await conn.fetchval(NEWEST) + 1
     rows: list[Any] = []
     width = FIRST_WINDOW
@@ -53,7 +53,7 @@ async def walk(
         left = budget_s - (now - began)
         if len(rows) <= want and left <= 0:
             return Walked(rows, upper if upper > oldest else None, unfinished=upper > oldest)
-        # As wide as fits into the time that is left, going by what the last window cost.
+        # The next window is as wide as the remaining time allows, judged by the duration of the last one.
         width = min(LARGEST_WINDOW, int(width * min(8.0, max(0.5, left / max(now - started, 1e-4)))))
     if len(rows) > want:
         rows = rows[:want]

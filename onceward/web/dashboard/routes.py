@@ -1,4 +1,4 @@
-"""Serve the dashboard: pages, what their buttons do, files, and the choice of organization. Errors are pages too."""
+"""The routes of the dashboard: pages, actions, static files, and the choice of organization. Errors are pages too."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def dashboard_router(site: Site) -> APIRouter:
-    """Everything at `/` and below `/dashboard`."""
+    """Return the routes at `/` and below `/dashboard`."""
 
     class PageRoute(APIRoute):
-        """Answers what goes wrong with a page for people, and adds the headers that keep a page harmless."""
+        """Turns errors into pages, and adds the security headers."""
 
         def get_route_handler(self) -> Handler:
             handle = super().get_route_handler()
@@ -51,7 +51,7 @@ def dashboard_router(site: Site) -> APIRouter:
                 try:
                     reply = await handle(request)
                 except Exception as error:
-                    reply = await _excuse(site, request, error)
+                    reply = await _error_page(site, request, error)
                 for name, value in HEADERS.items():
                     reply.headers.setdefault(name, value)
                 return reply
@@ -66,7 +66,7 @@ def dashboard_router(site: Site) -> APIRouter:
     router.add_api_route("/dashboard/theme", _theme, methods=["POST"])
     for extra in site.contributed.extras:
         router.add_api_route(extra.path, extra.make(site), methods=["GET"])
-    # Paths are matched in this order: those without parameters come first.
+    # Routes are matched in this order, so paths without parameters come first.
     for page in sorted(site.contributed.pages, key=lambda page: "{" in page.path):
         site.pages[page.name] = page
         router.add_api_route(page.path, _page(site, page), methods=["GET"])
@@ -76,13 +76,13 @@ def dashboard_router(site: Site) -> APIRouter:
 
 
 async def identify(request: Request, scope: Scope, *, instance: bool = False) -> Identity:
-    """Who is view, with at least this scope. Changes by a session have shown their CSRF token by now."""
+    """Return the viewer, who has at least this scope. For a change by a session, the CSRF token has been checked."""
     identity = await authenticator_of(request).identify(request)
     identity.require(scope)
     if scope != "user" and identity.organization is None and not identity.may("admin"):
         raise NotAllowed("choose the organization to act for")
     if instance and identity.organization is not None:
-        raise NotAllowed("this belongs to no organization: choose all organizations to see it")
+        raise NotAllowed("this page belongs to no organization: choose all organizations to see it")
     return identity
 
 
@@ -136,7 +136,7 @@ def _static(site: Site) -> Handler:
         content = site.files.get(name)
         kind = TYPES.get("." + name.rpartition(".")[2])
         if content is None or kind is None:
-            raise Missing(f"there is no file {name}")
+            raise Missing(f"file {name} does not exist")
         current = request.path_params["version"] == site.version
         caching = "public, max-age=31536000, immutable" if current else "no-store"
         return Response(content, media_type=kind, headers={"Cache-Control": caching})
@@ -160,19 +160,19 @@ def _organizations(site: Site) -> Handler:
 
 
 def _without_choice(request: Request) -> Request:
-    """The same request without an organization, for whoever has chosen one that is closed to them."""
+    """Ignore the chosen organization, because the user may no longer have access to it."""
     request.cookies.pop(ORGANIZATION_COOKIE, None)
     return request
 
 
 async def _choose(request: Request) -> Response:
     await authenticator_of(request).identify(_without_choice(request))
-    wanted = str((await request.form()).get("organization", ""))[:100]
+    chosen = str((await request.form()).get("organization", ""))[:100]
     reply = RedirectResponse("/", status_code=303)
-    if wanted:
+    if chosen:
         secure = settings_of(request).url.startswith("https://")
         reply.set_cookie(
-            ORGANIZATION_COOKIE, quote(wanted), max_age=31536000, httponly=True, samesite="lax", secure=secure
+            ORGANIZATION_COOKIE, quote(chosen), max_age=31536000, httponly=True, samesite="lax", secure=secure
         )
     else:
         reply.delete_cookie(ORGANIZATION_COOKIE, path="/")
@@ -180,19 +180,19 @@ async def _choose(request: Request) -> Response:
 
 
 async def _theme(request: Request) -> Response:
-    """Dark, light, or as the system says. Changes nothing but a cookie, so it needs no more than being logged in."""
+    """Set the theme: dark, light, or the system's. Any user may, because it changes only a cookie."""
     await authenticator_of(request).identify(request)
-    wanted = (await request.form()).get("theme", "")
+    chosen = (await request.form()).get("theme", "")
     reply = Response(status_code=204)
-    if wanted in ("dark", "light"):
-        reply.set_cookie(frame.THEME_COOKIE, str(wanted), max_age=31536000, samesite="lax", path="/")
+    if chosen in ("dark", "light"):
+        reply.set_cookie(frame.THEME_COOKIE, str(chosen), max_age=31536000, samesite="lax", path="/")
     else:
         reply.delete_cookie(frame.THEME_COOKIE, path="/")
     return reply
 
 
-async def _excuse(site: Site, request: Request, error: Exception) -> Response:
-    """An error as a page that says what to do next."""
+async def _error_page(site: Site, request: Request, error: Exception) -> Response:
+    """Return a page that explains the error."""
     match error:
         case NotAuthenticated():
             reply = RedirectResponse("/login", status_code=303)
@@ -210,7 +210,7 @@ async def _excuse(site: Site, request: Request, error: Exception) -> Response:
         case HTTPException():
             status, title = error.status_code, "That did not work"
         case Unavailable():
-            status, title = 503, "The database cannot be reached"
+            status, title = 503, "The database is unavailable"
         case _:
             raise error
     theme = request.cookies.get(frame.THEME_COOKIE, "")

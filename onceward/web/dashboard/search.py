@@ -1,4 +1,4 @@
-"""From an id, a key or a name to its page, by index only."""
+"""The search page: finds an object by its id, key or name, through indexes only."""
 
 from __future__ import annotations
 

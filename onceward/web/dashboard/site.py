@@ -1,4 +1,4 @@
-"""The dashboard of one process: its templates and files, which tables there are, and how a page is rendered."""
+"""The dashboard of one process: its templates, its static files, the existing tables, and the rendering of pages."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ select n.nspname || '.' || c.relname from pg_class c join pg_namespace n on n.oi
 
 
 class Params(dict[str, str]):
-    """The parameters of an address; one that was not given is empty."""
+    """The parameters of a URL. A missing parameter is an empty text."""
 
     def __missing__(self, _name: str) -> str:
         return ""
 
 
 class Site:
-    """A component: `start` looks once which tables there are, so that what is not installed is not offered."""
+    """The dashboard. `start` reads once which tables exist, so that the menu shows only installed features."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -61,14 +61,13 @@ class Site:
         shared.update(static=f"/dashboard/static/{self.version}", url=url, between=formats.between)
 
     async def start(self) -> None:
-        found = await self.database.fetch(TABLES)
-        self.tables = frozenset(row[0] for row in found)
+        self.tables = frozenset(row[0] for row in await self.database.fetch(TABLES))
 
     async def stop(self) -> None:
-        """Nothing runs by itself."""
+        """Do nothing: the dashboard has no background task."""
 
     def path_of(self, kind: str, id: int) -> str:
-        """The page of its own that a thing of this kind has; else the consequences of just it."""
+        """Return the path of the object's own page, or else of its consequences."""
         path = self.contributed.paths.get(kind)
         return f"/dashboard/consequences/{id}" if path is None else f"{path}/{id}"
 
@@ -79,13 +78,13 @@ class Site:
         return self._templates.get_template(template).render(**context)
 
     async def part(self, page: Page, view: View) -> str:
-        """The part of a page that changes: the same text for everybody who sees the same rows."""
+        """Render the part of a page that changes. The text is the same for all viewers who see the same rows."""
         return self.render(
             f"parts/{page.part or page.name}.html", page=page, params=view.params, **await page.load(view)
         )
 
     def whole(self, page: Page | None, identity: Identity, frame: Mapping[str, Any], **context: Any) -> str:
-        """A whole page for one person: `frame` is what surrounds it, `context` what its loader found."""
+        """Render a whole page for one viewer, from the frame and the values that the page's loader returned."""
         section = "" if page is None else page.section
         return self.render(
             context.pop("template", None) or (page.template if page is not None else "page.html"),
@@ -101,7 +100,7 @@ class Site:
 
 
 def url(path: str, *given: Mapping[str, Any], **changed: Any) -> str:
-    """An address with these parameters; later ones win, and empty ones are left out."""
+    """Return a URL with these parameters. Later ones win, and empty ones are left out."""
     params: dict[str, Any] = {}
     for each in (*given, changed):
         params.update(each)

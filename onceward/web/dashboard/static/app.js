@@ -1,4 +1,4 @@
-// What the pages do beyond being pages: parts that stay true, shortcuts, copying, colours. Everything else is HTML.
+// The script of the dashboard: live parts, shortcuts, copying and the theme. Everything else is plain HTML.
 
 import { LiveClient } from "/live/client.js";
 
@@ -37,7 +37,7 @@ function say(state) {
   sign.textContent = { open: "Live", held: "Held", waiting: "Reconnecting", closed: "Not live" }[shown] ?? "Connecting";
 }
 
-/** Whether somebody is in the middle of something here: marking text, or typing. */
+/** Return whether the user is selecting text or typing in this part. */
 function busy(part) {
   const selection = document.getSelection();
   if (selection && !selection.isCollapsed && part.contains(selection.anchorNode)) return true;
@@ -52,7 +52,7 @@ function nameOf(element) {
   return element.value && element.name ? `[name="${element.name}"][value="${CSS.escape(element.value)}"]` : null;
 }
 
-/** Put new HTML in the place of the old, keeping focus, scrolling, opened details, and marking rows that are new. */
+/** Replace the HTML of a part. Keeps focus, scroll position and open details, and marks new rows. */
 function replace(part, html) {
   const focused = part.contains(document.activeElement) ? nameOf(document.activeElement) : null;
   const opened = [...part.querySelectorAll("details[data-keep][open]")].map((each) => each.dataset.keep);
