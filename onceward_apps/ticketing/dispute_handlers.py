@@ -1,4 +1,4 @@
-"""Webhooks about disputes and reversals of both payment services; what follows from them is in `disputing`."""
+"""Handlers of webhooks about disputes and reversals of both payment services; `disputing` applies them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from onceward_apps.ticketing.disputing import ServiceDispute, State
 from onceward_apps.ticketing.handlers import OTHER, CaptureRefund, Money
 from onceward_apps.ticketing.refund_handlers import act_for_payment
 
-# Whatever is not listed is open. An inquiry (`warning_*`) that closes took no money.
+# All other states are open. A closed inquiry (`warning_*`) took no money.
 STRIPE_STATES: dict[str, State] = {"won": "won", "warning_closed": "won", "prevented": "won", "lost": "lost"}
 PAYPAL_LOST = ("RESOLVED_BUYER_FAVOUR", "ACCEPTED")
 PAYPAL_HOLDS = ("CHARGEBACK", "PRE_ARBITRATION", "ARBITRATION")
-"""Stages in which PayPal holds the money back; in an inquiry it does not."""
+"""Stages in which PayPal withholds the money. In an inquiry it does not."""
 
 
 class StripeDispute(BaseModel):
@@ -138,7 +138,7 @@ async def _paypal(tx: Tx, dispute: PayPalDispute) -> dict[str, Any]:
 
 @app.on("payments-paypal", "PAYMENT.CAPTURE.REVERSED")
 async def capture_reversed(event: Event[CaptureRefund], tx: Tx) -> dict[str, Any]:
-    """PayPal took a payment back. The resource is a refund that links to the capture, or the capture itself."""
+    """Record that PayPal reversed a payment. The resource is a refund that links to the capture, or the capture itself."""
     made = event.data
     payment = made.capture
     if payment is None or not await act_for_payment(tx, "paypal", payment):

@@ -1,6 +1,6 @@
-"""Disputes and reversals: a buyer's bank or PayPal takes money back. Recorded, booked, told; tickets frozen by policy.
+"""Disputes and reversals: a buyer's bank or PayPal takes money back. Record and book them, notify staff, freeze tickets.
 
-    open ──won──▶  the money comes back, the tickets are valid again
+    open ──won──▶  the money is returned, the tickets are valid again
       └───lost──▶  the money is an expense, the tickets are void and the seats free
 
 | money                     | debit             | credit            |
@@ -28,7 +28,7 @@ State = Literal["open", "won", "lost"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceDispute:
-    """One dispute at a payment service. `is_withheld`: the money was taken out of our account."""
+    """One dispute at a payment service. `is_withheld`: the service took the money out of our account."""
 
     provider: str
     payment: str
@@ -42,7 +42,7 @@ class ServiceDispute:
 
 
 async def follow(tx: Tx, seen: ServiceDispute) -> State:
-    """Do what the state of a dispute asks for. Twice is once, and nothing follows a decision."""
+    """Apply the state of a dispute. A repeat changes nothing, and neither does a message after the decision."""
     payment = await refunds.payment(tx, await lock_payment(tx, seen.provider, seen.payment))
     dispute = await disputes.find(tx, payment["id"], seen.id)
     is_new = dispute is None
@@ -69,7 +69,7 @@ async def follow(tx: Tx, seen: ServiceDispute) -> State:
 
 
 async def reversed_by_service(tx: Tx, seen: ServiceDispute) -> State:
-    """PayPal took a payment back. If it is disputed, that is how the dispute was lost; else it is one of its own."""
+    """Record that PayPal reversed a payment: the payment's dispute is lost, or a new lost dispute is added."""
     payment_id = await lock_payment(tx, seen.provider, seen.payment)
     dispute = await disputes.newest(tx, payment_id)
     if dispute is None:

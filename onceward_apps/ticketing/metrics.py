@@ -1,4 +1,4 @@
-"""What ticketing counts."""
+"""Metrics of ticketing."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ from onceward_apps.ticketing.routes.requests import (
     EngineHere,
     acting,
     basket_of,
+    limit_holds,
     order_for,
     owner_of,
     problem,
     remember_basket,
-    spare,
 )
 from onceward_apps.ticketing.store import setup
 
@@ -104,7 +104,7 @@ async def hold(
     """Hold all requested seats or none, for `hold_s` seconds. 409 names the seats that are taken, 429 when to retry."""
     basket = basket_of(request) or new_basket()
     owner = await owner_of(engine, "event", event_id)
-    await spare(engine, request, event_id, seats=len(requested.seats) + sum(requested.places.values()))
+    await limit_holds(engine, request, event_id, seats=len(requested.seats) + sum(requested.places.values()))
     async with acting(engine, owner) as tx:
         held = await buying.hold(tx, event_id, basket, seats=requested.seats, places=requested.places)
         now = await tx.fetchval("select onceward.clock()")

@@ -43,7 +43,7 @@ def problem(error: TicketingError) -> Problem:
     return Problem(error.status, str(error), kind=type(error).__name__, headers=headers, **members)
 
 
-async def spare(engine: Engine, request: Request, event_id: UUID, *, seats: int) -> None:
+async def limit_holds(engine: Engine, request: Request, event_id: UUID, *, seats: int) -> None:
     """Limit how many seats one client address may hold per minute in one event, because holding needs no login.
 
     The address is that of the connection, or the one that a trusted proxy (`ONCEWARD_TRUSTED_PROXIES`) names. IPv6
@@ -65,7 +65,7 @@ async def owner_of(engine: Engine, kind: str, id: UUID) -> UUID:
     async with engine.transaction() as tx:
         owner = await setup.organization_of(tx, kind, id)
     if owner is None:
-        raise problem(NotFound(f"there is no such {kind}"))
+        raise problem(NotFound(f"this {kind} does not exist"))
     return owner
 
 
