@@ -114,9 +114,9 @@ async def start_checkout(tx: Tx, event_id: UUID, basket: str, buyer: Buyer, *, c
         if checkout["expires_at"] > now and _is_same(checkout, holds, buyer, code):
             return await buying.checkout(tx, checkout["id"])
         await end(tx, checkout["id"], "abandoned", of=UNPAID)
-    found = await _coupon(tx, code, event_id) if code else None
+    coupon_row = await _coupon(tx, code, event_id) if code else None
     until = await _extend(tx, event, holds)
-    asked = _quote(event, holds, found)
+    priced = _quote(event, holds, coupon_row)
     checkout_id = uuid4()
     await buying.add_checkout(
         tx,
@@ -128,19 +128,19 @@ async def start_checkout(tx: Tx, event_id: UUID, basket: str, buyer: Buyer, *, c
         buyer.name,
         buyer.locale,
         event["currency"],
-        asked.subtotal_cents,
-        asked.discount_cents,
-        asked.tax_cents,
-        asked.platform_fee_cents,
-        asked.total_cents,
+        priced.subtotal_cents,
+        priced.discount_cents,
+        priced.tax_cents,
+        priced.platform_fee_cents,
+        priced.total_cents,
         event["fee_paid_by"],
         event["tax_included"],
-        None if found is None else found["id"],
-        None if found is None else found["code"],
+        None if coupon_row is None else coupon_row["id"],
+        None if coupon_row is None else coupon_row["code"],
         min(row["created_at"] for row in holds),
         until,
     )
-    await buying.add_items(tx, checkout_id, _columns(holds, asked), [row["id"] for row in holds])
+    await buying.add_items(tx, checkout_id, _columns(holds, priced), [row["id"] for row in holds])
     return await buying.checkout(tx, checkout_id)
 
 
@@ -194,18 +194,20 @@ def policy_of(event: Any) -> Policy:
     )
 
 
-def _quote(event: Any, holds: Sequence[Any], found: Any) -> Quote:
+def _quote(event: Any, holds: Sequence[Any], coupon_row: Any) -> Quote:
     coupon = (
         None
-        if found is None
-        else Coupon(code=found["code"], percent_bps=found["percent_bps"], amount_cents=found["amount_cents"])
+        if coupon_row is None
+        else Coupon(
+            code=coupon_row["code"], percent_bps=coupon_row["percent_bps"], amount_cents=coupon_row["amount_cents"]
+        )
     )
     prices = [row["price_cents"] for row in holds]
     return quote(prices, policy_of(event), coupon, step=step(event["currency"]))
 
 
-def _columns(holds: Sequence[Any], asked: Quote) -> list[list[Any]]:
-    shares = asked.shares
+def _columns(holds: Sequence[Any], priced: Quote) -> list[list[Any]]:
+    shares = priced.shares
     return [
         [row["section_id"] for row in holds],
         [row["seat_id"] for row in holds],
@@ -229,14 +231,14 @@ async def _extend(tx: Tx, event: Any, holds: Sequence[Any]) -> datetime:
 
 
 async def _coupon(tx: Tx, code: str, event_id: UUID) -> Any:
-    found = await coupons.lock_by_code(tx, code, event_id)
-    if found is None:
+    coupon_row = await coupons.lock_by_code(tx, code, event_id)
+    if coupon_row is None:
         raise BadCoupon(f"there is no coupon {code!r} for this event")
-    if found["valid_until"] is not None and found["valid_until"] <= await buying.clock(tx):
+    if coupon_row["valid_until"] is not None and coupon_row["valid_until"] <= await buying.clock(tx):
         raise BadCoupon(f"coupon {code!r} is over")
-    if found["most_uses"] is not None and await coupons.uses(tx, found["id"]) >= found["most_uses"]:
+    if coupon_row["most_uses"] is not None and await coupons.uses(tx, coupon_row["id"]) >= coupon_row["most_uses"]:
         raise BadCoupon(f"coupon {code!r} is used up")
-    return found
+    return coupon_row
 
 
 async def _on_sale(tx: Tx, event_id: UUID) -> Any:
@@ -255,19 +257,20 @@ async def _wants(
 ) -> list[Want]:
     if not seats and not places:
         raise NothingHeld("nothing was requested: give seats or places")
-    found = await buying.seats(tx, event_id, seats)
-    if len(found) != len(set(seats)):
+    rows = await buying.seats(tx, event_id, seats)
+    if len(rows) != len(set(seats)):
         raise NotFound("some of these seats do not belong to this event")
-    blocked = tuple(seat["label"] for seat in found if seat["status"] == "blocked")
+    blocked = tuple(seat["label"] for seat in rows if seat["status"] == "blocked")
     if blocked:
         raise SeatTaken(f"not for sale: {', '.join(blocked)}", blocked)
-    wants = [Want(seat["pool_key"], unit=seat["label"]) for seat in found]
+    wants = [Want(seat["pool_key"], unit=seat["label"]) for seat in rows]
     pools = await buying.general(tx, event_id, list(places))
     for section, number in places.items():
         if section not in pools:
             raise NotFound(f"section {section} of this event has no places without seats")
         missing = number - sum(row["section_id"] == section for row in before)
-        wants += [Want(pools[section]) for _ in range(missing)]  # one claim each, so that each can be released separately
+        # One claim each, so that each can be released separately.
+        wants += [Want(pools[section]) for _ in range(missing)]
     return wants
 
 

@@ -43,7 +43,7 @@ async def cancel(tx: Tx, event_id: UUID, *, reason: str, actor: str) -> Any:
 
 
 async def progress(tx: Tx, event_id: UUID) -> Any:
-    found = await cancelling.progress(tx, event_id)
-    if found is None or found["cancelled_at"] is None:
+    row = await cancelling.progress(tx, event_id)
+    if row is None or row["cancelled_at"] is None:
         raise NotFound(f"there is no cancelled event {event_id}")
-    return found
+    return row

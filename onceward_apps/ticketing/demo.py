@@ -39,7 +39,7 @@ QUICK_EVENT = "Five-Minute Matinee"
 """Checkouts of this event last one minute, so that viewers can see late payments."""
 PAUSE_S = 4.0
 FULL_PERCENT = 85.0
-FATES = (("pays", 12), ("pays twice", 1), ("is heard of twice", 2), ("is declined", 2), ("gives up", 2), ("is late", 2))
+FATES = (("pays", 12), ("pays twice", 1), ("webhook repeated", 2), ("is declined", 2), ("gives up", 2), ("is late", 2))
 FIRST_NAMES = ("Thandi", "Sipho", "Aisha", "Jonas", "Mei", "Luca", "Zanele", "Omar", "Ines", "Pavel")
 
 
@@ -83,7 +83,7 @@ class TicketingDemo:
         await self.set_up()
         url = app.services.settings.url
         for name, event_id in self.events.items():
-            log.info("demo.event", name=name, page=f"{url}/events/{event_id}")
+            log.info("demo.event_opened", name=name, page=f"{url}/events/{event_id}")
         if self._crowd:
             self._go(self._buyers())
 
@@ -98,9 +98,9 @@ class TicketingDemo:
         """Create the organization, its webhook sources and its events, unless they exist."""
         secret = f"whsec_{secrets.token_urlsafe(24)}"
         async with self.engine.db.transaction(role="engine") as tx:
-            found = await tx.fetchval("select organization_id from onceward.organizations where slug = $1", SLUG)
-            made = None if found else await create_organization(tx, SLUG, name="Riverside Events", actor="demo")
-            self.organization = found or (made.organization_id if made is not None else None)
+            existing = await tx.fetchval("select organization_id from onceward.organizations where slug = $1", SLUG)
+            created = None if existing else await create_organization(tx, SLUG, name="Riverside Events", actor="demo")
+            self.organization = existing or (created.organization_id if created is not None else None)
             # The simulators get new signing secrets at each start.
             for known in await sources.list_sources(tx):
                 if known.name in ("payments-stripe", "payments-paypal") and known.origin == "stored":
@@ -197,7 +197,7 @@ class TicketingDemo:
                     async with self.engine.transaction(organization=self._org) as tx:
                         await buying.hold(tx, event_id, new_basket(), seats=seats)
                 self.stripe.pay(session)
-            case "is heard of twice":
+            case "webhook repeated":
                 self.stripe.pay(session)
                 await asyncio.sleep(1)
                 for event in list(self.stripe.books.events)[-3:]:
@@ -242,4 +242,4 @@ class TicketingDemo:
             orders = await reading.checkouts(tx, event_id, "completed", 200)
             if orders:
                 chosen = self.dice.choice(orders)["id"]
-                await refunding.refund(tx, chosen, reason="asked by the buyer", actor="demo", used_too=True)
+                await refunding.refund(tx, chosen, reason="requested by the buyer", actor="demo", used_too=True)

@@ -231,43 +231,43 @@ async def reconcile(
     Without `session` the job asks about the current payment page; `session` names a page that may have been replaced.
     """
     async with job.transaction() as tx:
-        found = await rows.find(tx, checkout_id)
-    if found is None:
+        checkout = await rows.find(tx, checkout_id)
+    if checkout is None:
         return {"message": "Nothing to ask about"}
-    asked = {**found} if session is None else {**found, "provider": provider, "provider_session": session}
-    if asked["provider_session"] is None:
+    page = {**checkout} if session is None else {**checkout, "provider": provider, "provider_session": session}
+    if page["provider_session"] is None:
         return {"message": "Nothing to ask about"}
     try:
-        payment = await paying.look_up(asked)
+        payment = await paying.look_up(page)
     except paying.Unanswered as error:
-        raise await again(job, asked["provider"], error.outcome) from error
+        raise await again(job, page["provider"], error.outcome) from error
     except (paying.Closed, paying.Declined) as end:
-        return await _page_ended(job, asked, declined=isinstance(end, paying.Declined))
+        return await _page_ended(job, page, declined=isinstance(end, paying.Declined))
     if payment is None:
         return {"message": "Not paid"}
-    seen = await service_refunds.list_all(payment.provider, payment.id)
-    if not isinstance(seen, list):
-        raise await again(job, payment.provider, seen)
+    reported = await service_refunds.list_all(payment.provider, payment.id)
+    if not isinstance(reported, list):
+        raise await again(job, payment.provider, reported)
     async with job.transaction() as tx:
-        for refund in seen:
+        for refund in reported:
             if refund.attempt is None:  # `follow_refund` follows ours by their own ids
                 values = (refund.id, refund.amount_cents, refund.status)
                 await refunds.keep_early(tx, payment.provider, payment.id, *values)
         result = await fulfil(tx, checkout_id, payment)
-        await rows.older_page_ended(tx, checkout_id, asked["provider_session"])
+        await rows.older_page_ended(tx, checkout_id, page["provider_session"])
     return result
 
 
-async def _page_ended(job: Job, asked: Mapping[str, Any], *, declined: bool) -> dict[str, Any]:
+async def _page_ended(job: Job, page: Mapping[str, Any], *, declined: bool) -> dict[str, Any]:
     """Record that a page ended unpaid: nobody asks about it again, and the buyer may open another page."""
     async with job.transaction() as tx:
-        now = await rows.find(tx, asked["id"])
-        if now["provider_session"] == asked["provider_session"]:
+        now = await rows.find(tx, page["id"])
+        if now["provider_session"] == page["provider_session"]:
             if declined:
-                await rows.end_checkout(tx, asked["id"], "failed", of=("started",))
+                await rows.end_checkout(tx, page["id"], "failed", of=("started",))
             else:
-                await rows.payment_closed(tx, asked["id"])
-        await rows.older_page_ended(tx, asked["id"], asked["provider_session"])
+                await rows.payment_closed(tx, page["id"])
+        await rows.older_page_ended(tx, page["id"], page["provider_session"])
     return {"message": "Declined" if declined else "Never paid"}
 
 

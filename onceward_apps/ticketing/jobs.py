@@ -59,10 +59,12 @@ async def refund_payment(job: Job, *, refund_id: UUID, attempt: int = 1) -> dict
         case None:
             raise Permanent(f"refund {refund_id}: there is no payment service {refund['provider']!r}")
         case Accepted():
-            made = service_refunds.read(refund["provider"], refund["provider_payment_id"], outcome.detail)
+            service_refund = service_refunds.read(refund["provider"], refund["provider_payment_id"], outcome.detail)
             async with job.transaction() as tx:
-                await taking_back.follow(tx, replace(made, attempt=service_refunds.Attempt(refund_id, attempt)))
-            return {"refund": made.id, "status": made.status}
+                await taking_back.follow(
+                    tx, replace(service_refund, attempt=service_refunds.Attempt(refund_id, attempt))
+                )
+            return {"refund": service_refund.id, "status": service_refund.status}
         case Refused(reason, permanent=True):
             async with job.transaction() as tx:
                 if await taking_back.fail_refund(tx, refund_id, reason):
@@ -77,27 +79,27 @@ async def refund_payment(job: Job, *, refund_id: UUID, attempt: int = 1) -> dict
 @app.job(name="ticketing.follow_refund", outside=True, timeout=60)
 async def follow_refund(job: Job, *, provider: str, payment: str, reference: str) -> str:
     """Ask the payment service for the state of one refund, and do what its webhook would have done."""
-    seen = await service_refunds.look_up(provider, payment, reference)
-    if not isinstance(seen, service_refunds.ServiceRefund):
-        raise await again(job, provider, seen)
+    reported = await service_refunds.look_up(provider, payment, reference)
+    if not isinstance(reported, service_refunds.ServiceRefund):
+        raise await again(job, provider, reported)
     async with job.transaction() as tx:
-        came_to = await taking_back.follow(tx, seen)
-    if came_to == "waits":
+        result = await taking_back.follow(tx, reported)
+    if result == "waits":
         raise Snooze(WAIT_S, "one of our refunds of the same payment is in progress")
-    return came_to
+    return result
 
 
 @app.job(name="ticketing.list_refunds", outside=True, timeout=60)
 async def list_refunds(job: Job, *, provider: str, payment: str) -> dict[str, int]:
     """Ask the payment service for all refunds of a payment: somebody may have made one there."""
-    seen = await service_refunds.list_all(provider, payment)
-    if not isinstance(seen, list):
-        raise await again(job, provider, seen)
+    reported = await service_refunds.list_all(provider, payment)
+    if not isinstance(reported, list):
+        raise await again(job, provider, reported)
     counts: dict[str, int] = {}
-    for refund in seen:
+    for refund in reported:
         async with job.transaction() as tx:
-            came_to = await taking_back.follow(tx, refund)
-        counts[came_to] = counts.get(came_to, 0) + 1
+            result = await taking_back.follow(tx, refund)
+        counts[result] = counts.get(result, 0) + 1
     if "waits" in counts:
         raise Snooze(WAIT_S, "one of our refunds of the same payment is in progress")
     return counts
@@ -109,30 +111,30 @@ async def look_at_refunds(tx: Tx, provider: str, payment: str, *, because: str) 
     await tx.enqueue(order, provider=provider, payment=payment)
 
 
-async def follow_or_wait(tx: Tx, seen: service_refunds.ServiceRefund) -> taking_back.Followed:
+async def follow_or_wait(tx: Tx, reported: service_refunds.ServiceRefund) -> taking_back.Followed:
     """Apply the state of a refund now, or by a job later if it has to wait."""
-    came_to = await taking_back.follow(tx, seen)
-    if came_to == "waits":
-        later = follow_refund.later(seconds=WAIT_S).once(f"follow:{seen.provider}:{seen.id}")
-        await tx.enqueue(later, provider=seen.provider, payment=seen.payment, reference=seen.id)
-    return came_to
+    result = await taking_back.follow(tx, reported)
+    if result == "waits":
+        later = follow_refund.later(seconds=WAIT_S).once(f"follow:{reported.provider}:{reported.id}")
+        await tx.enqueue(later, provider=reported.provider, payment=reported.payment, reference=reported.id)
+    return result
 
 
 async def apply_early_refunds(tx: Tx, provider: str, payment: str) -> None:
     """Book refunds whose webhooks came before the payment, in the commit that records the payment."""
     for row in await refunds.take_early(tx, provider, payment):
-        seen = service_refunds.ServiceRefund(
+        reported = service_refunds.ServiceRefund(
             provider=provider,
             payment=payment,
             id=row["provider_refund_id"],
             amount_cents=row["amount_cents"],
             status=row["provider_status"],
         )
-        if seen.state == "pending":
-            order = follow_refund.later(seconds=WAIT_S).once(f"follow:{provider}:{seen.id}")
-            await tx.enqueue(order, provider=provider, payment=payment, reference=seen.id)
+        if reported.state == "pending":
+            order = follow_refund.later(seconds=WAIT_S).once(f"follow:{provider}:{reported.id}")
+            await tx.enqueue(order, provider=provider, payment=payment, reference=reported.id)
         else:
-            await follow_or_wait(tx, seen)
+            await follow_or_wait(tx, reported)
 
 
 @app.job(name="ticketing.close_payment", outside=True, attempts=5, timeout=30, critical=False)

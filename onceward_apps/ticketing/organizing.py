@@ -92,7 +92,9 @@ async def add_venue(tx: Tx, name: str, *, address: str = "", timezone: str = "UT
     if venue is None:
         venue = await setup.venue_by_name(tx, name)
         if (venue["address"], venue["timezone"]) != (address, timezone):
-            raise Invalid(f"the organization already has a venue {name!r}, with another address or timezone: choose another name")
+            raise Invalid(
+                f"the organization already has a venue {name!r}, with another address or timezone: choose another name"
+            )
         return venue  # a repeated request
     await tx.audit("venue_added", entity_type="Venue", entity_id=venue["id"], changes={"name": name}, actor=actor)
     return venue
@@ -216,18 +218,19 @@ async def add_coupon(
     if (percent_bps is None) == (amount_cents is None):
         raise Invalid(f"coupon {code!r}: give either percent_bps or amount_cents")
     try:
-        made = await setup.add_coupon(
+        coupon = await setup.add_coupon(
             tx, event_id, code.strip().upper(), percent_bps, amount_cents, most_uses, valid_until
         )
     except asyncpg.UniqueViolationError:
         raise Invalid(f"there is already a coupon {code.upper()!r}") from None
-    await tx.audit("coupon_added", entity_type="Coupon", entity_id=made["id"], changes={"code": code}, actor=actor)
-    return made
+    await tx.audit("coupon_added", entity_type="Coupon", entity_id=coupon["id"], changes={"code": code}, actor=actor)
+    return coupon
 
 
 async def block_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: str) -> None:
     """Take seats off sale. Seats that a buyer holds or has bought do not change."""
-    await setup.lock_event(tx, event_id)  # before the seats are read: of two equal requests at the same time, one blocks the seats
+    # Before the seats are read: of two equal requests at the same time, one blocks the seats.
+    await setup.lock_event(tx, event_id)
     seats = await _seats(tx, event_id, labels)
     wants = [Want(seat["pool_key"], unit=seat["label"]) for seat in seats if seat["status"] != "blocked"]
     if not wants:
@@ -246,14 +249,16 @@ async def block_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: s
 async def unblock_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: str) -> None:
     await setup.lock_event(tx, event_id)
     seats = await _seats(tx, event_id, labels)
-    wanted = {seat["label"] for seat in seats if seat["status"] == "blocked"}
-    claims = [each.id for each in await held_by(tx, _blocker(event_id)) if each.state == "sold" and each.unit in wanted]
+    blocked = {seat["label"] for seat in seats if seat["status"] == "blocked"}
+    claims = [
+        each.id for each in await held_by(tx, _blocker(event_id)) if each.state == "sold" and each.unit in blocked
+    ]
     if not claims:
         return
     await release(tx, claims)
-    await setup.unblock(tx, [seat["id"] for seat in seats if seat["label"] in wanted])
+    await setup.unblock(tx, [seat["id"] for seat in seats if seat["label"] in blocked])
     await tx.audit(
-        "seats_unblocked", entity_type="Event", entity_id=event_id, changes={"seats": sorted(wanted)}, actor=actor
+        "seats_unblocked", entity_type="Event", entity_id=event_id, changes={"seats": sorted(blocked)}, actor=actor
     )
 
 

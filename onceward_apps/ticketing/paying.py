@@ -87,13 +87,13 @@ async def _payable(tx: Tx, checkout_id: UUID) -> Any:
 async def _opening(tx: Tx, order: Any, provider: Provider, url: str) -> Opening:
     """Begin an opening, or join the one that another request began a moment ago."""
     items = await reading.items(tx, order["id"])
-    found = await rows.begin_opening(tx, order["id"], provider, lasts=PAGE_LASTS, joined_for=OPENING_LASTS)
+    row = await rows.begin_opening(tx, order["id"], provider, lasts=PAGE_LASTS, joined_for=OPENING_LASTS)
     return Opening(
         order=order,
         items=items,
         provider=provider,
-        number=found["payment_opening"],
-        expires_at=found["payment_expires_at"],
+        number=row["payment_opening"],
+        expires_at=row["payment_expires_at"],
         return_url=url,
     )
 
@@ -130,7 +130,9 @@ async def _older_page(engine: Engine, order: Any, provider: Provider, url: str) 
         if older == provider:
             outcome = error.outcome if isinstance(error, Unanswered) else error
             raise await refuse(engine, order, provider, outcome) from error
-        state = "closed"  # the buyer chose the other service because this one is unavailable; a job closes the page later
+        state = (
+            "closed"  # the buyer chose the other service because this one is unavailable; a job closes the page later
+        )
     if state == "paid":
         return f"{url}&paid={older}"
     async with engine.transaction(organization=order["organization_id"]) as tx:

@@ -45,8 +45,10 @@ select t.id::text, t.status, t.ticket_code, t.qr_code_url, coalesce(s.label, x.n
 
 async def anyone(caller: Caller) -> bool | UUID:
     """Allow everybody to read an event that exists, on behalf of its organization."""
-    found = await caller.db.fetchval("select ticketing.organization_of('event', $1)", caller.arguments["event_id"])
-    return found or False
+    organization = await caller.db.fetchval(
+        "select ticketing.organization_of('event', $1)", caller.arguments["event_id"]
+    )
+    return organization or False
 
 
 async def bearer(caller: Caller) -> bool | UUID:
@@ -103,7 +105,7 @@ async def order(q: Query, *, checkout_id: UUID, token: str) -> dict[str, Any]:
     q.watch("ticketing.checkouts", id=checkout_id)
     q.watch("ticketing.tickets", checkout_id=checkout_id)
     q.ignore("ticketing.checkout_items", "ticketing.sections", "ticketing.seats", "ticketing.events")
-    found = await q.fetchrow(ORDER, checkout_id)
-    if found is None:
+    checkout = await q.fetchrow(ORDER, checkout_id)
+    if checkout is None:
         return {"status": "unknown", "tickets": []}
-    return {**dict(found), "tickets": [dict(row) for row in await q.fetch(TICKETS, checkout_id)]}
+    return {**dict(checkout), "tickets": [dict(row) for row in await q.fetch(TICKETS, checkout_id)]}

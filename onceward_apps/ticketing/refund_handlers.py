@@ -76,27 +76,29 @@ async def _stripe(tx: Tx, refund: StripeRefund) -> dict[str, Any]:
     payment = refund.payment_intent or refund.charge
     if payment is None:
         return OTHER
-    return await heard(tx, service_refunds.read_stripe(payment, refund.model_dump()))
+    return await record_refund(tx, service_refunds.read_stripe(payment, refund.model_dump()))
 
 
 async def _paypal(tx: Tx, refund: CaptureRefund) -> dict[str, Any]:
     if refund.capture is None:
         return OTHER
-    return await heard(tx, service_refunds.read_paypal(refund.capture, refund.model_dump()))
+    return await record_refund(tx, service_refunds.read_paypal(refund.capture, refund.model_dump()))
 
 
-async def heard(tx: Tx, seen: ServiceRefund) -> dict[str, Any]:
+async def record_refund(tx: Tx, reported: ServiceRefund) -> dict[str, Any]:
     """Apply a refund that the service reports. If the payment is not known yet, keep the refund until it is."""
-    organization = await refunds.organization_of_payment(tx, seen.provider, seen.payment)
-    if organization is None and seen.attempt is not None:
+    organization = await refunds.organization_of_payment(tx, reported.provider, reported.payment)
+    if organization is None and reported.attempt is not None:
         return OTHER  # one of ours, of a payment that this database does not have
     if organization is None:
-        await refunds.keep_early(tx, seen.provider, seen.payment, seen.id, seen.amount_cents, seen.status)
+        await refunds.keep_early(
+            tx, reported.provider, reported.payment, reported.id, reported.amount_cents, reported.status
+        )
         return OTHER
-    if not await act_for_payment(tx, seen.provider, seen.payment):
+    if not await act_for_payment(tx, reported.provider, reported.payment):
         return OTHER
-    came_to = await follow_or_wait(tx, seen)
-    return {"message": MESSAGES[came_to], "refund": seen.id}
+    result = await follow_or_wait(tx, reported)
+    return {"message": MESSAGES[result], "refund": reported.id}
 
 
 async def act_for_payment(tx: Tx, provider: str, payment: str) -> bool:

@@ -80,10 +80,12 @@ async def transfer(tx: Tx, ticket_id: UUID, *, email: str, name: str, actor: str
     if ticket["status"] != "active":
         raise NotRefundable(f"the ticket is {ticket['status']} and cannot be transferred")
     if ticket["frozen_at"] is not None:
-        raise NotRefundable("the payment of this ticket is disputed: it cannot be transferred until the dispute is decided")
+        raise NotRefundable(
+            "the payment of this ticket is disputed: it cannot be transferred until the dispute is decided"
+        )
     new_id = uuid4()
     await refunds.transfer(tx, ticket_id, new_id, email, name, new_ticket_code())
-    made = await reading.ticket(tx, new_id)
+    new_ticket = await reading.ticket(tx, new_id)
     await tx.enqueue(jobs.generate_qr, ticket_id=new_id)
     await tx.send(
         "ticket-transferred",
@@ -91,10 +93,10 @@ async def transfer(tx: Tx, ticket_id: UUID, *, email: str, name: str, actor: str
         key=f"ticket:{new_id}:transferred",
         data={
             "name": name,
-            "event": made["event_name"],
-            "starts_at": made["starts_at"],
-            "code": made["ticket_code"],
-            "place": made["label"] or made["section"],
+            "event": new_ticket["event_name"],
+            "starts_at": new_ticket["starts_at"],
+            "code": new_ticket["ticket_code"],
+            "place": new_ticket["label"] or new_ticket["section"],
         },
     )
     await tx.audit(
@@ -125,15 +127,15 @@ async def _parts(tx: Tx, checkout: Any, shares: Sequence[Share], amount: int) ->
     """Return the part of each entry of the sale that belongs to these tickets, or their share of what is left."""
     if checkout["journal_id"] is None:
         return []
-    wanted = sale_entries(
+    entries = sale_entries(
         total_share(shares),
         event_id=checkout["event_id"],
         currency=checkout["currency"],
         fee_paid_by=checkout["fee_paid_by"],
         tax_included=checkout["tax_included"],
     )
-    found = {(row["debit"], row["credit"]): row["id"] for row in await refunds.entries(tx, checkout["journal_id"])}
-    parts = [Part(found[entry.debit, entry.credit], entry.amount) for entry in wanted]
+    entry_ids = {(row["debit"], row["credit"]): row["id"] for row in await refunds.entries(tx, checkout["journal_id"])}
+    parts = [Part(entry_ids[entry.debit, entry.credit], entry.amount) for entry in entries]
     payment = await refunds.sale_payment(tx, checkout["id"])
     if payment is None:
         return parts
@@ -201,7 +203,9 @@ async def _failed_refund(tx: Tx, refund_id: UUID) -> Any:
     if refund is None:
         raise NotFound(f"there is no refund {refund_id}")
     if refund["status"] != "failed":
-        raise NotRefundable(f"refund {refund_id} is {refund['status']}: only a failed refund can be repeated or settled")
+        raise NotRefundable(
+            f"refund {refund_id} is {refund['status']}: only a failed refund can be repeated or settled"
+        )
     return refund
 
 

@@ -67,7 +67,12 @@ async def refuse_foreign(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[st
         metadata={"payment_processor": payment.provider, "webhook_event_id": payment.reference},
         reason="organization_mismatch",
     )
-    return Reply(400, status="refused", error="organization_mismatch", message="The checkout does not belong to the organization of this source")
+    return Reply(
+        400,
+        status="refused",
+        error="organization_mismatch",
+        message="The checkout does not belong to the organization of this source",
+    )
 
 
 async def _receive(tx: Tx, payment: Payment) -> int:

@@ -59,9 +59,9 @@ async def fulfil(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[str, Any]:
     await tx.act_for(organization)
     checkout = await sales.lock(tx, checkout_id)
     assert checkout is not None
-    seen = await sales.payment(tx, payment.provider, payment.id)
-    if seen is not None:
-        return _told_before(checkout, seen)
+    recorded = await sales.payment(tx, payment.provider, payment.id)
+    if recorded is not None:
+        return _previous_reply(checkout, recorded)
     verdict = judge(
         Order(
             status=checkout["status"],
@@ -103,12 +103,12 @@ async def _refuse(tx: Tx, checkout: Any, payment: Payment, verdict: GiveBack) ->
             raise CheckoutClosed(f"this checkout is {checkout['status']}: choose seats again")
 
 
-def _told_before(checkout: Any, seen: Any) -> dict[str, Any]:
-    if seen["checkout_id"] != checkout["id"]:
-        raise Permanent(f"this payment is recorded for checkout {seen['checkout_id']}, not for {checkout['id']}")
-    if seen["purpose"] == "sale":
+def _previous_reply(checkout: Any, recorded: Any) -> dict[str, Any]:
+    if recorded["checkout_id"] != checkout["id"]:
+        raise Permanent(f"this payment is recorded for checkout {recorded['checkout_id']}, not for {checkout['id']}")
+    if recorded["purpose"] == "sale":
         return checkout["result"]
-    return Reply(200, message="Payment was refunded", checkout_id=str(checkout["id"]), reason=seen["reason"])
+    return Reply(200, message="Payment was refunded", checkout_id=str(checkout["id"]), reason=recorded["reason"])
 
 
 async def _counted(tx: Tx, checkout: Any, payment: Payment) -> dict[str, Any]:
@@ -180,7 +180,7 @@ async def _take_seats(tx: Tx, tickets: list[NewTicket]) -> None:
         )
         if len(sold) == len(seated):
             return
-    raise Retry(f"seats were changed by others during {TRIES} tries")
+    raise Retry(f"other transactions changed these seats during {TRIES} tries")
 
 
 async def _post(tx: Tx, checkout: Any, tickets: list[NewTicket]) -> int | None:

@@ -55,70 +55,70 @@ async def left_of(tx: Tx, payment_id: UUID, journal_id: int | None) -> list[Left
 # -- what the service says -------------------------------------------------------------------------------------------
 
 
-async def follow(tx: Tx, seen: ServiceRefund) -> Followed:
+async def follow(tx: Tx, reported: ServiceRefund) -> Followed:
     """Apply the state of one refund at the service, ours or not. A repeat changes nothing."""
-    payment_id = await lock_payment(tx, seen.provider, seen.payment)
-    refund = await refunds.by_reference(tx, payment_id, seen.id)
-    if refund is None and seen.attempt is not None:
-        refund = await refunds.by_attempt(tx, payment_id, seen.attempt.refund_id, seen.attempt.number)
+    payment_id = await lock_payment(tx, reported.provider, reported.payment)
+    refund = await refunds.by_reference(tx, payment_id, reported.id)
+    if refund is None and reported.attempt is not None:
+        refund = await refunds.by_attempt(tx, payment_id, reported.attempt.refund_id, reported.attempt.number)
     if refund is None:
-        return await _follow_foreign(tx, payment_id, seen)
+        return await _follow_foreign(tx, payment_id, reported)
     if refund["is_earlier"]:
         return "known"  # of an earlier attempt, which failed and was repeated
-    match seen.state:
+    match reported.state:
         case "succeeded":
-            return await _follow_success(tx, refund, seen)
+            return await _follow_success(tx, refund, reported)
         case "failed":
-            return await _follow_failure(tx, refund, seen)
+            return await _follow_failure(tx, refund, reported)
         case "pending":
-            await refunds.accepted(tx, refund["id"], seen.id, seen.status)
+            await refunds.accepted(tx, refund["id"], reported.id, reported.status)
             return "pending" if refund["status"] == "pending" else "known"
 
 
-async def _follow_success(tx: Tx, refund: Any, seen: ServiceRefund) -> Followed:
+async def _follow_success(tx: Tx, refund: Any, reported: ServiceRefund) -> Followed:
     if refund["status"] == "done":
-        await refunds.checked(tx, refund["id"], seen.status)
+        await refunds.checked(tx, refund["id"], reported.status)
         return "known"
-    if refund["status"] == "failed" and refund["provider_refund_id"] == seen.id:
+    if refund["status"] == "failed" and refund["provider_refund_id"] == reported.id:
         return "known"  # an older message: a failed refund stays failed at the service
-    await book_refund(tx, refund["id"], seen.id, seen.status)
+    await book_refund(tx, refund["id"], reported.id, reported.status)
     return "booked"
 
 
-async def _follow_failure(tx: Tx, refund: Any, seen: ServiceRefund) -> Followed:
+async def _follow_failure(tx: Tx, refund: Any, reported: ServiceRefund) -> Followed:
     if refund["status"] == "failed":
         return "known"
-    reason = f"{seen.status}: {seen.failure}" if seen.failure else seen.status
+    reason = f"{reported.status}: {reported.failure}" if reported.failure else reported.status
     for covered in await refunds.covered(tx, refund["id"]):
-        await fail_refund(tx, covered, reason, status=seen.status)
-    await fail_refund(tx, refund["id"], reason, reference=seen.id, status=seen.status)
+        await fail_refund(tx, covered, reason, status=reported.status)
+    await fail_refund(tx, refund["id"], reason, reference=reported.id, status=reported.status)
     return "failed"
 
 
-async def _follow_foreign(tx: Tx, payment_id: UUID, seen: ServiceRefund) -> Followed:
+async def _follow_foreign(tx: Tx, payment_id: UUID, reported: ServiceRefund) -> Followed:
     """Book a refund made at the service once it has succeeded. It waits while one of ours may use the same money."""
-    if seen.state != "succeeded":
-        return "failed" if seen.state == "failed" else "pending"
+    if reported.state != "succeeded":
+        return "failed" if reported.state == "failed" else "pending"
     payment = await refunds.payment(tx, payment_id)
     left = payment["amount_cents"] - payment["explained_cents"]
-    if payment["disputed_cents"] and seen.amount_cents > left - payment["disputed_cents"]:
+    if payment["disputed_cents"] and reported.amount_cents > left - payment["disputed_cents"]:
         return "known"  # the service pays a lost dispute by a refund, which is already booked as the dispute
-    if seen.amount_cents > left:
+    if reported.amount_cents > left:
         if payment["pending_cents"] > 0:
             return "waits"
-        await notices.refunded_too_much(tx, payment, seen.id, seen.amount_cents)
+        await notices.refunded_too_much(tx, payment, reported.id, reported.amount_cents)
         return "excess"
-    await _book_foreign(tx, payment, seen)
+    await _book_foreign(tx, payment, reported)
     return "booked"
 
 
 async def lock_payment(tx: Tx, provider: str, payment: str) -> UUID:
     """Lock the order, its refunds and the payment, in this sequence, and return the id of the payment."""
-    found = await refunds.find_payment(tx, provider, payment)
-    if found["checkout_id"] is not None:
-        await sales.lock(tx, found["checkout_id"])
-    await refunds.lock_payment(tx, found["id"])
-    return found["id"]
+    row = await refunds.find_payment(tx, provider, payment)
+    if row["checkout_id"] is not None:
+        await sales.lock(tx, row["checkout_id"])
+    await refunds.lock_payment(tx, row["id"])
+    return row["id"]
 
 
 async def lock_refund(tx: Tx, refund_id: UUID) -> Any:
@@ -247,19 +247,19 @@ async def _owe_again(tx: Tx, refund: Any) -> int:
 # -- made at the service ---------------------------------------------------------------------------------------------
 
 
-async def _book_foreign(tx: Tx, payment: Any, seen: ServiceRefund) -> None:
+async def _book_foreign(tx: Tx, payment: Any, reported: ServiceRefund) -> None:
     """Book the money first against our failed refunds, which somebody has now paid, and the rest as a new refund."""
-    rest, first = seen.amount_cents, None
+    rest, first = reported.amount_cents, None
     for refused in await refunds.refused(tx, payment["id"]):
         if rest == 0:
             break
         taken = min(rest, refused["amount_cents"])
         refund_id = refused["id"] if taken == refused["amount_cents"] else await _split(tx, payment, refused, taken)
         # Only the first refund that it pays carries the service's id.
-        await book_refund(tx, refund_id, seen.id if first is None else None, seen.status, covered_by=first)
+        await book_refund(tx, refund_id, reported.id if first is None else None, reported.status, covered_by=first)
         rest, first = rest - taken, first or refund_id
-    voided = await _book_news(tx, payment, rest, seen, covered_by=first) if rest else 0
-    await notices.refunded_elsewhere(tx, payment, seen.amount_cents, voided=voided)
+    voided = await _book_news(tx, payment, rest, reported, covered_by=first) if rest else 0
+    await notices.refunded_elsewhere(tx, payment, reported.amount_cents, voided=voided)
 
 
 async def _split(tx: Tx, payment: Any, refused: Any, taken: int) -> UUID:
@@ -289,7 +289,7 @@ async def _split(tx: Tx, payment: Any, refused: Any, taken: int) -> UUID:
     )
 
 
-async def _book_news(tx: Tx, payment: Any, amount: int, seen: ServiceRefund, *, covered_by: UUID | None) -> int:
+async def _book_news(tx: Tx, payment: Any, amount: int, reported: ServiceRefund, *, covered_by: UUID | None) -> int:
     """Book a refund made at the service. If all money went back, void the tickets; otherwise they stay valid."""
     checkout = await sales.lock(tx, payment["checkout_id"]) if payment["purpose"] == "sale" else None
     ended: Sequence[Any] = ()
@@ -312,7 +312,9 @@ async def _book_news(tx: Tx, payment: Any, amount: int, seen: ServiceRefund, *, 
     if checkout is not None and ended:
         await end_tickets(tx, checkout, ended, "refunded")
         await notices.order_refunded(tx, checkout, refund_id, amount, [ticket["ticket_code"] for ticket in ended])
-    await book_refund(tx, refund_id, seen.id if covered_by is None else None, seen.status, covered_by=covered_by)
+    await book_refund(
+        tx, refund_id, reported.id if covered_by is None else None, reported.status, covered_by=covered_by
+    )
     return len(ended)
 
 

@@ -83,11 +83,11 @@ async def refunds_under_way(tx: Tx, event_id: UUID) -> int:
 
 async def report(tx: Tx, event_id: UUID, missed: list[str]) -> dict[str, Any]:
     """Report the result to the organization's staff, and return it as the workflow's result."""
-    found = await cancelling.progress(tx, event_id)
+    progress = await cancelling.progress(tx, event_id)
     names = ("orders", "refunds_done", "refunds_pending", "refunds_failed", "refunded_cents")
-    result: dict[str, Any] = {**{name: found[name] for name in names}, "orders_failed": missed}
-    whole = not missed and not found["refunds_pending"] and not found["refunds_failed"]
-    title = f"{found['name']} is cancelled: " + ("all orders are refunded" if whole else "some refunds are not done")
+    result: dict[str, Any] = {**{name: progress[name] for name in names}, "orders_failed": missed}
+    whole = not missed and not progress["refunds_pending"] and not progress["refunds_failed"]
+    title = f"{progress['name']} is cancelled: " + ("all orders are refunded" if whole else "some refunds are not done")
     details = {"event": str(event_id), **result, "orders_failed": missed[:50]}
     await tx.notify_admins(
         "EVENT_CANCELLED", "info" if whole else "error", title, details, audience="admin" if whole else "accounting"
