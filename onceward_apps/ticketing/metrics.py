@@ -14,7 +14,7 @@ SEAT_CONFLICTS = counter(
 )
 REFUSED = counter(
     "ticketing_payments_refused_total",
-    "Payments that could not be used, by reason; all but organization mismatches are refunded.",
+    "Payments that could not be used, by reason.",
     ("reason",),
 )
 HOLDS_REFUSED = counter("ticketing_holds_refused_total", "Holds refused because one client address exceeded its limit.")

@@ -72,9 +72,8 @@ async def receipt(engine: EngineHere, checkout_id: UUID, access: str) -> Respons
 async def resend(engine: EngineHere, checkout_id: UUID, bearer: TokenIn) -> dict[str, str]:
     """Send the order's email again to the address of the order: `MOST_RESENDS` times at most, and once a minute."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
-        await baskets.checkout(
-            tx, checkout_id, lock=True
-        )  # before the count: two requests may both see the last resend
+        # Locked before the count: two requests may both see the last resend.
+        await baskets.checkout(tx, checkout_id, lock=True)
         order = await order_for(tx, checkout_id, bearer.token)
         if order["status"] != "completed":
             raise CheckoutClosed("this order is not paid")
