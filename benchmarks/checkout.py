@@ -75,13 +75,15 @@ class Box:
     async def checkouts(self, number: int) -> list[Any]:
         """Start checkouts for four adjacent seats each, ready to be paid."""
         event_id, seats = await self.event(number, SEATS)
-        made: list[Any] = []
+        checkouts: list[Any] = []
         for n in range(number):
             basket = new_basket()
             async with self.engine.transaction(organization=self.organization) as tx:
                 await buying.hold(tx, event_id, basket, seats=seats[SEATS * n : SEATS * (n + 1)])
-                made.append(await buying.start_checkout(tx, event_id, basket, buying.Buyer(email="bench@example.org")))
-        return made
+                checkouts.append(
+                    await buying.start_checkout(tx, event_id, basket, buying.Buyer(email="bench@example.org"))
+                )
+        return checkouts
 
     async def pay(self, checkout: Any) -> None:
         status, body = await post(self.inbox, charge(checkout))
@@ -93,11 +95,11 @@ async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurem
     db = await Database.open(url, min_size=CLIENTS, max_size=CLIENTS + 4)
     box = await _open(db, url)
     try:
-        found: list[Measurement] = []
+        results: list[Measurement] = []
         for name, case in (("sale", _sale), ("webhook-p95", _latency), ("contended", _contended)):
             if only in (None, name):
-                found.append(await case(box, size))
-        return found
+                results.append(await case(box, size))
+        return results
     finally:
         await box.inbox.stop()
         await box.engine.stop()
@@ -111,12 +113,12 @@ async def _open(db: Database, url: str) -> Box:
     secrets = SecretBox(["a key of the bench, which is long enough"])
     inbox = Inbox(db, app.registry, app.handlers, engine.waker, open_tx=engine.open_tx, box=secrets, environ={})
     async with db.transaction(role="engine") as tx:
-        made = await create_organization(tx, f"bench-{uuid4().hex[:8]}", actor="bench")
+        organization = await create_organization(tx, f"bench-{uuid4().hex[:8]}", actor="bench")
         source = NewSource(name="payments-stripe", provider="stripe", secrets=(SECRET,), mode="inline")
         await add_source(tx, secrets, source, actor="bench")
     await engine.start()
     await inbox.start()
-    return Box(db, engine, inbox, made.organization_id)
+    return Box(db, engine, inbox, organization.organization_id)
 
 
 async def _sale(box: Box, size: Size) -> Measurement:

@@ -80,13 +80,13 @@ values (:organization::uuid, 'occupancy/' || :organization::text || '/' || :show
 
 def fill(statement: str, *values: str) -> str:
     """Replace the parameters of a statement of the app by variables of the script."""
-    return re.sub(r"\$(\d+)", lambda found: values[int(found[1]) - 1], statement.strip()) + ";\n"
+    return re.sub(r"\$(\d+)", lambda match: values[int(match[1]) - 1], statement.strip()) + ";\n"
 
 
 async def prepare(db: Database, organization: UUID, checkouts: Sequence[UUID]) -> str:
     """Fill the table and return the script. Each transaction takes the next row."""
     rows = {row["checkout_id"]: row for row in await db.fetch(ITEMS, list(checkouts))}
-    found = await db.fetch(
+    checkout_rows = await db.fetch(
         "select id, event_id, total_cents, currency from ticketing.checkouts where id = any($1)", list(checkouts)
     )
     await db.execute(PREPARE)
@@ -95,7 +95,8 @@ async def prepare(db: Database, organization: UUID, checkouts: Sequence[UUID]) -
             "todo",
             schema_name="onceward_bench",
             records=[
-                _row(n, organization, checkout, rows[checkout["id"]]) for n, checkout in enumerate(found, start=1)
+                _row(n, organization, checkout, rows[checkout["id"]])
+                for n, checkout in enumerate(checkout_rows, start=1)
             ],
         )
         await conn.execute("analyze onceward_bench.todo")

@@ -53,7 +53,7 @@ class Server:
     async def load(
         self, for_s: float, *, path: str = "/webhooks/stripe", prepared: int | None = None, **more: Any
     ) -> dict[str, Any]:
-        wanted = {
+        options = {
             "port": self._port,
             "path": path,
             "secret": SECRET,
@@ -63,16 +63,16 @@ class Server:
             **more,
         }
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "benchmarks.load", orjson.dumps(wanted).decode(), stdout=asyncio.subprocess.PIPE
+            sys.executable, "-m", "benchmarks.load", orjson.dumps(options).decode(), stdout=asyncio.subprocess.PIPE
         )
         try:
-            said, _ = await asyncio.wait_for(process.communicate(), timeout=for_s + 60)
+            output, _ = await asyncio.wait_for(process.communicate(), timeout=for_s + 60)
         except TimeoutError:
             process.kill()
             raise BenchFailed("the load generator did not finish in time") from None
         if process.returncode != 0:
             raise BenchFailed(f"the load generator ended with {process.returncode}")
-        answer: dict[str, Any] = orjson.loads(said)
+        answer: dict[str, Any] = orjson.loads(output)
         if set(answer["statuses"]) != {"200"}:
             raise BenchFailed(f"not every answer was 200: {answer['statuses']}")
         return answer
@@ -86,10 +86,10 @@ async def server(which: str, url: str) -> AsyncGenerator[Server]:
     )
     assert process.stdout is not None
     try:
-        said = await asyncio.wait_for(process.stdout.readline(), timeout=30)
-        if not said.strip().isdigit():
+        output = await asyncio.wait_for(process.stdout.readline(), timeout=30)
+        if not output.strip().isdigit():
             raise BenchFailed(f"the {which} server did not start")
-        yield Server(int(said))
+        yield Server(int(output))
     finally:
         if process.returncode is None:
             process.terminate()
@@ -125,17 +125,17 @@ async def run(size: Size, url: str, only: str | None = None) -> list[Measurement
         await migrate(conn, FEATURES.migrations)
         await conn.execute(TABLE)
         await conn.execute(EFFECTS)
-    found: list[Measurement] = []
+    results: list[Measurement] = []
     try:
         async with AsyncExitStack() as stack:
             sides = Sides(stack, url, size.pick(8.0, 2.0, 2.0))
             for case in CASES:
                 if only in (None, case):
-                    found += await MEASURES[case](db, sides, size)
+                    results += await MEASURES[case](db, sides, size)
     finally:
         await db.execute("drop schema if exists onceward_bench cascade")
         await db.close()
-    return found
+    return results
 
 
 async def _ack(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
@@ -157,15 +157,15 @@ async def _ack(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
 
         return next_
 
-    found: list[Measurement] = []
+    results: list[Measurement] = []
     for which, name in ((FASTAPI_SERVER, FASTAPI), ("empty", EMPTY)):
         theirs = from_(rates[which]) if which in rates else None
-        found.append(
+        results.append(
             await compare(
                 "ingest", "ack", from_(rates["ours"]), unit="requests/s", baseline=name, theirs=theirs, turns=turns
             )
         )
-    found.append(
+    results.append(
         await compare(
             "ingest",
             "ack-p99",
@@ -177,7 +177,7 @@ async def _ack(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
             smaller_is_better=True,
         )
     )
-    return found
+    return results
 
 
 async def _duplicate(_db: Database, sides: Sides, size: Size) -> list[Measurement]:

@@ -88,12 +88,12 @@ async def serving(kind: str, url: str) -> AsyncGenerator[Server]:
 
 async def run(size: Size, url: str, only: str | None = None) -> list[Measurement]:
     """Run all cases, or one of them."""
-    wanted = CASES if only is None else tuple(case for case in CASES if case == only)
+    cases = CASES if only is None else tuple(case for case in CASES if case == only)
     allow_files(SUBSCRIBERS + 1000)
     db = await Database.open(url, min_size=1, max_size=8)
     engine = Engine(db, Registry())
     engine.wakes_live = True
-    found: list[Measurement] = []
+    results: list[Measurement] = []
     try:
         async with db.acquire() as conn:
             await migrate(conn, FEATURES.migrations)
@@ -105,24 +105,24 @@ async def run(size: Size, url: str, only: str | None = None) -> list[Measurement
             )
         await engine.start()
         async with serving("ours", url) as ours, serving("bare", url) as bare:
-            if "memory-idle" in wanted:
-                found.append(await memory_idle(ours, bare, clients=size.pick(5_000, 1_000, 20)))
-            if "idle-queries" in wanted:
-                found += await idle_queries(db, ours, size)
-            if "fanout-10k" in wanted:
-                found.append(
+            if "memory-idle" in cases:
+                results.append(await memory_idle(ours, bare, clients=size.pick(5_000, 1_000, 20)))
+            if "idle-queries" in cases:
+                results += await idle_queries(db, ours, size)
+            if "fanout-10k" in cases:
+                results.append(
                     await fanout(
                         engine, ours, bare, turns=size.turns(5, 2), subscribers=size.pick(SUBSCRIBERS, SUBSCRIBERS, 20)
                     )
                 )
-            if "write-to-client-p50" in wanted or "write-to-client-p99" in wanted:
+            if "write-to-client-p50" in cases or "write-to-client-p99" in cases:
                 measured = await write_to_client(engine, ours, bare, writes=size.pick(1_000, 200, 10))
-                found += [each for each in measured if each.case in wanted]
+                results += [each for each in measured if each.case in cases]
     finally:
         await engine.stop()
         await db.execute("drop schema if exists onceward_bench cascade")
         await db.close()
-    return found
+    return results
 
 
 async def write(engine: Engine, item: int) -> None:
@@ -217,8 +217,8 @@ async def write_to_client(engine: Engine, ours: Server, bare: Server, *, writes:
 
     began = first.begin()
     for start in range(0, GROUPS, PER_CONNECTION):
-        asked = [subscribe(item, item) for item in range(start, start + PER_CONNECTION)]
-        await watching.gather(1, ours.port, "/live", [HELLO, *asked], count_first)
+        subscriptions = [subscribe(item, item) for item in range(start, start + PER_CONNECTION)]
+        await watching.gather(1, ours.port, "/live", [HELLO, *subscriptions], count_first)
     await first.end(began)
     for each in watching.members:
         each.heard = note
@@ -332,8 +332,8 @@ async def idle_queries(db: Database, ours: Server, size: Size) -> list[Measureme
 
     began = rounds.begin()
     for start in range(0, queries, PER_CONNECTION):
-        asked = [subscribe(item, item) for item in range(start, start + PER_CONNECTION)]
-        await crowd.gather(1, ours.port, "/live", [HELLO, *asked], count)
+        subscriptions = [subscribe(item, item) for item in range(start, start + PER_CONNECTION)]
+        await crowd.gather(1, ours.port, "/live", [HELLO, *subscriptions], count)
     await rounds.end(began)
     full = await quiet()
     await crowd.leave()

@@ -105,23 +105,25 @@ def _is_whole(answer: bytes) -> bool:
     return len(answer) >= head + 4 + length
 
 
-def run(wanted: dict[str, Any]) -> dict[str, Any]:
+def run(options: dict[str, Any]) -> dict[str, Any]:
     """Send for a while and return the results."""
-    path, secret = wanted["path"].encode(), wanted["secret"].encode()
-    type = wanted.get("type", "charge.succeeded").encode()
-    prefix = wanted.get("prefix", f"{time.time_ns():x}")
-    made = [request(path, secret, type, f"{prefix}{number:x}".encode()) for number in range(wanted["prepared"])]
+    path, secret = options["path"].encode(), options["secret"].encode()
+    type = options.get("type", "charge.succeeded").encode()
+    prefix = options.get("prefix", f"{time.time_ns():x}")
+    prepared = [request(path, secret, type, f"{prefix}{number:x}".encode()) for number in range(options["prepared"])]
 
     def fresh() -> Iterator[bytes]:
-        yield from made
-        number = len(made)
+        yield from prepared
+        number = len(prepared)
         while True:
             yield request(path, secret, type, f"{prefix}{number:x}".encode())
             number += 1
 
-    connections = Connections(wanted["port"], wanted["connections"], cycle(made) if wanted.get("repeat") else fresh())
+    connections = Connections(
+        options["port"], options["connections"], cycle(prepared) if options.get("repeat") else fresh()
+    )
     try:
-        seconds = connections.run(wanted["for_s"])
+        seconds = connections.run(options["for_s"])
     finally:
         connections.close()
     times = sorted(connections.times_s) or [0.0]

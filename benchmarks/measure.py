@@ -140,13 +140,13 @@ async def pgbench(
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        said, _ = await process.communicate()
-    found = re.search(rb"tps = ([0-9.]+)", said)
-    if process.returncode != 0 or found is None:
-        lines = said.decode(errors="replace").splitlines()
+        output, _ = await process.communicate()
+    rate_line = re.search(rb"tps = ([0-9.]+)", output)
+    if process.returncode != 0 or rate_line is None:
+        lines = output.decode(errors="replace").splitlines()
         why = [line for line in lines if "error" in line.lower()] or lines[-3:]
         raise BenchFailed(f"pgbench failed: {' / '.join(why)[:500]}")
-    return float(found[1])
+    return float(rate_line[1])
 
 
 def _pgbench() -> Path:

@@ -36,14 +36,14 @@ async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurem
         async with db.acquire() as conn:
             await migrate(conn, FEATURES.migrations)
             await conn.execute("create table if not exists public.bare_messages (key text, recipient text, data text)")
-        found: list[Measurement] = []
+        results: list[Measurement] = []
         if only in (None, "queue-100k"):
-            found.append(await _queue_case(db, size.pick(100_000, 20_000, 50), size.turns()))
+            results.append(await _queue_case(db, size.pick(100_000, 20_000, 50), size.turns()))
         if only in (None, "smtp"):
-            found.append(await _smtp_case(db, size.pick(2000, 300, 10), size.turns()))
+            results.append(await _smtp_case(db, size.pick(2000, 300, 10), size.turns()))
         if only in (None, "claim-1m"):
-            found.append(await _claim_case(db, size.pick(1_000_000, 100_000, 2000)))
-        return found
+            results.append(await _claim_case(db, size.pick(1_000_000, 100_000, 2000)))
+        return results
     finally:
         await db.close()
 

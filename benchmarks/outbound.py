@@ -129,13 +129,13 @@ class _Bench:
 
         started = time.perf_counter()
         await asyncio.gather(*(publisher() for _ in range(4)))
-        wanted = events * self._healthy
+        expected = events * self._healthy
         # Only the end asks the database: repeated counting would disturb the measurement.
-        while self._succeeded - before < wanted or await self._delivered(newest) < wanted:
+        while self._succeeded - before < expected or await self._delivered(newest) < expected:
             if time.perf_counter() - started > 60:
-                raise BenchFailed(f"only {await self._delivered(newest)} of {wanted} arrived within a minute")
+                raise BenchFailed(f"only {await self._delivered(newest)} of {expected} arrived within a minute")
             await asyncio.sleep(0.005)
-        return wanted / (time.perf_counter() - started)
+        return expected / (time.perf_counter() - started)
 
     def _count(self, _queue: str, _task: Task, outcome: str, _seconds: float) -> None:
         self._succeeded += outcome == "success"

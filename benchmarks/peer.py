@@ -105,8 +105,8 @@ def _command(name: str) -> list[str] | None:
         program, adapter = place / "venv" / "bin" / "python", ADAPTERS / f"{name}.py"
     else:
         own = place / "node_modules" / ".bin" / "node"
-        found = str(own) if own.exists() else shutil.which("node")
-        if found is None:
+        node = str(own) if own.exists() else shutil.which("node")
+        if node is None:
             return None
-        program, adapter = Path(found), ADAPTERS / f"{name}.mjs"
+        program, adapter = Path(node), ADAPTERS / f"{name}.mjs"
     return [str(program), str(adapter)] if adapter.exists() and program.exists() else None

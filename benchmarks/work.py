@@ -131,16 +131,16 @@ async def run(size: Size, url: str, only: str | None = None) -> list[Measurement
     rig = Rig(db, url, size)
     await rig.engine.start()
     spare_collector()  # as `onceward worker` does
-    found: list[Measurement] = []
+    results: list[Measurement] = []
     try:
         for name, case in CASES.items():
             if only is None or only == name:
                 await rig.clear()
-                found += await case(rig)
+                results += await case(rig)
     finally:
         await rig.engine.stop()
         await db.close()
-    return found
+    return results
 
 
 async def enqueue(rig: Rig) -> list[Measurement]:
@@ -226,8 +226,8 @@ async def _drain(rig: Rig, case: str, *, processes: int) -> list[Measurement]:
             their_count = rig.size.pick(100_000, 30_000, 100)
             value = await peer(name, "drain", url=rig.url, count=their_count, processes=processes)
             theirs[name] += [value] if value else []
-    found = [_against(case, values, name, other) for name, other in theirs.items() if len(other) == len(values)]
-    return found or [Measurement("work", case, statistics.median(values), "jobs/s", None, None, None, 0.0)]
+    results = [_against(case, values, name, other) for name, other in theirs.items() if len(other) == len(values)]
+    return results or [Measurement("work", case, statistics.median(values), "jobs/s", None, None, None, 0.0)]
 
 
 async def _timed_drain(rig: Rig, count: int, *, processes: int = 1) -> float:
@@ -257,8 +257,8 @@ async def _start_process(url: str) -> asyncio.subprocess.Process:
         *(sys.executable, "-m", "benchmarks.work", url), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert child.stdout is not None
-    while (said := await child.stdout.readline()) != b"ready\n":
-        if not said:
+    while (line := await child.stdout.readline()) != b"ready\n":
+        if not line:
             raise BenchFailed("a worker process did not start")
     return child
 
@@ -439,16 +439,16 @@ async def latency(rig: Rig) -> list[Measurement]:
 
 
 async def _latencies(rig: Rig, count: int, call: Callable[[], Awaitable[object]]) -> list[float]:
-    found: list[float] = []
+    samples: list[float] = []
     for _ in range(count):
         STARTED.clear()
         begun = time.perf_counter()
         await call()
         while not STARTED:
             await asyncio.sleep(0.0002)
-        found.append((STARTED[0] - begun) * 1000)
+        samples.append((STARTED[0] - begun) * 1000)
         await asyncio.sleep(0.004)
-    return found
+    return samples
 
 
 def _against(case: str, ours: list[float], baseline: str, theirs: list[float]) -> Measurement:
@@ -459,14 +459,14 @@ def _against(case: str, ours: list[float], baseline: str, theirs: list[float]) -
 
 async def _peers(rig: Rig, case: str, ours: Measurement, count: int, *, processes: int = 1) -> list[Measurement]:
     """Run the same case on each installed peer (`make bench-peers`)."""
-    found: list[Measurement] = []
+    results: list[Measurement] = []
     for name in PEERS:
         value = await peer(name, case, url=rig.url, count=count, processes=processes)
         if value:
-            found.append(
+            results.append(
                 Measurement("work", ours.case, ours.value, ours.unit, name, value, ours.value / value, ours.spread)
             )
-    return found
+    return results
 
 
 CASES: dict[str, Case] = {

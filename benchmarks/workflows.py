@@ -55,7 +55,7 @@ async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurem
     try:
         async with db.acquire() as conn:
             await migrate(conn, FEATURES.migrations)
-        return [found for name, case in CASES.items() if only in (None, name) for found in await case(db, url, size)]
+        return [result for name, case in CASES.items() if only in (None, name) for result in await case(db, url, size)]
     finally:
         await db.close()
 

@@ -160,13 +160,13 @@ class Senders:
         source = "inline" if number % 4 == 0 else "stripe"
         body = self._provider.encode(self._provider.sample(type, {"id": f"evt_soak_{number}"}))
         headers = dict(self._provider.sign(self._config, b"something else" if bad else body, time.time()))
-        wanted = 401 if bad else 200
+        expected = 401 if bad else 200
         try:
             async with self._session.post(f"/webhooks/{source}", data=body, headers=headers) as response:
                 await response.read()
                 self.tally.statuses[str(response.status)] += 1
-                if response.status != wanted:
-                    self.tally.wrong[f"{response.status} instead of {wanted}"] += 1
+                if response.status != expected:
+                    self.tally.wrong[f"{response.status} instead of {expected}"] += 1
         except aiohttp.ClientError as error:
             self.tally.wrong[type_name(error)] += 1
         finally:
@@ -203,12 +203,12 @@ async def hold_back(db: Database, senders: Senders) -> None:
 
 async def watch(process: psutil.Process, samples: list[tuple[float, float]], *, echo_every_s: float) -> None:
     """Sample the memory of the process every half second."""
-    began = said = time.monotonic()
+    began = printed_at = time.monotonic()
     while True:
         now = time.monotonic()
         samples.append((now - began, process.memory_info().rss / MIB))
-        if now - said >= echo_every_s:
-            said = now
+        if now - printed_at >= echo_every_s:
+            printed_at = now
             print(f"  {now - began:5.0f} s  {samples[-1][1]:7.1f} MiB", flush=True)
         await asyncio.sleep(0.5)
 
@@ -230,19 +230,19 @@ async def settled(db: Database, *, patience_s: float) -> int:
 
 
 async def faults(db: Database, tally: Tally) -> list[str]:
-    found = [f"{count} answers were wrong: {what}" for what, count in tally.wrong.items()]
+    problems = [f"{count} answers were wrong: {what}" for what, count in tally.wrong.items()]
     if left := await settled(db, patience_s=30):
-        found.append(f"{left} pieces of work are left, and none has finished for half a minute")
+        problems.append(f"{left} pieces of work are left, and none has finished for half a minute")
     events: int = await db.fetchval("select count(*) from onceward.webhook_events")
     if events != tally.new:
-        found.append(f"{tally.new} different events were sent, {events} are stored")
+        problems.append(f"{tally.new} different events were sent, {events} are stored")
     odd = await db.fetchval(
         "select count(*) from onceward.webhook_events e where (select count(*) from soak_effects s where s.event = e.seq"
         " and s.kind = 'event') <> 1 or (select count(*) from soak_effects s where s.event = e.seq and s.kind = 'job') <> 1"
     )
     if odd:
-        found.append(f"{odd} events do not have exactly one effect and one job")
-    return found
+        problems.append(f"{odd} events do not have exactly one effect and one job")
+    return problems
 
 
 def between(samples: list[tuple[float, float]], start: float, end: float) -> float:

@@ -208,12 +208,12 @@ async def _worker(peer: Peer) -> None:
     await asyncio.to_thread(sys.stdin.readline)
     parent_gone = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
     working = asyncio.create_task(peer.work(tally.handled))
-    told = 0
+    reported = 0
     while not parent_gone.done() and not working.done():
         await asyncio.sleep(REPORT_S)
-        if tally.done != told:
-            told = tally.done
-            print(tally.first_ns, told, flush=True)
+        if tally.done != reported:
+            reported = tally.done
+            print(tally.first_ns, reported, flush=True)
     if working.done():
         working.result()
 
@@ -262,6 +262,6 @@ async def sql(url: str, statement: str) -> None:
 async def vacuum(url: str, schema: str) -> None:
     """Vacuum and analyze, so that visibility map and statistics exist as in a table of some age."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as conn:
-        found = await conn.execute("select relname from pg_stat_user_tables where schemaname = %s", [schema])
-        for (table,) in await found.fetchall():
+        tables = await conn.execute("select relname from pg_stat_user_tables where schemaname = %s", [schema])
+        for (table,) in await tables.fetchall():
             await conn.execute(f'vacuum analyze "{schema}"."{table}"')  # type: ignore[arg-type]
