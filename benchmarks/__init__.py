@@ -1,1 +1,1 @@
-"""Measurements next to what a user would do instead, taken in turns in one run on one machine."""
+"""Benchmarks: each case and its baseline, measured in turns in one run on one machine."""

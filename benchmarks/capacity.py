@@ -1,4 +1,4 @@
-"""How fast places are claimed when everybody wants them from one pool: one statement a claim, all after each other."""
+"""Measure claims on one contended pool: one statement per claim, one after another."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ $$;
 
 
 async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
-    """Case `claim-contended`, against the same function called by pgbench without a client in between."""
+    """Run the case `claim-contended`; the baseline is the same function called by pgbench."""
     if only not in (None, *CASES):
         return []
     for_s = size.pick(10.0, 3.0, 0.2)
@@ -63,7 +63,7 @@ async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurem
 
 
 async def _buyer_session(db: Database, organization: uuid.UUID) -> Connection:
-    """A session that acts as the app for one organization, so that a claim is a single statement that commits itself."""
+    """Open a session that acts as the app for one organization, so that a claim is one autocommitted statement."""
     conn = await db.connect(application_name="onceward-bench")
     await conn.execute(f"set role onceward_app; set onceward.organization = '{organization}'")
     return conn

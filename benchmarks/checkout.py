@@ -1,6 +1,6 @@
-"""How fast tickets are sold: `onceward bench checkout`.
+"""Measure ticket sales: `onceward bench checkout`.
 
-sale         sales per second over the webhook endpoint, four seats each, beside the same statements in one pgbench script
+sale         sales per second over the webhook endpoint, four seats each; the baseline is a pgbench script with the same statements
 webhook-p95  milliseconds from webhook to reply at 50 sales of four seats per second
 contended    500 buyers for 50 seats: sales per second until all are sold; none is sold twice
 """
@@ -42,7 +42,7 @@ TARGET_MS = 50.0
 
 
 class Box:
-    """An endpoint in this process, and checkouts waiting to be paid."""
+    """An endpoint in this process, and checkouts that wait for payment."""
 
     def __init__(self, db: Database, engine: Engine, inbox: Inbox, organization: UUID) -> None:
         self.db = db
@@ -52,7 +52,7 @@ class Box:
         self.venue: UUID | None = None
 
     async def event(self, rows: int, seats: int) -> tuple[UUID, list[UUID]]:
-        """An event with so many rows, and its seats in order."""
+        """Add an event with this many rows of seats, and return its seats in order."""
         starts = datetime.now(UTC) + timedelta(days=30)
         async with self.engine.transaction(organization=self.organization) as tx:
             venue: UUID = self.venue or (await organizing.add_venue(tx, "Hall", actor="bench"))["id"]
@@ -73,31 +73,33 @@ class Box:
         return event["id"], [row["id"] for row in rows_]
 
     async def checkouts(self, number: int) -> list[Any]:
-        """Checkouts over four neighbouring seats each, as of buyers who are about to pay."""
+        """Start checkouts for four adjacent seats each, ready to be paid."""
         event_id, seats = await self.event(number, SEATS)
-        made: list[Any] = []
+        checkouts: list[Any] = []
         for n in range(number):
             basket = new_basket()
             async with self.engine.transaction(organization=self.organization) as tx:
                 await buying.hold(tx, event_id, basket, seats=seats[SEATS * n : SEATS * (n + 1)])
-                made.append(await buying.start_checkout(tx, event_id, basket, buying.Buyer(email="bench@example.org")))
-        return made
+                checkouts.append(
+                    await buying.start_checkout(tx, event_id, basket, buying.Buyer(email="bench@example.org"))
+                )
+        return checkouts
 
     async def pay(self, checkout: Any) -> None:
         status, body = await post(self.inbox, charge(checkout))
         if status != 200:
-            raise BenchFailed(f"a sale was answered {status}: {body[:200]!r}")
+            raise BenchFailed(f"the webhook of a sale got the status {status}: {body[:200]!r}")
 
 
 async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
     db = await Database.open(url, min_size=CLIENTS, max_size=CLIENTS + 4)
     box = await _open(db, url)
     try:
-        found: list[Measurement] = []
+        results: list[Measurement] = []
         for name, case in (("sale", _sale), ("webhook-p95", _latency), ("contended", _contended)):
             if only in (None, name):
-                found.append(await case(box, size))
-        return found
+                results.append(await case(box, size))
+        return results
     finally:
         await box.inbox.stop()
         await box.engine.stop()
@@ -111,12 +113,12 @@ async def _open(db: Database, url: str) -> Box:
     secrets = SecretBox(["a key of the bench, which is long enough"])
     inbox = Inbox(db, app.registry, app.handlers, engine.waker, open_tx=engine.open_tx, box=secrets, environ={})
     async with db.transaction(role="engine") as tx:
-        made = await create_organization(tx, f"bench-{uuid4().hex[:8]}", actor="bench")
+        organization = await create_organization(tx, f"bench-{uuid4().hex[:8]}", actor="bench")
         source = NewSource(name="payments-stripe", provider="stripe", secrets=(SECRET,), mode="inline")
         await add_source(tx, secrets, source, actor="bench")
     await engine.start()
     await inbox.start()
-    return Box(db, engine, inbox, made.organization_id)
+    return Box(db, engine, inbox, organization.organization_id)
 
 
 async def _sale(box: Box, size: Size) -> Measurement:
@@ -124,7 +126,7 @@ async def _sale(box: Box, size: Size) -> Measurement:
 
     async def ours() -> float:
         waiting = await box.checkouts(number)
-        await box.pay(waiting.pop())  # statements are prepared at the first
+        await box.pay(waiting.pop())  # warm-up: the first sale prepares the statements
         started = time.perf_counter()
         count = len(waiting)
 
@@ -208,7 +210,7 @@ async def _contended(box: Box, size: Size) -> Measurement:
 
 
 def charge(checkout: Any) -> bytes:
-    """`charge.succeeded` for a checkout."""
+    """Return the body of `charge.succeeded` for a checkout."""
     metadata = {name: str(checkout[name]) for name in ("organization_id", "event_id")}
     return orjson.dumps(
         {
@@ -230,7 +232,7 @@ def charge(checkout: Any) -> bytes:
 
 
 async def post(asgi: Any, body: bytes) -> tuple[int, bytes]:
-    """One signed request through the endpoint, without a socket."""
+    """Send one signed request to the endpoint without a socket."""
     config = SourceConfig(provider="stripe", secrets=(SECRET,))
     headers = {**get_provider("stripe").sign(config, body, time.time()), "content-length": str(len(body))}
     scope: dict[str, Any] = {

@@ -1,7 +1,7 @@
-"""The sale as a pgbench script: the statements that a webhook's sale runs, in the same order, without a program between.
+"""The sale as a pgbench script: the statements that the sale of a webhook runs, in the same order.
 
-What the program makes up (ids, codes, texts) is prepared in a table beforehand, so that the script only has to run.
-pgbench takes a colon before a word for a variable even inside quotes, so there such a colon is chr(58).
+A table holds the values that the app would generate (ids, codes, texts). pgbench reads a colon before a word as a
+variable even inside quotes, so such a colon is written chr(58).
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ values (:organization::uuid, 'occupancy/' || :organization::text || '/' || :show
 
 
 def fill(statement: str, *values: str) -> str:
-    """A statement of the app with its parameters replaced by the script's variables."""
-    return re.sub(r"\$(\d+)", lambda found: values[int(found[1]) - 1], statement.strip()) + ";\n"
+    """Replace the parameters of a statement of the app by variables of the script."""
+    return re.sub(r"\$(\d+)", lambda match: values[int(match[1]) - 1], statement.strip()) + ";\n"
 
 
 async def prepare(db: Database, organization: UUID, checkouts: Sequence[UUID]) -> str:
-    """Fill the table and return the script; each transaction takes the next row."""
+    """Fill the table and return the script. Each transaction takes the next row."""
     rows = {row["checkout_id"]: row for row in await db.fetch(ITEMS, list(checkouts))}
-    found = await db.fetch(
+    checkout_rows = await db.fetch(
         "select id, event_id, total_cents, currency from ticketing.checkouts where id = any($1)", list(checkouts)
     )
     await db.execute(PREPARE)
@@ -95,7 +95,8 @@ async def prepare(db: Database, organization: UUID, checkouts: Sequence[UUID]) -
             "todo",
             schema_name="onceward_bench",
             records=[
-                _row(n, organization, checkout, rows[checkout["id"]]) for n, checkout in enumerate(found, start=1)
+                _row(n, organization, checkout, rows[checkout["id"]])
+                for n, checkout in enumerate(checkout_rows, start=1)
             ],
         )
         await conn.execute("analyze onceward_bench.todo")

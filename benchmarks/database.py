@@ -1,4 +1,4 @@
-"""A PostgreSQL for measuring: the shipped settings, fsync on, empty, thrown away afterwards."""
+"""A temporary empty PostgreSQL for benchmarks, with the shipped settings and fsync on."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from onceward.db.embedded import EmbeddedPostgres
 
 @asynccontextmanager
 async def fresh(directory: Path) -> AsyncGenerator[str]:
-    """Its URL; `ONCEWARD_TEST_BENCH_URL` measures another server instead (its database is changed!)."""
+    """Yield the URL. `ONCEWARD_TEST_BENCH_URL` names another server instead (the benchmark changes its database!)."""
     given = os.environ.get("ONCEWARD_TEST_BENCH_URL")
     if given:
         yield given
         return
-    # Started as root, the server runs as another user and must get through.
+    # If root starts the server, it runs as another user, who needs access to this directory.
     await asyncio.to_thread(directory.parent.chmod, 0o755)
     server = EmbeddedPostgres(directory)
     url = await asyncio.to_thread(server.start)

@@ -1,6 +1,6 @@
-"""How fast webhooks are taken in: signed, unique, about 150 bytes of JSON, 64 connections, one server process, fsync on.
+"""Measure received webhooks: signed, unique, about 150 bytes of JSON, 64 connections, one server process, fsync on.
 
-Every answer must be 200: a rate with anything else in it is not reported.
+If any answer is not 200, the benchmark fails and reports no rate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onceward.runtime import FEATURES
 CASES = ("ack", "duplicate", "inline", "ack-history")
 CONNECTIONS = 64
 MOST_PER_S = 25_000
-"""So many requests are signed beforehand: signing while it sends would cost the load what the server needs."""
+"""How many requests are signed in advance: signing while sending would take CPU from the server."""
 FASTAPI_SERVER = "fastapi_sqlalchemy"
 FASTAPI = "FastAPI + SQLAlchemy endpoint"
 EMPTY = "empty ASGI app"
@@ -45,7 +45,7 @@ select gen_random_uuid(), 'aaaaaaaa-0000-4000-8000-000000000000', 'evt_' || md5(
 
 
 class Server:
-    """One of the servers, and how to put load on it."""
+    """One of the servers, with a method that puts load on it."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -53,7 +53,7 @@ class Server:
     async def load(
         self, for_s: float, *, path: str = "/webhooks/stripe", prepared: int | None = None, **more: Any
     ) -> dict[str, Any]:
-        wanted = {
+        options = {
             "port": self._port,
             "path": path,
             "secret": SECRET,
@@ -63,16 +63,16 @@ class Server:
             **more,
         }
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "benchmarks.load", orjson.dumps(wanted).decode(), stdout=asyncio.subprocess.PIPE
+            sys.executable, "-m", "benchmarks.load", orjson.dumps(options).decode(), stdout=asyncio.subprocess.PIPE
         )
         try:
-            said, _ = await asyncio.wait_for(process.communicate(), timeout=for_s + 60)
+            output, _ = await asyncio.wait_for(process.communicate(), timeout=for_s + 60)
         except TimeoutError:
             process.kill()
-            raise BenchFailed("the load generator got stuck") from None
+            raise BenchFailed("the load generator did not finish in time") from None
         if process.returncode != 0:
             raise BenchFailed(f"the load generator ended with {process.returncode}")
-        answer: dict[str, Any] = orjson.loads(said)
+        answer: dict[str, Any] = orjson.loads(output)
         if set(answer["statuses"]) != {"200"}:
             raise BenchFailed(f"not every answer was 200: {answer['statuses']}")
         return answer
@@ -80,16 +80,16 @@ class Server:
 
 @asynccontextmanager
 async def server(which: str, url: str) -> AsyncGenerator[Server]:
-    """A server in a process of its own; ended afterwards."""
+    """Run a server in its own process and stop it at the end."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "benchmarks.ingest_server", which, url, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     try:
-        said = await asyncio.wait_for(process.stdout.readline(), timeout=30)
-        if not said.strip().isdigit():
+        output = await asyncio.wait_for(process.stdout.readline(), timeout=30)
+        if not output.strip().isdigit():
             raise BenchFailed(f"the {which} server did not start")
-        yield Server(int(said))
+        yield Server(int(output))
     finally:
         if process.returncode is None:
             process.terminate()
@@ -100,7 +100,7 @@ async def server(which: str, url: str) -> AsyncGenerator[Server]:
 
 
 class Sides:
-    """The servers under comparison, started when first needed."""
+    """The servers under comparison; each starts at first use."""
 
     def __init__(self, stack: AsyncExitStack, url: str, for_s: float) -> None:
         self._stack = stack
@@ -119,27 +119,27 @@ class Sides:
 
 
 async def run(size: Size, url: str, only: str | None = None) -> list[Measurement]:
-    """Each case against its baselines; `ack` against both, so it has two lines and one for its slowest hundredth."""
+    """Run each case with its baselines. `ack` has two baselines, so it gives two lines, and a third for its p99."""
     db = await Database.open(url, min_size=1, max_size=2)
     async with db.acquire() as conn:
         await migrate(conn, FEATURES.migrations)
         await conn.execute(TABLE)
         await conn.execute(EFFECTS)
-    found: list[Measurement] = []
+    results: list[Measurement] = []
     try:
         async with AsyncExitStack() as stack:
             sides = Sides(stack, url, size.pick(8.0, 2.0, 2.0))
             for case in CASES:
                 if only in (None, case):
-                    found += await MEASURES[case](db, sides, size)
+                    results += await MEASURES[case](db, sides, size)
     finally:
         await db.execute("drop schema if exists onceward_bench cascade")
         await db.close()
-    return found
+    return results
 
 
 async def _ack(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
-    """All three in each turn, so that both ratios come from the same minutes."""
+    """Measure all three servers in each turn, so that both ratios come from the same minutes."""
     turns = size.turns()
     rates: dict[str, list[float]] = {}
     slowest: dict[str, list[float]] = {}
@@ -157,15 +157,15 @@ async def _ack(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
 
         return next_
 
-    found: list[Measurement] = []
+    results: list[Measurement] = []
     for which, name in ((FASTAPI_SERVER, FASTAPI), ("empty", EMPTY)):
         theirs = from_(rates[which]) if which in rates else None
-        found.append(
+        results.append(
             await compare(
                 "ingest", "ack", from_(rates["ours"]), unit="requests/s", baseline=name, theirs=theirs, turns=turns
             )
         )
-    found.append(
+    results.append(
         await compare(
             "ingest",
             "ack-p99",
@@ -177,7 +177,7 @@ async def _ack(_db: Database, sides: Sides, size: Size) -> list[Measurement]:
             smaller_is_better=True,
         )
     )
-    return found
+    return results
 
 
 async def _duplicate(_db: Database, sides: Sides, size: Size) -> list[Measurement]:

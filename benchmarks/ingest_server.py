@@ -1,6 +1,6 @@
-"""The servers that `bench ingest` compares, each in a process of its own under the same uvicorn settings.
+"""Start one of the servers that `bench ingest` compares, all with the same uvicorn settings.
 
-`python -m benchmarks.ingest_server ours|fastapi_sqlalchemy|empty DATABASE_URL` prints its port and serves until it is ended.
+`python -m benchmarks.ingest_server ours|fastapi_sqlalchemy|empty DATABASE_URL` prints its port and serves until it is stopped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ async def serve(app: Any, listener: socket.socket) -> None:
         log_config=None,
         access_log=False,
         lifespan="off",
-        http=protocol(app, Edge()) if isinstance(app, Dispatcher) else "httptools",  # ours is the shipped one
+        http=protocol(app, Edge()) if isinstance(app, Dispatcher) else "httptools",  # ours uses the shipped protocol
         loop="none",
         server_header=False,
         proxy_headers=True,

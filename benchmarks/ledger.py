@@ -1,4 +1,4 @@
-"""How fast journals are posted: a sale of four entries, each journal in a transaction of its own."""
+"""Measure posted journals: a sale of four entries, one transaction per journal."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ $$;
 
 
 async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
-    """Case `post`, against the same function called by pgbench without a client in between."""
+    """Run the case `post`; the baseline is the same function called by pgbench."""
     if only not in (None, *CASES):
         return []
     for_s = size.pick(10.0, 3.0, 0.2)

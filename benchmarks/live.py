@@ -1,4 +1,4 @@
-"""How soon, how widely and how cheaply clients learn of a write, next to a bare WebSocket broadcast."""
+"""Measure live queries: latency, fan-out, memory and idle cost; the baseline is a bare WebSocket broadcast."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ grant usage on schema onceward_bench to onceward_app;
 """
 
 PAYLOAD = b'{"bare":1,"padding":"%s"}' % (b"x" * 120)
-"""As long as one of our frames."""
+"""Has the length of one of our frames."""
 WRITES_A_TURN = 3
 HELLO = b'{"type":"hello"}'
 
@@ -58,12 +58,12 @@ class Server:
 
     @property
     def memory(self) -> int:
-        """Bytes of this process that no other shares."""
+        """Return the private memory of the process in bytes."""
         return psutil.Process(self.process.pid).memory_full_info().uss
 
     @property
     def cpu_s(self) -> float:
-        """Seconds of a core it has used so far."""
+        """Return the CPU time of the process so far, in seconds."""
         times = psutil.Process(self.process.pid).cpu_times()
         return times.user + times.system
 
@@ -87,13 +87,13 @@ async def serving(kind: str, url: str) -> AsyncGenerator[Server]:
 
 
 async def run(size: Size, url: str, only: str | None = None) -> list[Measurement]:
-    """The cases, or one of them."""
-    wanted = CASES if only is None else tuple(case for case in CASES if case == only)
+    """Run all cases, or one of them."""
+    cases = CASES if only is None else tuple(case for case in CASES if case == only)
     allow_files(SUBSCRIBERS + 1000)
     db = await Database.open(url, min_size=1, max_size=8)
     engine = Engine(db, Registry())
     engine.wakes_live = True
-    found: list[Measurement] = []
+    results: list[Measurement] = []
     try:
         async with db.acquire() as conn:
             await migrate(conn, FEATURES.migrations)
@@ -105,34 +105,34 @@ async def run(size: Size, url: str, only: str | None = None) -> list[Measurement
             )
         await engine.start()
         async with serving("ours", url) as ours, serving("bare", url) as bare:
-            if "memory-idle" in wanted:
-                found.append(await memory_idle(ours, bare, clients=size.pick(5_000, 1_000, 20)))
-            if "idle-queries" in wanted:
-                found += await idle_queries(db, ours, size)
-            if "fanout-10k" in wanted:
-                found.append(
+            if "memory-idle" in cases:
+                results.append(await memory_idle(ours, bare, clients=size.pick(5_000, 1_000, 20)))
+            if "idle-queries" in cases:
+                results += await idle_queries(db, ours, size)
+            if "fanout-10k" in cases:
+                results.append(
                     await fanout(
                         engine, ours, bare, turns=size.turns(5, 2), subscribers=size.pick(SUBSCRIBERS, SUBSCRIBERS, 20)
                     )
                 )
-            if "write-to-client-p50" in wanted or "write-to-client-p99" in wanted:
+            if "write-to-client-p50" in cases or "write-to-client-p99" in cases:
                 measured = await write_to_client(engine, ours, bare, writes=size.pick(1_000, 200, 10))
-                found += [each for each in measured if each.case in wanted]
+                results += [each for each in measured if each.case in cases]
     finally:
         await engine.stop()
         await db.execute("drop schema if exists onceward_bench cascade")
         await db.close()
-    return found
+    return results
 
 
 async def write(engine: Engine, item: int) -> None:
-    """What a handler or an API route would do."""
+    """Write as a handler or an API route would."""
     async with engine.transaction(organization=ORGANIZATION) as tx:
         await tx.execute("update onceward_bench.stock set left_over = left_over + 1 where item = $1", item)
 
 
 class Rounds:
-    """Counts who has heard of a write, and when the last of them did."""
+    """Counts the clients that received a write, and notes when the last one did."""
 
     def __init__(self, count: int, mark: bytes) -> None:
         self.count = count
@@ -162,7 +162,7 @@ class Rounds:
 async def fanout(
     engine: Engine, ours: Server, bare: Server, *, turns: int, subscribers: int = SUBSCRIBERS
 ) -> Measurement:
-    """From the write until the last of 10,000 subscribers has it, in ms."""
+    """Measure the time in ms from the write until the last of 10,000 subscribers has it."""
 
     async def our_turn() -> float:
         crowd, rounds = Crowd(), Rounds(subscribers, b'"hash"')
@@ -188,7 +188,7 @@ async def fanout(
         await crowd.leave()
         return median(took)
 
-    # One crowd at a time: both together would need more open files than many systems allow a process.
+    # One side at a time: both together need more open files than many systems allow per process.
     return await compare(
         "live",
         "fanout-10k",
@@ -202,7 +202,7 @@ async def fanout(
 
 
 async def write_to_client(engine: Engine, ours: Server, bare: Server, *, writes: int) -> list[Measurement]:
-    """From the commit until the client has the new result, at 1,000 groups, always with a long transaction open."""
+    """Measure the time from the commit until the client has the new result, with 1,000 groups and a long transaction open."""
     arrived: asyncio.Queue[float] = asyncio.Queue()
     watching, listening = Crowd(), Crowd()
     first = Rounds(GROUPS, b"")
@@ -217,8 +217,8 @@ async def write_to_client(engine: Engine, ours: Server, bare: Server, *, writes:
 
     began = first.begin()
     for start in range(0, GROUPS, PER_CONNECTION):
-        asked = [subscribe(item, item) for item in range(start, start + PER_CONNECTION)]
-        await watching.gather(1, ours.port, "/live", [HELLO, *asked], count_first)
+        subscriptions = [subscribe(item, item) for item in range(start, start + PER_CONNECTION)]
+        await watching.gather(1, ours.port, "/live", [HELLO, *subscriptions], count_first)
     await first.end(began)
     for each in watching.members:
         each.heard = note
@@ -261,7 +261,7 @@ def _percentile(which: int, mine: list[float], other: list[float]) -> Measuremen
 
 
 async def _long_transactions(engine: Engine, stop: asyncio.Event) -> None:
-    """One after the other: writes to a watched table, stays open for 5 s, commits."""
+    """Run long transactions one after another: each writes to a watched table and commits after 5 s."""
     while not stop.is_set():
         async with engine.transaction(organization=ORGANIZATION) as tx:
             await tx.execute("update onceward_bench.stock set left_over = left_over + 1 where item = $1", GROUPS)
@@ -273,11 +273,11 @@ async def _long_transactions(engine: Engine, stop: asyncio.Event) -> None:
 
 
 async def memory_idle(ours: Server, bare: Server, *, clients: int) -> Measurement:
-    """KiB that one more idle connection with a subscription costs the server."""
+    """Measure the server's memory per idle connection with a subscription, in KiB."""
 
     async def one(server: Server, path: str, first: list[bytes], answer: bytes | None) -> float:
         crowd, rounds = Crowd(), Rounds(clients, answer or b"")
-        # The first connections pay for what is loaded and allocated once.
+        # The first connections include what is loaded and allocated once.
         warm = Crowd()
         await warm.gather(50, server.port, path, first, lambda _, text: None)
         await asyncio.sleep(0.5)
@@ -298,7 +298,7 @@ async def memory_idle(ours: Server, bare: Server, *, clients: int) -> Measuremen
     async def bare_turn() -> float:
         return await one(bare, "/", [], None)
 
-    # Once each: memory that a server has freed stays with the process, and a second turn would look free.
+    # Once each: a process keeps freed memory, so a second turn would seem to cost nothing.
     return await compare(
         "live",
         "memory-idle",
@@ -312,13 +312,13 @@ async def memory_idle(ours: Server, bare: Server, *, clients: int) -> Measuremen
 
 
 async def idle_queries(db: Database, ours: Server, size: Size) -> list[Measurement]:
-    """What 5,000 different live queries of one process cost while nothing changes, next to the same process without any."""
+    """Measure the cost of 5,000 different idle live queries in one process; the baseline is the process without any."""
 
     for_s = size.pick(30.0, 10.0, 0.1)
     queries = size.pick(IDLE_QUERIES, IDLE_QUERIES, PER_CONNECTION)
 
     async def quiet() -> tuple[float, float]:
-        await asyncio.sleep(size.pick(12.0, 12.0, 0.1))  # a backend tells of its transactions up to ten seconds late
+        await asyncio.sleep(size.pick(12.0, 12.0, 0.1))  # a backend reports its transactions up to ten seconds late
         before, cpu = await _transactions(db), ours.cpu_s
         await asyncio.sleep(for_s)
         return (await _transactions(db) - before) / for_s, (ours.cpu_s - cpu) / for_s * 100
@@ -332,8 +332,8 @@ async def idle_queries(db: Database, ours: Server, size: Size) -> list[Measureme
 
     began = rounds.begin()
     for start in range(0, queries, PER_CONNECTION):
-        asked = [subscribe(item, item) for item in range(start, start + PER_CONNECTION)]
-        await crowd.gather(1, ours.port, "/live", [HELLO, *asked], count)
+        subscriptions = [subscribe(item, item) for item in range(start, start + PER_CONNECTION)]
+        await crowd.gather(1, ours.port, "/live", [HELLO, *subscriptions], count)
     await rounds.end(began)
     full = await quiet()
     await crowd.leave()
@@ -345,7 +345,7 @@ async def idle_queries(db: Database, ours: Server, size: Size) -> list[Measureme
 
 
 async def _transactions(db: Database) -> int:
-    """Of this database, so far."""
+    """Return the number of transactions of this database so far."""
     return await db.fetchval(
         "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()"
     )

@@ -1,7 +1,7 @@
-"""The server under measurement, in a process of its own: `python -m benchmarks.live_server ours|bare URL`.
+"""The measured server in its own process: `python -m benchmarks.live_server ours|bare URL`.
 
-`ours` serves live queries. `bare` is what one would write without: a WebSocket server that sends whatever one client
-says to all of them, with no database, no permissions and no memory.
+`ours` serves live queries. `bare` is what a user would write instead: a WebSocket server that forwards each message of
+a client to all clients, without database, permissions or history.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST = 12_000
 
 
 def bench_app() -> Onceward:
-    """One query by key, as a page of a shop would ask it."""
+    """Return an app with one query by key, as a page of a shop would use it."""
     app = Onceward("bench")
 
     @app.query(allow="user")
@@ -40,7 +40,7 @@ def bench_app() -> Onceward:
 
 
 async def ours(url: str) -> None:
-    """A node as the runtime would start it."""
+    """Serve live queries as the runtime would."""
     db = await Database.open(url, min_size=2, max_size=8)
     app = bench_app()
     engine = Engine(db, app.registry)
@@ -66,7 +66,7 @@ async def ours(url: str) -> None:
 
 
 async def bare() -> None:
-    """The same library underneath, and nothing else."""
+    """Serve a bare broadcast with the same WebSocket library."""
     from websockets.asyncio.server import ServerConnection, broadcast, serve
     from websockets.exceptions import ConnectionClosedError
 

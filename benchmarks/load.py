@@ -1,8 +1,8 @@
-"""A load generator in a process of its own: signed webhooks over kept-alive connections, one outstanding on each.
+"""A load generator in its own process: signed webhooks over keep-alive connections, one pending request on each.
 
 `python -m benchmarks.load '{"port": 1, "path": "/webhooks/stripe", "secret": "..", "connections": 64, ...}'` prints one
-line of JSON. Load and server share the machine, so what the load costs is taken from what is measured: it asks the
-kernel which sockets have an answer and reads and writes them itself, without an event loop or a client library.
+line of JSON. Load and server share the machine, so the load generator must be cheap: it asks the kernel which
+sockets have an answer and reads and writes them itself, without an event loop or a client library.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LENGTH = b"content-length: "
 
 
 def request(path: bytes, secret: bytes, type: bytes, id: bytes) -> bytes:
-    """One signed webhook as bytes on the wire."""
+    """Return one signed webhook as the bytes of an HTTP request."""
     now = int(time.time())
     body = BODY % (id, type, now, id)
     signature = hmac.new(secret, b"%d.%b" % (now, body), hashlib.sha256).hexdigest().encode()
@@ -39,11 +39,11 @@ def request(path: bytes, secret: bytes, type: bytes, id: bytes) -> bytes:
 
 
 class Closed(Exception):
-    """The server closed a connection that still waited for an answer."""
+    """The server closed a connection before it answered."""
 
 
 class Connections:
-    """All of them. Each sends the next request as soon as its last one is answered."""
+    """All connections. Each sends its next request when the last one is answered."""
 
     def __init__(self, port: int, count: int, requests: Iterator[bytes]) -> None:
         self._requests = requests
@@ -57,9 +57,9 @@ class Connections:
         self.times_s: list[float] = []
 
     def run(self, for_s: float) -> float:
-        """Send for a while, wait for what is outstanding; how long it took in all.
+        """Send for `for_s` seconds, wait for pending answers, and return the total time.
 
-        One function and the system's own calls: at ten thousand requests a second each further call would be felt.
+        One function with system calls only: at ten thousand requests a second, every further call costs.
         """
         clock, read, write, poll, following = time.perf_counter, os.read, os.write, self._poll.poll, self._requests
         begun: dict[int, bytes] = {}
@@ -96,7 +96,7 @@ class Connections:
 
 
 def _is_whole(answer: bytes) -> bool:
-    """Asked only of an answer that does not end as all of them do: the servers answer with one flat JSON object."""
+    """Return whether an answer is complete. Called only if it does not end with `}`, as a flat JSON object does."""
     head = answer.find(b"\r\n\r\n")
     if head < 0:
         return False
@@ -105,23 +105,25 @@ def _is_whole(answer: bytes) -> bool:
     return len(answer) >= head + 4 + length
 
 
-def run(wanted: dict[str, Any]) -> dict[str, Any]:
-    """Send for a while and say how it went."""
-    path, secret = wanted["path"].encode(), wanted["secret"].encode()
-    type = wanted.get("type", "charge.succeeded").encode()
-    prefix = wanted.get("prefix", f"{time.time_ns():x}")
-    made = [request(path, secret, type, f"{prefix}{number:x}".encode()) for number in range(wanted["prepared"])]
+def run(options: dict[str, Any]) -> dict[str, Any]:
+    """Send for a while and return the results."""
+    path, secret = options["path"].encode(), options["secret"].encode()
+    type = options.get("type", "charge.succeeded").encode()
+    prefix = options.get("prefix", f"{time.time_ns():x}")
+    prepared = [request(path, secret, type, f"{prefix}{number:x}".encode()) for number in range(options["prepared"])]
 
     def fresh() -> Iterator[bytes]:
-        yield from made
-        number = len(made)
+        yield from prepared
+        number = len(prepared)
         while True:
             yield request(path, secret, type, f"{prefix}{number:x}".encode())
             number += 1
 
-    connections = Connections(wanted["port"], wanted["connections"], cycle(made) if wanted.get("repeat") else fresh())
+    connections = Connections(
+        options["port"], options["connections"], cycle(prepared) if options.get("repeat") else fresh()
+    )
     try:
-        seconds = connections.run(wanted["for_s"])
+        seconds = connections.run(options["for_s"])
     finally:
         connections.close()
     times = sorted(connections.times_s) or [0.0]

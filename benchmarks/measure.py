@@ -1,4 +1,4 @@
-"""One measurement with its baseline: both taken in turns, so that a noisy machine disturbs both alike."""
+"""Measure a case and its baseline in turns, so that a noisy machine disturbs both equally."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import orjson
 
 Side = Callable[[], Awaitable[float]]
-"""One turn of one side: runs for a while and returns its rate, or its time, in the measurement's unit."""
+"""One turn of one side: runs for a while and returns its rate or time in the unit of the measurement."""
 
 
 Number = TypeVar("Number", int, float)
 
 
 class Size(StrEnum):
-    """How much a bench does: a measurement, a shorter one, or just enough to show that the case runs."""
+    """How much a benchmark does: a full measurement, a shorter one, or just enough to show that the case runs."""
 
     FULL = "full"
     QUICK = "quick"
@@ -36,13 +36,13 @@ class Size(StrEnum):
         return {Size.FULL: full, Size.QUICK: quick, Size.SMOKE: smoke}[self]
 
     def turns(self, full: int = 3, quick: int | None = None) -> int:
-        """How often both sides of a comparison are measured."""
+        """Return how often both sides of a comparison are measured."""
         return self.pick(full, full if quick is None else quick, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Medians of the turns. `ratio` above 1 is better than the baseline; `spread` is (largest - smallest) / median."""
+    """Medians of the turns. A `ratio` above 1 is better than the baseline; `spread` is (largest - smallest) / median."""
 
     bench: str
     case: str
@@ -54,19 +54,19 @@ class Measurement:
     spread: float
 
     def __post_init__(self) -> None:
-        # A run takes minutes: say what is known so far.
+        # A run takes minutes: print each turn.
         beside = "" if self.ratio is None else f", {self.ratio:.2f} of {self.baseline} ({self.baseline_value:,.1f})"
         sys.stderr.write(f"{self.bench} {self.case}: {self.value:,.1f} {self.unit}{beside}\n")
         sys.stderr.flush()
 
     def line(self) -> str:
-        """One line of JSON."""
+        """Return the measurement as one line of JSON."""
         rounded = {key: round(value, 3) if isinstance(value, float) else value for key, value in asdict(self).items()}
         return orjson.dumps(rounded).decode()
 
 
 class BenchFailed(Exception):
-    """The baseline's program could not be run, or what it printed could not be read."""
+    """The program of a baseline did not run, or its output could not be read."""
 
 
 async def compare(
@@ -80,7 +80,7 @@ async def compare(
     turns: int = 3,
     smaller_is_better: bool = False,
 ) -> Measurement:
-    """Take turns and return the medians. The ratio is the median of the turns' ratios: neighbours in time compare best."""
+    """Measure both sides in turns and return the medians. The ratio is the median of the ratios of each turn."""
     mine: list[float] = []
     other: list[float] = []
     for _ in range(turns):
@@ -103,7 +103,7 @@ async def compare(
 
 
 async def rate(callers: Sequence[Callable[[], Awaitable[int]]], *, for_s: float) -> float:
-    """Let every caller call again and again for a while; returns how much they did in a second, all together."""
+    """Let all callers repeat their call for a while, and return their total rate per second."""
     ends = time.perf_counter() + for_s
 
     async def again(call: Callable[[], Awaitable[int]]) -> int:
@@ -127,7 +127,7 @@ async def pgbench(
     threads: int = 1,
     variables: Mapping[str, int] | None = None,
 ) -> float:
-    """Transactions per second of a pgbench script, with prepared statements; for a while, or so many of each client."""
+    """Return the transactions per second of a pgbench script, run for `for_s` seconds or `transactions` per client."""
     with tempfile.TemporaryDirectory(prefix="onceward-bench-") as directory:
         file = Path(directory) / "script.sql"
         file.write_text(script, encoding="utf-8")
@@ -140,13 +140,13 @@ async def pgbench(
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        said, _ = await process.communicate()
-    found = re.search(rb"tps = ([0-9.]+)", said)
-    if process.returncode != 0 or found is None:
-        lines = said.decode(errors="replace").splitlines()
+        output, _ = await process.communicate()
+    rate_line = re.search(rb"tps = ([0-9.]+)", output)
+    if process.returncode != 0 or rate_line is None:
+        lines = output.decode(errors="replace").splitlines()
         why = [line for line in lines if "error" in line.lower()] or lines[-3:]
         raise BenchFailed(f"pgbench failed: {' / '.join(why)[:500]}")
-    return float(found[1])
+    return float(rate_line[1])
 
 
 def _pgbench() -> Path:
@@ -162,7 +162,7 @@ def _pgbench() -> Path:
 
 
 def _environment(url: str) -> dict[str, str]:
-    """A database URL as libpq's variables."""
+    """Return a database URL as environment variables of libpq."""
     parts = urlsplit(url)
     query = dict(parse_qsl(parts.query))
     given = {

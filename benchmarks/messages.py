@@ -1,4 +1,4 @@
-"""How fast messages are queued and sent: next to COPY into a bare table, and next to a bare loop over the same relay."""
+"""Measure queued and sent messages; the baselines are COPY into a bare table, and a bare loop over the same relay."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ CASES = ("queue-100k", "smtp", "claim-1m")
 
 
 async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
-    """Cases `queue-100k` (seconds), `smtp` (mails/s) and `claim-1m` (ms for a claim with a million waiting)."""
+    """Run the cases `queue-100k` (seconds), `smtp` (mails/s) and `claim-1m` (ms per claim, a million waiting)."""
     db = await Database.open(url, min_size=2, max_size=CONCURRENCY + 8)
     try:
         async with db.acquire() as conn:
             await migrate(conn, FEATURES.migrations)
             await conn.execute("create table if not exists public.bare_messages (key text, recipient text, data text)")
-        found: list[Measurement] = []
+        results: list[Measurement] = []
         if only in (None, "queue-100k"):
-            found.append(await _queue_case(db, size.pick(100_000, 20_000, 50), size.turns()))
+            results.append(await _queue_case(db, size.pick(100_000, 20_000, 50), size.turns()))
         if only in (None, "smtp"):
-            found.append(await _smtp_case(db, size.pick(2000, 300, 10), size.turns()))
+            results.append(await _smtp_case(db, size.pick(2000, 300, 10), size.turns()))
         if only in (None, "claim-1m"):
-            found.append(await _claim_case(db, size.pick(1_000_000, 100_000, 2000)))
-        return found
+            results.append(await _claim_case(db, size.pick(1_000_000, 100_000, 2000)))
+        return results
     finally:
         await db.close()
 
@@ -132,7 +132,7 @@ async def _drain(db: Database, where: Relay, count: int, turn: int) -> float:
 
 
 async def _claim_case(db: Database, backlog: int) -> Measurement:
-    """A claim of ten, with a backlog of messages that are due; next to the same without one."""
+    """Measure a claim of ten messages with a large backlog of due messages; the baseline has a small one."""
     from onceward.work.claim import BEGINNING, claim
 
     async def once() -> float:

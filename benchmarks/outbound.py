@@ -1,4 +1,4 @@
-"""How fast webhooks go out: from `publish` to a 2xx at a local sink, against a bare aiohttp loop at the same concurrency."""
+"""Measure sent webhooks from `publish` to a 2xx of a local sink; the baseline is an equally concurrent aiohttp loop."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ ALONE = "the same endpoints without dead ones"
 HANGING = ENDPOINTS // 10
 
 DEAD = {"dispatch": 0, "dispatch-10pct-dead": HANGING}
-"""Cases, and how many of the endpoints never answer."""
+"""Cases, with the number of endpoints that never answer."""
 CASES = (*DEAD, BESIDE_DEAD)
 
 
 async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
-    """Only healthy endpoints are counted."""
+    """Run the cases. Only deliveries to healthy endpoints count."""
     events = size.pick(300, 100, 2)
     db = await Database.open(url, min_size=4, max_size=12)
     try:
@@ -117,7 +117,7 @@ class _Bench:
             await self._outbox.endpoints.register(self._organization, fields, actor="bench")
 
     async def dispatch(self, events: int) -> float:
-        """Publish from a few callers; the time ends when the last healthy endpoint has acknowledged the last event."""
+        """Publish from a few callers, and stop the time when every healthy endpoint has acknowledged every event."""
         newest: int = await self._db.fetchval("select coalesce(max(id), 0) from onceward.published")
         waiting = iter(range(events))
         before = self._succeeded
@@ -129,13 +129,13 @@ class _Bench:
 
         started = time.perf_counter()
         await asyncio.gather(*(publisher() for _ in range(4)))
-        wanted = events * self._healthy
-        # The database is asked only at the end: counting there again and again would be part of the measurement.
-        while self._succeeded - before < wanted or await self._delivered(newest) < wanted:
+        expected = events * self._healthy
+        # Only the end asks the database: repeated counting would disturb the measurement.
+        while self._succeeded - before < expected or await self._delivered(newest) < expected:
             if time.perf_counter() - started > 60:
-                raise BenchFailed(f"only {await self._delivered(newest)} of {wanted} arrived within a minute")
+                raise BenchFailed(f"only {await self._delivered(newest)} of {expected} arrived within a minute")
             await asyncio.sleep(0.005)
-        return wanted / (time.perf_counter() - started)
+        return expected / (time.perf_counter() - started)
 
     def _count(self, _queue: str, _task: Task, outcome: str, _seconds: float) -> None:
         self._succeeded += outcome == "success"
@@ -157,7 +157,7 @@ async def _outbox(db: Database) -> AsyncGenerator[_Bench]:
 
 
 async def _healthy(db: Database, port: int, events: int, *, dead: int) -> float:
-    """The rate of the healthy endpoints, with so many beside them that hang. Nothing hangs on after the turn."""
+    """Return the rate of the healthy endpoints next to `dead` ones. No request is left open after the turn."""
     async with _outbox(db) as bench:
         await bench.register(port, dead=dead, healthy=ENDPOINTS - HANGING)
         await bench.dispatch(5)
@@ -167,7 +167,7 @@ async def _healthy(db: Database, port: int, events: int, *, dead: int) -> float:
 
 
 async def _bare(port: int, requests: int) -> float:
-    """The same number of requests with nothing around them."""
+    """Send the same number of requests without Onceward."""
     waiting = iter(range(requests))
     connector = aiohttp.TCPConnector(limit=CONCURRENCY)
     async with aiohttp.ClientSession(connector=connector) as session:

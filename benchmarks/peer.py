@@ -1,6 +1,6 @@
-"""What other people's queues do on this machine, each measured by its adapter in `benchmarks/peers`.
+"""Measure other queues on this machine, each by its adapter in `benchmarks/peers`.
 
-`make bench-peers` installs them below `.bench`; a peer that is not there is left out of the comparison.
+`make bench-peers` installs them below `.bench`. The comparison omits a peer that is not installed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ ADAPTERS = ROOT / "benchmarks" / "peers"
 PYTHON = ("pgqueuer", "procrastinate", "oban", "dbos")
 NODE = ("graphile-worker", "pg-boss")
 TIMEOUT_S = 320.0
-"""Longer than the adapters' own deadline, which says more about what happened."""
+"""Longer than the adapters' own deadline, whose error says more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One run of a peer. A rate, or for `latency` the median; `p99` is in milliseconds where single calls were timed."""
+    """One run of a peer: a rate, or the median for `latency`. `p99` is in ms, if single calls were timed."""
 
     value: float
     unit: str
@@ -34,18 +34,18 @@ class Reading:
 
 
 def installed() -> list[str]:
-    """The peers `make bench-peers` could install here, in the order they are listed in the documents."""
+    """Return the installed peers, in the order of the documentation."""
     return [name for name in (*PYTHON, *NODE) if _command(name) is not None]
 
 
 async def peer(name: str, case: str, *, url: str, count: int, processes: int = 1) -> float | None:
-    """The value of one run, or None when the peer is not installed."""
+    """Return the value of one run, or None if the peer is not installed."""
     reading = await read_peer(name, case, url=url, count=count, processes=processes)
     return None if reading is None else reading.value
 
 
 async def read_peer(name: str, case: str, *, url: str, count: int, processes: int = 1) -> Reading | None:
-    """One run with all it measured, or None when the peer is not installed. Its schema in the database is made anew."""
+    """Recreate the peer's schema, run the case, and return all values, or None if the peer is not installed."""
     command = _command(name)
     if command is None:
         return None
@@ -59,27 +59,29 @@ async def read_peer(name: str, case: str, *, url: str, count: int, processes: in
     )
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            said, complained = await process.communicate()
+            output, complained = await process.communicate()
     except TimeoutError as error:
         raise BenchFailed(f"{name} {case} did not finish within {TIMEOUT_S:.0f} s") from error
     finally:
         await _end(process)
     if process.returncode != 0:
         raise BenchFailed(f"{name} {case} failed: {complained.decode(errors='replace').strip()[-500:]}")
-    return _parse(name, case, said)
+    return _parse(name, case, output)
 
 
-def _parse(name: str, case: str, said: bytes) -> Reading:
-    """Of what an adapter printed, the last line: a peer may have greeted before it."""
+def _parse(name: str, case: str, output: bytes) -> Reading:
+    """Read the last line of an adapter's output: a peer may have printed something before it."""
     try:
-        line = orjson.loads(said.strip().rsplit(b"\n", 1)[-1])
+        line = orjson.loads(output.strip().rsplit(b"\n", 1)[-1])
         return Reading(value=float(line["value"]), unit=str(line["unit"]), p99=line.get("p99"))
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-        raise BenchFailed(f"{name} {case} printed no measurement: {said.decode(errors='replace')[-200:]!r}") from error
+        raise BenchFailed(
+            f"{name} {case} printed no measurement: {output.decode(errors='replace')[-200:]!r}"
+        ) from error
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the adapter and the workers it started, which share its process group."""
+    """Kill the adapter and its workers, which share its process group."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -88,12 +90,12 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _directory(name: str) -> Path:
-    """Where a peer is installed; `ONCEWARD_TEST_BENCH_DIR` moves it, for a checkout that shares another's."""
+    """Return the directory of a peer. `ONCEWARD_TEST_BENCH_DIR` lets several checkouts share one."""
     return Path(os.environ.get("ONCEWARD_TEST_BENCH_DIR") or ROOT / ".bench").absolute() / name
 
 
 def _command(name: str) -> list[str] | None:
-    """How to start a peer's adapter, None when the peer or what runs it is not there."""
+    """Return the command of a peer's adapter, or None if the peer or its interpreter is not installed."""
     place = _directory(name)
     if name not in (*PYTHON, *NODE):
         raise BenchFailed(f"there is no peer {name!r}; there are: {', '.join((*PYTHON, *NODE))}")
@@ -103,8 +105,8 @@ def _command(name: str) -> list[str] | None:
         program, adapter = place / "venv" / "bin" / "python", ADAPTERS / f"{name}.py"
     else:
         own = place / "node_modules" / ".bin" / "node"
-        found = str(own) if own.exists() else shutil.which("node")
-        if found is None:
+        node = str(own) if own.exists() else shutil.which("node")
+        if node is None:
             return None
-        program, adapter = Path(found), ADAPTERS / f"{name}.mjs"
+        program, adapter = Path(node), ADAPTERS / f"{name}.mjs"
     return [str(program), str(adapter)] if adapter.exists() and program.exists() else None

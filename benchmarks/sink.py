@@ -1,4 +1,4 @@
-"""A receiver that costs next to nothing: answers 200 to every POST, or never. Run as a process of its own."""
+"""A very cheap receiver in its own process: it answers 200 to every POST, or never."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class Sink(asyncio.Protocol):
-    """Counts bodies by Content-Length; a path that begins with /dead is never answered."""
+    """Counts bodies by Content-Length; a path that begins with /dead gets no answer."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -34,7 +34,7 @@ class Sink(asyncio.Protocol):
 
 
 async def serve() -> None:
-    """Listen on a free port of loopback, print it, go on until stdin ends."""
+    """Listen on a free loopback port, print the port, and serve until stdin ends."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Sink, "127.0.0.1", 0)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")

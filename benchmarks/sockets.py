@@ -1,4 +1,4 @@
-"""Thousands of WebSocket clients in one process: as little as it takes to connect, speak first and take frames."""
+"""Thousands of WebSocket clients in one process: a minimal client that connects, sends and receives frames."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ AT_ONCE = 200
 
 
 class CannotConnect(Exception):
-    """The server did not take as many connections as the measurement needs."""
+    """The server accepted fewer connections than the measurement needs."""
 
 
 def allow_files(count: int) -> None:
-    """Raise the limit of open files as far as it may be raised; too low a hard limit is an error."""
+    """Raise the limit of open files to `count`. Raise an error if the hard limit is lower."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < count:
         if hard != resource.RLIM_INFINITY and hard < count:
-            raise CannotConnect(f"{count} open files are needed and {hard} allowed: raise the limit (ulimit -Hn)")
+            raise CannotConnect(
+                f"{count} open files are needed, but only {hard} are allowed: raise the limit (ulimit -Hn)"
+            )
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
 def frame(payload: bytes, kind: int = TEXT) -> bytes:
-    """A client's frame; masked, as clients must, with a mask that changes nothing."""
+    """Return a client frame. It has the required mask, of zeros, which changes nothing."""
     size = len(payload)
     if size < 126:
         head = struct.pack("!BB", kind, 0x80 | size)
@@ -45,7 +47,7 @@ def frame(payload: bytes, kind: int = TEXT) -> bytes:
 
 
 class Listener(asyncio.Protocol):
-    """One client. `heard` is called with each text it is sent."""
+    """One client. It calls `heard` with each text that it receives."""
 
     __slots__ = ("_buffer", "_first", "_path", "_upgraded", "heard", "number", "ready", "transport")
 
@@ -70,8 +72,8 @@ class Listener(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._buffer += data
         if not self._upgraded:
-            head, found, rest = self._buffer.partition(b"\r\n\r\n")
-            if not found:
+            head, separator, rest = self._buffer.partition(b"\r\n\r\n")
+            if not separator:
                 return
             if not head.startswith(b"HTTP/1.1 101"):
                 self._drop()
@@ -92,7 +94,7 @@ class Listener(asyncio.Protocol):
             self.transport.close()
 
     def _take(self) -> bytes | None:
-        """The next text frame, out of what has arrived."""
+        """Return the next text frame of the received bytes."""
         buffer = self._buffer
         while len(buffer) >= 2:
             kind, size, start = buffer[0], buffer[1], 2
@@ -120,7 +122,7 @@ class Crowd:
         self.members: list[Listener] = []
 
     async def gather(self, count: int, port: int, path: str, first: Sequence[bytes], heard: Heard) -> None:
-        """Connect so many, some at a time."""
+        """Connect `count` clients, some at a time."""
         loop = asyncio.get_running_loop()
         for start in range(0, count, AT_ONCE):
             joining = [Listener(len(self.members) + n, path, first, heard) for n in range(min(AT_ONCE, count - start))]

@@ -1,9 +1,9 @@
-"""What row-level security, cause and audit cost a transaction of two statements (an insert and an update).
+"""Measure what row-level security, cause and audit add to a transaction of two statements (insert and update).
 
     python benchmarks/trust_cost.py [--rounds 7] [--transactions 500] [--url postgresql://...]
 
-One client, cases interleaved, median over the rounds. Commits do not wait for the disk, so that the differences are
-those of the statements and not noise of the storage: with a real fsync the ratios are closer to 1.
+One client, cases interleaved, median over the rounds. Commits do not wait for the disk, so that storage noise does
+not hide the differences between statements. With fsync the ratios are closer to 1.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Case = Callable[[Database, UUID, int], Awaitable[None]]
 
 
 async def pair(tx: Transaction, table: str, organization: UUID, number: int) -> None:
-    """The statements themselves; the WHERE is there in every case, as it would be in a real handler."""
+    """Run the two statements. The WHERE is present in every case, as in a real handler."""
     row = await tx.fetchval(
         f"insert into {table} (organization_id, name) values ($1, $2) returning id", organization, f"seat {number}"
     )
@@ -94,7 +94,7 @@ async def measure(url: str, rounds: int, transactions: int) -> None:
                 began = time.perf_counter()
                 for number in range(transactions):
                     await case(db, organization, number)
-                if round_number:  # the first one warms up
+                if round_number:  # the first round is a warm-up
                     seconds[name].append((time.perf_counter() - began) / transactions)
         report({name: statistics.median(values) for name, values in seconds.items()})
     finally:
@@ -112,7 +112,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--transactions", type=int, default=500)
-    options.add_argument("--url", help="an empty database; not given: an embedded one that is thrown away")
+    options.add_argument("--url", help="an empty database (default: a temporary embedded one)")
     given = options.parse_args()
     if given.url:
         asyncio.run(measure(given.url, given.rounds, given.transactions))

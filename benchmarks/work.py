@@ -1,4 +1,4 @@
-"""The work engine next to its peers and to PostgreSQL itself: shipped schema, fsync on, history kept, 150-byte arguments."""
+"""Compare the work engine with its peers and with PostgreSQL: shipped schema, fsync on, history kept, 150-byte arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ARGUMENT = "x" * 138  # with its name and quotes, 150 bytes of JSON
 CALLERS = 32
 PEERS = ("graphile-worker", "pgqueuer")
 ASKED_EVERY_S = 0.25
-"""Whether a drain is over. Its time is taken from what PostgreSQL recorded, so asking often would only disturb it."""
+"""How often to check whether a drain is over. The result uses times that PostgreSQL recorded, so seldom is enough."""
 
 app = Onceward("bench")
 
@@ -69,7 +69,7 @@ insert into onceward_bench.sink (body) values ('{ARGUMENT}');
 select onceward.succeed_or_fail(:id, 7, 1, now(), null);
 commit;
 """
-"""What a handler's transaction consists of: its own statement, and the acknowledgement."""
+"""A handler's transaction: its own statement and the acknowledgement."""
 PGBENCH_INSERTS = f"""begin;
 insert into onceward_bench.sink (body) values ('{ARGUMENT}');
 insert into onceward_bench.queue (body) values ('done');
@@ -87,7 +87,7 @@ Case = Callable[["Rig"], Awaitable[list[Measurement]]]
 
 
 class Rig:
-    """An engine on the bench's database."""
+    """An engine on the benchmark's database."""
 
     def __init__(self, db: Database, url: str, size: Size) -> None:
         self.db = db
@@ -114,7 +114,7 @@ class Rig:
             await worker.stop()
 
     async def drained(self) -> None:
-        """Nothing is left but what waits in the lane `blocked`."""
+        """Return whether all work is done, except in the lane `blocked`."""
         waiting = (
             "select exists (select from onceward.work where dead_reason is null and lane is distinct from 'blocked')"
         )
@@ -123,7 +123,7 @@ class Rig:
 
 
 async def run(size: Size, url: str, only: str | None = None) -> list[Measurement]:
-    """All cases, or one."""
+    """Run all cases, or one."""
     db = await Database.open(url, min_size=10, max_size=20)
     async with db.acquire() as conn:
         await migrate(conn, FEATURES.migrations)
@@ -131,20 +131,20 @@ async def run(size: Size, url: str, only: str | None = None) -> list[Measurement
     rig = Rig(db, url, size)
     await rig.engine.start()
     spare_collector()  # as `onceward worker` does
-    found: list[Measurement] = []
+    results: list[Measurement] = []
     try:
         for name, case in CASES.items():
             if only is None or only == name:
                 await rig.clear()
-                found += await case(rig)
+                results += await case(rig)
     finally:
         await rig.engine.stop()
         await db.close()
-    return found
+    return results
 
 
 async def enqueue(rig: Rig) -> list[Measurement]:
-    """32 callers, one job at a time each; each returns after the commit that holds its job."""
+    """Measure 32 callers that enqueue one job at a time; each call returns after the commit of its job."""
     per_caller = rig.size.pick(1000, 300, 3)
 
     async def ours() -> float:
@@ -226,12 +226,12 @@ async def _drain(rig: Rig, case: str, *, processes: int) -> list[Measurement]:
             their_count = rig.size.pick(100_000, 30_000, 100)
             value = await peer(name, "drain", url=rig.url, count=their_count, processes=processes)
             theirs[name] += [value] if value else []
-    found = [_against(case, values, name, other) for name, other in theirs.items() if len(other) == len(values)]
-    return found or [Measurement("work", case, statistics.median(values), "jobs/s", None, None, None, 0.0)]
+    results = [_against(case, values, name, other) for name, other in theirs.items() if len(other) == len(values)]
+    return results or [Measurement("work", case, statistics.median(values), "jobs/s", None, None, None, 0.0)]
 
 
 async def _timed_drain(rig: Rig, count: int, *, processes: int = 1) -> float:
-    """From the first to the last completion, as PostgreSQL recorded them."""
+    """Return the rate from the first to the last completion, as PostgreSQL recorded them."""
     before = await rig.db.fetchval("select clock_timestamp()")
     children = await asyncio.gather(*(_start_process(rig.url) for _ in range(processes)))
     try:
@@ -252,19 +252,19 @@ async def _timed_drain(rig: Rig, count: int, *, processes: int = 1) -> float:
 
 
 async def _start_process(url: str) -> asyncio.subprocess.Process:
-    """A worker that has connected and waits for the word, as the peers' do: starting up is not measured."""
+    """Start a worker that connects and waits for the start signal, like the peers' workers: the start is not measured."""
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.work", url), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert child.stdout is not None
-    while (said := await child.stdout.readline()) != b"ready\n":
-        if not said:
+    while (line := await child.stdout.readline()) != b"ready\n":
+        if not line:
             raise BenchFailed("a worker process did not start")
     return child
 
 
 async def drain_history(rig: Rig) -> list[Measurement]:
-    """As many finished jobs in the tables as a busy month leaves; the baseline is our own drain without them."""
+    """Drain with as many finished jobs in the tables as a busy month leaves; the baseline has none."""
     finished = rig.size.pick(10_000_000, 1_000_000, 200)
     count = rig.size.pick(100_000, 100_000, 200)
 
@@ -299,7 +299,7 @@ async def _fill_history(rig: Rig, count: int) -> None:
 
 
 async def drain_pinned(rig: Rig) -> list[Measurement]:
-    """Another session holds a snapshot, so nothing dead can be removed, while this many jobs come and go."""
+    """Drain while another session holds a snapshot, so that vacuum cannot remove dead rows."""
     churn = rig.size.pick(2_000_000, 200_000, 200)
     count = rig.size.pick(50_000, 50_000, 200)
 
@@ -320,7 +320,7 @@ async def drain_pinned(rig: Rig) -> list[Measurement]:
 
 
 async def drain_backlog(rig: Rig) -> list[Measurement]:
-    """From a million due jobs to none; the baseline is our own drain of as many as other cases have."""
+    """Drain a million due jobs; the baseline drains as many as the other cases."""
     few = rig.size.pick(100_000, 100_000, 100)
     many = rig.size.pick(1_000_000, 300_000, 300)
 
@@ -335,7 +335,7 @@ async def drain_backlog(rig: Rig) -> list[Measurement]:
 
 
 async def drain_blocked(rig: Rig) -> list[Measurement]:
-    """100,000 jobs wait behind the head of one lane; those of other lanes, which came later, must not notice."""
+    """Drain lanes while 100,000 older jobs wait behind the head of another lane; the baseline has no such lane."""
     count, lanes = rig.size.pick(20_000, 20_000, 100), 50
 
     async def one() -> float:
@@ -407,7 +407,7 @@ async def _drain_tx(rig: Rig, case: str, job: object, count: int) -> list[Measur
 
 
 async def latency(rig: Rig) -> list[Measurement]:
-    """An idle worker in this process: from the call of enqueue to the start of the handler."""
+    """Measure the time from the call of enqueue to the start of the handler, with an idle worker in this process."""
     count = rig.size.pick(1000, 200, 10)
     async with rig.worker(queues=("latency",)):
         alone = await _latencies(rig, count, lambda: rig.engine.enqueue(note_start, body=ARGUMENT))
@@ -439,16 +439,16 @@ async def latency(rig: Rig) -> list[Measurement]:
 
 
 async def _latencies(rig: Rig, count: int, call: Callable[[], Awaitable[object]]) -> list[float]:
-    found: list[float] = []
+    samples: list[float] = []
     for _ in range(count):
         STARTED.clear()
         begun = time.perf_counter()
         await call()
         while not STARTED:
             await asyncio.sleep(0.0002)
-        found.append((STARTED[0] - begun) * 1000)
+        samples.append((STARTED[0] - begun) * 1000)
         await asyncio.sleep(0.004)
-    return found
+    return samples
 
 
 def _against(case: str, ours: list[float], baseline: str, theirs: list[float]) -> Measurement:
@@ -458,15 +458,15 @@ def _against(case: str, ours: list[float], baseline: str, theirs: list[float]) -
 
 
 async def _peers(rig: Rig, case: str, ours: Measurement, count: int, *, processes: int = 1) -> list[Measurement]:
-    """The same case by each peer that is installed (`make bench-peers`)."""
-    found: list[Measurement] = []
+    """Run the same case on each installed peer (`make bench-peers`)."""
+    results: list[Measurement] = []
     for name in PEERS:
         value = await peer(name, case, url=rig.url, count=count, processes=processes)
         if value:
-            found.append(
+            results.append(
                 Measurement("work", ours.case, ours.value, ours.unit, name, value, ours.value / value, ours.spread)
             )
-    return found
+    return results
 
 
 CASES: dict[str, Case] = {

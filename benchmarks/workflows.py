@@ -1,4 +1,4 @@
-"""Workflows of five steps next to DBOS, and how long those of a killed worker stand still."""
+"""Measure workflows of five steps, compared with DBOS, and the recovery of a killed worker's workflows."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ LONGEST_S = 120.0
 
 app = Onceward("bench")
 hold_s = 0.0
-"""How long the third step of `interrupted` takes: for ever in the process that is going to be killed."""
+"""How long the third step of `interrupted` takes: without end in the process that is going to be killed."""
 
 
 async def nothing(body: str) -> None:
-    """Nothing, durably."""
+    """A step that does nothing."""
 
 
 async def hang(body: str) -> None:
@@ -50,12 +50,12 @@ async def interrupted(wf: Workflow, *, body: str) -> None:
 
 
 async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
-    """Cases `five-steps` (started and run to their end, one process) and `recover-1000` (seconds, detection included)."""
+    """Run the cases `five-steps` (start to end, one process) and `recover-1000` (seconds, with detection)."""
     db = await Database.open(url, min_size=4, max_size=16)
     try:
         async with db.acquire() as conn:
             await migrate(conn, FEATURES.migrations)
-        return [found for name, case in CASES.items() if only in (None, name) for found in await case(db, url, size)]
+        return [result for name, case in CASES.items() if only in (None, name) for result in await case(db, url, size)]
     finally:
         await db.close()
 
@@ -140,7 +140,7 @@ CASES: dict[str, Callable[[Database, str, Size], Awaitable[list[Measurement]]]] 
 
 
 def _worker(db: Database, engine: Engine, *, concurrency: int = AT_ONCE) -> Worker:
-    # The bench's server was started a moment ago; anywhere else nobody is declared dead for half a minute after that.
+    # The server has just started. Normally no worker is declared dead within half a minute of that.
     options = WorkerOptions(concurrency=concurrency, poll_s=0.2, settle_s=0.0)
     return Worker(db, app.registry, engine.waker, options=options, open_tx=engine.open_tx)
 
@@ -166,12 +166,12 @@ async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
     deadline = time.monotonic() + LONGEST_S
     while not await condition():
         if time.monotonic() > deadline:
-            raise BenchFailed(f"the workflows did not come to their end within {LONGEST_S:.0f} s")
+            raise BenchFailed(f"the workflows did not end within {LONGEST_S:.0f} s")
         await asyncio.sleep(0.01)
 
 
 async def _doomed(url: str) -> None:
-    """The process that is going to be killed in the middle of its workflows."""
+    """Run the process that is killed in the middle of its workflows."""
     global hold_s
     hold_s = 3600.0
     db = await Database.open(url, min_size=2, max_size=8)

@@ -1,4 +1,4 @@
-"""The bundled apps in one: what `onceward up` runs when it is told nothing else."""
+"""All bundled apps in one app, which `onceward up` runs by default."""
 
 from onceward import Onceward
 from onceward_apps import ticketing

@@ -1,4 +1,4 @@
-"""The bundled apps with a simulated world around them: what `make demo` runs."""
+"""All bundled apps with simulated buyers and payment services. `make demo` runs this app."""
 
 from onceward import Onceward
 from onceward.feature import WEB

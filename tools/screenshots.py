@@ -1,6 +1,6 @@
-"""Take a picture of every page, dark, light and on a phone: `make screenshots` (needs Chromium).
+"""Take screenshots of every page, dark, light and on a phone: `make screenshots` (needs Chromium).
 
-Starts a shop of its own on an embedded PostgreSQL in a temporary directory, and ends it.
+The script starts a shop on an embedded PostgreSQL in a temporary directory, and stops it at the end.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def pages(ids: dict[str, int]) -> dict[str, str]:
 
 
 LONG = ("events", "jobs", "messages", "deliveries", "workflows", "audit", "account")
-"""Lists, of which a phone shows the top."""
+"""Lists: the phone screenshot shows only the top."""
 OWN_BOOKS = ("ledger", "account")
-"""Pages of one organization; the others are shown for the whole instance."""
+"""Pages of one organization; all other pages show the whole instance."""
 
 
 async def shoot(world: World, ids: dict[str, int], out: Path, only: list[str]) -> None:
@@ -88,7 +88,7 @@ async def shoot(world: World, ids: dict[str, int], out: Path, only: list[str]) -
                 await _choose(page, world, name)
                 await page.goto(world.url + path)
                 await page.wait_for_load_state("networkidle")
-                await page.wait_for_timeout(1200)  # until the live connection stands
+                await page.wait_for_timeout(1200)  # wait for the live connection
                 shot = await page.screenshot(full_page=look == "phone" and name not in LONG)
                 save(shot, out / f"{name}-{look}.png")
                 print(f"{name}-{look}.png")
@@ -97,12 +97,12 @@ async def shoot(world: World, ids: dict[str, int], out: Path, only: list[str]) -
 
 
 def save(shot: bytes, path: Path) -> None:
-    """In 256 colours: a third of the size, and no eye sees the difference."""
+    """Save with 256 colours: a third of the size, with no visible difference."""
     Image.open(io.BytesIO(shot)).convert("RGB").quantize(256).save(path, optimize=True)
 
 
 async def traffic(world: World) -> None:
-    """Somebody buys something, so that the charts have a present."""
+    """Buy something now and then, so that the charts show current data."""
     for number in itertools.count(1):
         await world.pay(f"B-{number}", seats=1 + number % 3)
         await asyncio.sleep(0.4)
@@ -137,12 +137,12 @@ async def run(database: str | None, folder: Path, out: Path, only: list[str]) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("docs/screenshots"))
-    parser.add_argument("--database", help="instead of an embedded one; must be empty")
-    parser.add_argument("only", nargs="*", help="names of pages; all of them if none is given")
+    parser.add_argument("--database", help="an empty database to use instead of an embedded one")
+    parser.add_argument("only", nargs="*", help="names of pages (default: all)")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)  # where this runs as root, the server runs as somebody else
+        Path(folder).chmod(0o755)  # if root runs this, the server runs as another user
         asyncio.run(run(given.database, Path(folder), given.out, given.only))
 
 

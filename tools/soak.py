@@ -1,9 +1,9 @@
-"""Run the whole product under steady load and see that its memory stays flat: `make soak`, or `make soak ARGS=--short`.
+"""Run Onceward under steady load and check that its memory stays flat: `make soak`, or `make soak ARGS=--short`.
 
-One process (web, workers, schedules) gets webhooks at an even pace, as many as it keeps up with: new ones, duplicates, some
-handled inside the request, some that fail and are tried again, some with a bad signature; and somebody looks at the API all
-the time. Prints the memory at the start and at the end, and the rate. Exit code 1: the memory grew by more than the bound,
-something was not answered as it should be, or an event had no effect or two.
+One process (web, workers, schedules) receives webhooks at a steady rate: new ones, duplicates, some handled inside the
+request, some that fail and are retried, some with a bad signature. At the same time a client reads the API. The script prints
+the rate, and the memory at the start and at the end. Exit code 1: the memory grew by more than the limit, an answer was wrong,
+or an event did not have exactly one effect.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ async def charged(event: Event[Any], tx: Tx) -> dict[str, bool]:
 
 @app.on("stripe", "charge.failed", retry=[0.1, 0.1])
 async def flaky(event: Event[Any], tx: Tx) -> None:
-    """Fails at its first try."""
+    """Fail at the first attempt."""
     tries = await tx.fetchval("select count(*) from onceward.attempts where work_id = $1", event.id)
     if tries == 0:
-        raise Retry("the first try fails")
+        raise Retry("the first attempt fails")
     await tx.execute("insert into soak_effects values ($1, 'event')", event.id)
     await tx.enqueue(follow, event=event.id)
 
@@ -80,7 +80,7 @@ async def follow(tx: Tx, *, event: int) -> None:
     await tx.execute("insert into soak_effects values ($1, 'job')", event)
 
 
-# -- the process that is watched ---------------------------------------------------------------------------------------
+# -- the measured process ----------------------------------------------------------------------------------------------
 
 
 async def serve() -> None:
@@ -119,7 +119,7 @@ async def server(database_url: str) -> AsyncIterator[tuple[psutil.Process, str]]
 
 @dataclass(slots=True)
 class Tally:
-    """What was sent and what came back."""
+    """Counts of requests and answers."""
 
     sent: int = 0
     new: int = 0
@@ -128,7 +128,7 @@ class Tally:
 
 
 class Senders:
-    """Posts webhooks at an even pace; where the other side is slower, as many as it keeps up with."""
+    """Posts webhooks at a steady rate, or as fast as the server answers if that is slower."""
 
     def __init__(self, session: aiohttp.ClientSession, rate: float) -> None:
         self._session = session
@@ -154,19 +154,19 @@ class Senders:
 
     async def _send(self, n: int) -> None:
         bad, again = n % 50 == 49, n % 10 == 9
-        # A duplicate repeats what was sent a moment ago, which may be running right now.
+        # A duplicate repeats a recent event, which may be running at this moment.
         number = n - 5 if again and not bad else n
         type = "charge.failed" if number % 20 == 3 else "charge.succeeded"
         source = "inline" if number % 4 == 0 else "stripe"
         body = self._provider.encode(self._provider.sample(type, {"id": f"evt_soak_{number}"}))
         headers = dict(self._provider.sign(self._config, b"something else" if bad else body, time.time()))
-        wanted = 401 if bad else 200
+        expected = 401 if bad else 200
         try:
             async with self._session.post(f"/webhooks/{source}", data=body, headers=headers) as response:
                 await response.read()
                 self.tally.statuses[str(response.status)] += 1
-                if response.status != wanted:
-                    self.tally.wrong[f"{response.status} instead of {wanted}"] += 1
+                if response.status != expected:
+                    self.tally.wrong[f"{response.status} instead of {expected}"] += 1
         except aiohttp.ClientError as error:
             self.tally.wrong[type_name(error)] += 1
         finally:
@@ -180,7 +180,7 @@ def type_name(error: Exception) -> str:
 
 
 async def look(session: aiohttp.ClientSession, key: str, tally: Tally) -> None:
-    """Somebody who reads the API without end."""
+    """Read the API without end."""
     headers = {"Authorization": f"Bearer {key}"}
     while True:
         for path in ("/api/v1/events?limit=20", "/api/v1/sources", "/metrics", "/api/v1/audit"):
@@ -192,7 +192,7 @@ async def look(session: aiohttp.ClientSession, key: str, tally: Tally) -> None:
 
 
 async def hold_back(db: Database, senders: Senders) -> None:
-    """What waits would fill the memory of no process, but take longer to drain than to send on a busy machine."""
+    """Pause the senders while much work waits: on a busy machine it would take longer to drain than to send."""
     while True:
         if await db.fetchval("select count(*) from onceward.work") > MOST_WAITING:
             senders.may_send.clear()
@@ -202,13 +202,13 @@ async def hold_back(db: Database, senders: Senders) -> None:
 
 
 async def watch(process: psutil.Process, samples: list[tuple[float, float]], *, echo_every_s: float) -> None:
-    """The memory of the process, every half second."""
-    began = said = time.monotonic()
+    """Sample the memory of the process every half second."""
+    began = printed_at = time.monotonic()
     while True:
         now = time.monotonic()
         samples.append((now - began, process.memory_info().rss / MIB))
-        if now - said >= echo_every_s:
-            said = now
+        if now - printed_at >= echo_every_s:
+            printed_at = now
             print(f"  {now - began:5.0f} s  {samples[-1][1]:7.1f} MiB", flush=True)
         await asyncio.sleep(0.5)
 
@@ -217,7 +217,7 @@ async def watch(process: psutil.Process, samples: list[tuple[float, float]], *, 
 
 
 async def settled(db: Database, *, patience_s: float) -> int:
-    """How many pieces of work are left when for a while none is finished any more."""
+    """Wait until no work has finished for a while, and return how much is left."""
     least: int | None = None
     deadline = 0.0
     while True:
@@ -230,23 +230,23 @@ async def settled(db: Database, *, patience_s: float) -> int:
 
 
 async def faults(db: Database, tally: Tally) -> list[str]:
-    found = [f"{count} answers were wrong: {what}" for what, count in tally.wrong.items()]
+    problems = [f"{count} answers were wrong: {what}" for what, count in tally.wrong.items()]
     if left := await settled(db, patience_s=30):
-        found.append(f"{left} pieces of work are left, and none was finished for half a minute")
+        problems.append(f"{left} pieces of work are left, and none has finished for half a minute")
     events: int = await db.fetchval("select count(*) from onceward.webhook_events")
     if events != tally.new:
-        found.append(f"{tally.new} different events were sent, {events} are stored")
+        problems.append(f"{tally.new} different events were sent, {events} are stored")
     odd = await db.fetchval(
         "select count(*) from onceward.webhook_events e where (select count(*) from soak_effects s where s.event = e.seq"
         " and s.kind = 'event') <> 1 or (select count(*) from soak_effects s where s.event = e.seq and s.kind = 'job') <> 1"
     )
     if odd:
-        found.append(f"{odd} events do not have exactly one effect and one job")
-    return found
+        problems.append(f"{odd} events do not have exactly one effect and one job")
+    return problems
 
 
 def between(samples: list[tuple[float, float]], start: float, end: float) -> float:
-    """The middle of what was measured in a part of the time; `start` and `end` are shares of it."""
+    """Return the median of the samples between `start` and `end`, given as fractions of the time."""
     whole = samples[-1][0]
     return statistics.median(size for at, size in samples if start * whole <= at <= end * whole)
 
@@ -277,7 +277,7 @@ async def soak(database_url: str, *, for_s: float, rate: float, most_growth_mib:
                 each.cancel()
         problems = await faults(db, senders.tally)
         await db.close()
-    # The first third is for caches and pools to fill.
+    # Caches and pools fill during the first third.
     first, last = between(samples, 0.33, 0.5), between(samples, 0.83, 1.0)
     print(f"memory at the start {first:.1f} MiB, at the end {last:.1f} MiB, growth {last - first:+.1f} MiB")
     print(f"rate {senders.tally.sent / took_s:.0f} webhooks/s, answers {dict(senders.tally.statuses)}")
@@ -291,9 +291,9 @@ async def soak(database_url: str, *, for_s: float, rate: float, most_growth_mib:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--short", action="store_true", help="20 seconds instead of 10 minutes")
-    parser.add_argument("--for-s", type=float, help="how long, in seconds")
+    parser.add_argument("--for-s", type=float, help="duration in seconds")
     parser.add_argument("--rate", type=float, default=200, help="webhooks per second (200)")
-    parser.add_argument("--most-growth-mib", type=float, default=24, help="how much the memory may grow (24)")
+    parser.add_argument("--most-growth-mib", type=float, default=24, help="allowed growth of the memory in MiB (24)")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
@@ -301,7 +301,7 @@ def main() -> int:
         return 0
     for_s = given.for_s or (20 if given.short else 600)
     with tempfile.TemporaryDirectory(prefix="onceward-soak-") as directory:
-        Path(directory).chmod(0o755)  # where root runs this, the database runs as somebody else
+        Path(directory).chmod(0o755)  # if root runs this, the database runs as another user
         postgres = EmbeddedPostgres(Path(directory) / "data", fsync=False)
         try:
             url = postgres.start()

@@ -1,6 +1,6 @@
-"""DBOS: workflows of five steps that do nothing, each step checkpointed, run to their end by 32 callers.
+"""DBOS: 32 callers run workflows of five empty steps, each step checkpointed.
 
-Only the case `workflows`; as a plain queue it is no peer here.
+It has only the case `workflows`: we do not compare it as a plain queue.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
-# This file is named as the package it imports, so its directory must not be searched.
+# This file has the name of the package that it imports, so its directory must not be on the import path.
 sys.path.pop(0)
 sys.path.insert(0, str(Path(__file__).parent / "measuring"))
 
@@ -21,7 +21,7 @@ SCHEMA = "bench_dbos"
 
 @DBOS.step()
 async def step(a: str) -> None:
-    """Nothing, durably."""
+    """A step that does nothing."""
 
 
 @DBOS.workflow()

@@ -1,4 +1,4 @@
-"""Oban for Python: one fetch for all free places of a queue, acknowledgements gathered until the next fetch."""
+"""Oban for Python: one fetch for all free slots of a queue, acknowledgements batched until the next fetch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-# This file is named as the package it imports, so its directory must not be searched.
+# This file has the name of the package that it imports, so its directory must not be on the import path.
 sys.path.pop(0)
 sys.path.insert(0, str(Path(__file__).parent / "measuring"))
 

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { ARGUMENT, main } from "./measuring/harness.mjs";
 
-// The packages lie where the peer is installed, which is the directory this is started in.
+// The packages are in the directory of the peer, where this file is started.
 const require = createRequire(`${process.cwd()}/package.json`);
 const { PgBoss } = await import(pathToFileURL(require.resolve("pg-boss")));
 const pg = require("pg");

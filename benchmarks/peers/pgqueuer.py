@@ -1,4 +1,4 @@
-"""PgQueuer: batches fetched by several consumers on a connection each, acknowledged in batches by its own buffer."""
+"""PgQueuer: several consumers, each with its own connection, fetch batches; its buffer acknowledges in batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-# This file is named as the package it imports, so its directory must not be searched.
+# This file has the name of the package that it imports, so its directory must not be on the import path.
 sys.path.pop(0)
 sys.path.insert(0, str(Path(__file__).parent / "measuring"))
 os.environ["PGQUEUER_SCHEMA"] = "bench_pgqueuer"

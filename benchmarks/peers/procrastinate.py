@@ -1,4 +1,4 @@
-"""Procrastinate: it fetches and finishes jobs one by one, so what helps is concurrency and a connection for each."""
+"""Procrastinate fetches and finishes jobs one by one, so it runs with concurrency and a connection for each job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-# This file is named as the package it imports, so its directory must not be searched.
+# This file has the name of the package that it imports, so its directory must not be on the import path.
 sys.path.pop(0)
 sys.path.insert(0, str(Path(__file__).parent / "measuring"))
 
@@ -33,7 +33,7 @@ class Adapter:
             await app.schema_manager.apply_schema_async()
 
     def _app(self, connections: int) -> App:
-        # It has no setting for a schema: the search path is how its documentation says to choose one.
+        # It has no setting for a schema: its documentation recommends the search path.
         options = {"options": f"-c search_path={self.schema}"}
         return App(connector=PsycopgConnector(conninfo=self.url, kwargs=options, min_size=1, max_size=connections))
 

@@ -1,4 +1,4 @@
-"""What any Python server pays at least: the body is read, a fixed answer given."""
+"""The minimum cost of a Python server: read the body and give a fixed answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a team would write first: FastAPI, an ORM session per request, a commit per request."""
+"""A typical first version: FastAPI, one ORM session and one commit per request."""
 
 from __future__ import annotations
 

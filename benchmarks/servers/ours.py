@@ -1,4 +1,4 @@
-"""The shipped inbox behind the shipped dispatcher; its worker would be another process."""
+"""The shipped inbox behind the shipped dispatcher, without a worker, which would be another process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ticket checkout: from the seat map to the ledger, on Onceward's public API alone."""
+"""Ticket sales from the seat map to the ledger, built on Onceward's public API only."""
 
 from onceward_apps.ticketing import (
     dispute_handlers,

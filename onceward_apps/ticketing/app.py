@@ -1,4 +1,4 @@
-"""The app object of ticketing, and what it declares to the world: its outbound events and its topics."""
+"""The app object of ticketing, with its settings, outbound event types and topics."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ HERE = Path(__file__).parent
 
 
 class TicketingSettings(FeatureSettings):
-    """`ONCEWARD_TICKETING_...`"""
+    """Settings with the prefix `ONCEWARD_TICKETING_`."""
 
     holds_per_minute: int = Field(
-        60, ge=0, description="Seats that one client address may hold per minute in one event; 0 for no limit."
+        60, ge=0, description="Seats that one client address may hold per minute in one event; 0 means no limit."
     )
 
 
@@ -49,7 +49,7 @@ class CheckoutCompleted(BaseModel):
 
 
 class CheckoutRefunded(BaseModel):
-    """`checkout.refunded`: money went back, for all of an order or for some of its tickets."""
+    """`checkout.refunded`: an order or some of its tickets were refunded."""
 
     checkout_id: UUID
     event_id: UUID
@@ -64,7 +64,7 @@ class CheckoutRefunded(BaseModel):
 
 
 class CheckoutRefundFailed(BaseModel):
-    """`checkout.refund_failed`: money that had gone back came back to us; the buyer does not have it."""
+    """`checkout.refund_failed`: the bank returned a refund; the buyer does not have the money."""
 
     checkout_id: UUID
     event_id: UUID
@@ -76,7 +76,7 @@ class CheckoutRefundFailed(BaseModel):
 
 
 class TicketScanned(BaseModel):
-    """`ticket.scanned`: somebody was let in."""
+    """`ticket.scanned`: a ticket was used to enter."""
 
     ticket_id: UUID
     event_id: UUID
@@ -86,7 +86,7 @@ class TicketScanned(BaseModel):
 
 
 class EventCancelled(BaseModel):
-    """`event.cancelled`: an event does not take place; its orders are being refunded."""
+    """`event.cancelled`: an event was cancelled; its orders are being refunded."""
 
     event_id: UUID
     organization_id: UUID
@@ -96,9 +96,11 @@ class EventCancelled(BaseModel):
 
 
 app.event_type("checkout.completed", CheckoutCompleted, description="A checkout was paid and its tickets were issued.")
-app.event_type("checkout.refunded", CheckoutRefunded, description="Money of a checkout went back to the buyer.")
+app.event_type("checkout.refunded", CheckoutRefunded, description="A checkout was refunded, in full or in part.")
 app.event_type(
-    "checkout.refund_failed", CheckoutRefundFailed, description="A refund that had been made came back to us."
+    "checkout.refund_failed",
+    CheckoutRefundFailed,
+    description="The bank returned a refund; the buyer does not have the money.",
 )
 app.event_type("event.cancelled", EventCancelled, description="An event was cancelled; its orders are being refunded.")
 app.event_type("ticket.scanned", TicketScanned, description="A ticket was used to enter.")

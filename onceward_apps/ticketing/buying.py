@@ -1,4 +1,4 @@
-"""What a buyer does before paying: hold seats, let go of them, start a checkout, give it up."""
+"""Actions of a buyer before paying: hold seats, release them, start a checkout, abandon it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from onceward_apps.ticketing.model import Coupon, Policy, Quote, quote
 from onceward_apps.ticketing.store import buying, coupons, setup
 
 UNPAID = ("started", "failed", "expired")
-"""From these a checkout ends without having been paid."""
+"""States from which a checkout can end unpaid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a basket holds, and until when at the latest all of it is still held."""
+    """The holds of a basket, and the time when the first of them ends."""
 
     holds: tuple[Any, ...]
     until: datetime | None
@@ -39,7 +39,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buyer:
-    """Who an order is for."""
+    """The person that an order is for."""
 
     email: str
     name: str = ""
@@ -50,14 +50,14 @@ class Buyer:
 async def hold(
     tx: Tx, event_id: UUID, basket: str, *, seats: Sequence[UUID] = (), places: Mapping[UUID, int] | None = None
 ) -> Held:
-    """Hold these seats and places for this basket, all or none, for the event's time.
+    """Hold all of these seats and places for this basket, or none, for the event's `hold_s` seconds.
 
-    `places` says how many places of a section the basket holds afterwards in all, so that a repeated request adds nothing.
-    A request never releases places: for a smaller number use `let_go`.
+    `places` gives the total number of places that the basket holds in a section afterwards, so a repeat adds nothing.
+    A request never releases places: use `let_go` for that.
     """
     event = await _on_sale(tx, event_id)
     name = basket_name(basket)
-    await buying.lock_basket(tx, name, event_id)  # before the count: parallel requests may not each add up to the limit
+    await buying.lock_basket(tx, name, event_id)  # before the count: parallel requests must not pass the limit together
     before = await buying.holds(tx, name, event_id)
     wants = await _wants(tx, event_id, seats, places or {}, before)
     if not wants:
@@ -65,7 +65,7 @@ async def hold(
     already = {row["seat_id"] for row in before if row["seat_id"] is not None}
     count = len(before) + len(wants) - len(already & set(seats))
     if count > event["most_per_order"]:
-        raise TooMany(f"an order may have {event['most_per_order']} tickets, this would be {count}")
+        raise TooMany(f"an order may have at most {event['most_per_order']} tickets, and this one would have {count}")
     try:
         claimed = await claim(tx, wants, holder=_holder(name), until=timedelta(seconds=event["hold_s"]))
     except Refused as refused:
@@ -80,7 +80,7 @@ async def held(tx: Tx, event_id: UUID, basket: str) -> Held:
 
 
 async def let_go(tx: Tx, event_id: UUID, basket: str, *, holds: Sequence[UUID] | None = None) -> Held:
-    """Release some of what a basket holds, or all of it. A checkout over any of it ends, and its payment page closes."""
+    """Release some or all holds of a basket. A checkout with any of these holds ends, and its payment page closes."""
     name = basket_name(basket)
     await buying.lock_basket(tx, name, event_id)
     open_checkouts = await buying.lock_checkouts_of(tx, name, event_id)
@@ -96,10 +96,10 @@ async def let_go(tx: Tx, event_id: UUID, basket: str, *, holds: Sequence[UUID] |
 
 
 async def start_checkout(tx: Tx, event_id: UUID, basket: str, buyer: Buyer, *, coupon: str | None = None) -> Any:
-    """Start a checkout over all that the basket holds. Its holds now last as long as it does.
+    """Start a checkout for everything that the basket holds, and extend the holds to the end of the checkout.
 
-    A hold has one checkout that can be paid. The same request again returns the same checkout; a different one replaces
-    it: the older checkout ends, its payment page closes, and money that still arrives for it is refunded.
+    A hold belongs to one payable checkout. A repeated request returns the same checkout. A different request replaces it:
+    the older checkout ends, its payment page closes, and a payment that still arrives for it is refunded.
     """
     event = await _on_sale(tx, event_id)
     name = basket_name(basket)
@@ -108,15 +108,15 @@ async def start_checkout(tx: Tx, event_id: UUID, basket: str, buyer: Buyer, *, c
     older = await buying.lock_checkouts_of(tx, name, event_id)
     holds = await buying.holds(tx, name, event_id)
     if not holds:
-        raise NothingHeld("nothing is held in this basket (any more): choose seats first")
+        raise NothingHeld("this basket holds no seats, or no longer: choose seats first")
     now = await buying.clock(tx)
     for checkout in older:
         if checkout["expires_at"] > now and _is_same(checkout, holds, buyer, code):
             return await buying.checkout(tx, checkout["id"])
         await end(tx, checkout["id"], "abandoned", of=UNPAID)
-    found = await _coupon(tx, code, event_id) if code else None
+    coupon_row = await _coupon(tx, code, event_id) if code else None
     until = await _extend(tx, event, holds)
-    asked = _quote(event, holds, found)
+    priced = _quote(event, holds, coupon_row)
     checkout_id = uuid4()
     await buying.add_checkout(
         tx,
@@ -128,29 +128,29 @@ async def start_checkout(tx: Tx, event_id: UUID, basket: str, buyer: Buyer, *, c
         buyer.name,
         buyer.locale,
         event["currency"],
-        asked.subtotal_cents,
-        asked.discount_cents,
-        asked.tax_cents,
-        asked.platform_fee_cents,
-        asked.total_cents,
+        priced.subtotal_cents,
+        priced.discount_cents,
+        priced.tax_cents,
+        priced.platform_fee_cents,
+        priced.total_cents,
         event["fee_paid_by"],
         event["tax_included"],
-        None if found is None else found["id"],
-        None if found is None else found["code"],
+        None if coupon_row is None else coupon_row["id"],
+        None if coupon_row is None else coupon_row["code"],
         min(row["created_at"] for row in holds),
         until,
     )
-    await buying.add_items(tx, checkout_id, _columns(holds, asked), [row["id"] for row in holds])
+    await buying.add_items(tx, checkout_id, _columns(holds, priced), [row["id"] for row in holds])
     return await buying.checkout(tx, checkout_id)
 
 
 async def abandon(tx: Tx, checkout_id: UUID) -> bool:
-    """The buyer gives up: seats go back at once, and the payment page closes. False: it had ended already."""
+    """Abandon the checkout: free its seats and close its payment page. Return False if it had ended already."""
     checkout = await buying.checkout(tx, checkout_id, lock=True)
     if checkout is None:
         raise NotFound(f"there is no checkout {checkout_id}")
     if checkout["status"] == "completed":
-        raise CheckoutClosed("this order is paid: ask for a refund instead")
+        raise CheckoutClosed("this order is paid: request a refund instead")
     holds = await buying.holds_of(tx, checkout_id)
     if holds:
         await release(tx, [row["claim_id"] for row in holds])
@@ -159,7 +159,7 @@ async def abandon(tx: Tx, checkout_id: UUID) -> bool:
 
 
 async def end(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> bool:
-    """Close a checkout that was not paid, together with its payment page."""
+    """End an unpaid checkout and close its payment page."""
     ended = await buying.end_checkout(tx, checkout_id, status, of=of)
     if ended is None:
         return False
@@ -169,13 +169,13 @@ async def end(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> b
 
 
 async def close_page(tx: Tx, provider: str, session: str) -> None:
-    """Close a payment page by a job, once."""
+    """Enqueue one job that closes a payment page."""
     order = jobs.close_payment.once(f"close:{session}", for_ever=True)
     await tx.enqueue(order, provider=provider, session=session)
 
 
 def _is_same(checkout: Any, holds: Sequence[Any], buyer: Buyer, code: str) -> bool:
-    """Whether a request asks for what an open checkout already is."""
+    """Return whether an open checkout already has what the request asks for."""
     return (
         checkout["status"] in ("started", "failed")
         and set(checkout["holds"]) == {row["id"] for row in holds}
@@ -194,18 +194,20 @@ def policy_of(event: Any) -> Policy:
     )
 
 
-def _quote(event: Any, holds: Sequence[Any], found: Any) -> Quote:
+def _quote(event: Any, holds: Sequence[Any], coupon_row: Any) -> Quote:
     coupon = (
         None
-        if found is None
-        else Coupon(code=found["code"], percent_bps=found["percent_bps"], amount_cents=found["amount_cents"])
+        if coupon_row is None
+        else Coupon(
+            code=coupon_row["code"], percent_bps=coupon_row["percent_bps"], amount_cents=coupon_row["amount_cents"]
+        )
     )
     prices = [row["price_cents"] for row in holds]
     return quote(prices, policy_of(event), coupon, step=step(event["currency"]))
 
 
-def _columns(holds: Sequence[Any], asked: Quote) -> list[list[Any]]:
-    shares = asked.shares
+def _columns(holds: Sequence[Any], priced: Quote) -> list[list[Any]]:
+    shares = priced.shares
     return [
         [row["section_id"] for row in holds],
         [row["seat_id"] for row in holds],
@@ -229,14 +231,14 @@ async def _extend(tx: Tx, event: Any, holds: Sequence[Any]) -> datetime:
 
 
 async def _coupon(tx: Tx, code: str, event_id: UUID) -> Any:
-    found = await coupons.lock_by_code(tx, code, event_id)
-    if found is None:
+    coupon_row = await coupons.lock_by_code(tx, code, event_id)
+    if coupon_row is None:
         raise BadCoupon(f"there is no coupon {code!r} for this event")
-    if found["valid_until"] is not None and found["valid_until"] <= await buying.clock(tx):
+    if coupon_row["valid_until"] is not None and coupon_row["valid_until"] <= await buying.clock(tx):
         raise BadCoupon(f"coupon {code!r} is over")
-    if found["most_uses"] is not None and await coupons.uses(tx, found["id"]) >= found["most_uses"]:
+    if coupon_row["most_uses"] is not None and await coupons.uses(tx, coupon_row["id"]) >= coupon_row["most_uses"]:
         raise BadCoupon(f"coupon {code!r} is used up")
-    return found
+    return coupon_row
 
 
 async def _on_sale(tx: Tx, event_id: UUID) -> Any:
@@ -254,20 +256,21 @@ async def _wants(
     tx: Tx, event_id: UUID, seats: Sequence[UUID], places: Mapping[UUID, int], before: Sequence[Any]
 ) -> list[Want]:
     if not seats and not places:
-        raise NothingHeld("nothing was chosen: give seats or places")
-    found = await buying.seats(tx, event_id, seats)
-    if len(found) != len(set(seats)):
-        raise NotFound("some of these seats are not of this event")
-    blocked = tuple(seat["label"] for seat in found if seat["status"] == "blocked")
+        raise NothingHeld("nothing was requested: give seats or places")
+    rows = await buying.seats(tx, event_id, seats)
+    if len(rows) != len(set(seats)):
+        raise NotFound("some of these seats do not belong to this event")
+    blocked = tuple(seat["label"] for seat in rows if seat["status"] == "blocked")
     if blocked:
         raise SeatTaken(f"not for sale: {', '.join(blocked)}", blocked)
-    wants = [Want(seat["pool_key"], unit=seat["label"]) for seat in found]
+    wants = [Want(seat["pool_key"], unit=seat["label"]) for seat in rows]
     pools = await buying.general(tx, event_id, list(places))
     for section, number in places.items():
         if section not in pools:
             raise NotFound(f"section {section} of this event has no places without seats")
         missing = number - sum(row["section_id"] == section for row in before)
-        wants += [Want(pools[section]) for _ in range(missing)]  # one claim each, so that each can be given back alone
+        # One claim each, so that each can be released separately.
+        wants += [Want(pools[section]) for _ in range(missing)]
     return wants
 
 

@@ -1,4 +1,4 @@
-"""Cancel an event: from this commit on nothing of it is sold, and a workflow gives back what was."""
+"""Cancel an event: its commit stops all sales, and a workflow refunds the orders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onceward_apps.ticketing.workflows import cancel_event
 
 
 async def cancel(tx: Tx, event_id: UUID, *, reason: str, actor: str) -> Any:
-    """Returns how far it is. Cancelling twice is once: the second time only looks."""
+    """Cancel the event and return the progress. A second call only returns the progress."""
     event = await cancelling.lock_event(tx, event_id)
     if event is None:
         raise NotFound(f"there is no event {event_id}")
@@ -43,7 +43,7 @@ async def cancel(tx: Tx, event_id: UUID, *, reason: str, actor: str) -> Any:
 
 
 async def progress(tx: Tx, event_id: UUID) -> Any:
-    found = await cancelling.progress(tx, event_id)
-    if found is None or found["cancelled_at"] is None:
+    row = await cancelling.progress(tx, event_id)
+    if row is None or row["cancelled_at"] is None:
         raise NotFound(f"there is no cancelled event {event_id}")
-    return found
+    return row

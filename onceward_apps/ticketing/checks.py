@@ -1,4 +1,4 @@
-"""What must hold of every sale at any time: `onceward verify` runs these on a live database."""
+"""Invariants of every sale. `onceward verify` checks them on a live database."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ limit $1
 def _finds_nothing(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
     async def look(conn: Connection) -> list[str]:
         if await conn.fetchval("select to_regclass('ticketing.tickets') is null"):
-            return []  # the app is installed, and not used in this database
+            return []  # this database does not use the app
         return [row[0] for row in await conn.fetch(query, LIMIT)]
 
     return look

@@ -1,4 +1,4 @@
-"""Ticket codes, what their QR codes say, and tokens for order pages: unguessable, and signed where they are derived."""
+"""Ticket codes, payloads of their QR codes, and tokens of order pages. All are random or signed, so nobody can guess them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hashlib import sha256
 from uuid import UUID
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-"""Crockford's base 32: no I, L, O, U, so that nothing read aloud or typed can be taken for something else."""
+"""Crockford's base 32 has no I, L, O, U, so that nobody confuses characters when reading aloud or typing."""
 READ_AS = str.maketrans({"I": "1", "L": "1", "O": "0", "U": "V"})
 CODE = re.compile(rf"[{ALPHABET}]{{12}}")
 SIGNATURE_CHARACTERS = 16
@@ -18,7 +18,7 @@ QR_PREFIX = "OW1"
 
 
 def new_ticket_code() -> str:
-    """Twelve characters, 60 random bits: `3KQR-7F92-4M1X`."""
+    """Return a new code of twelve characters with 60 random bits: `3KQR-7F92-4M1X`."""
     return grouped("".join(secrets.choice(ALPHABET) for _ in range(12)))
 
 
@@ -27,14 +27,14 @@ def grouped(code: str) -> str:
 
 
 def read_code(text: str) -> str | None:
-    """A code however it was typed: small letters, other dashes, O for 0. None: it is none."""
+    """Return the code in its normal form: lower case, other dashes and O for 0 are accepted. None: not a code."""
     plain = re.sub(r"[\s\-\u2010-\u2015_.]", "", text).upper().translate(READ_AS)
     return grouped(plain) if CODE.fullmatch(plain) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Presented:
-    """What was held before the scanner: a code, and whether it carried a signature and that was ours."""
+    """A code shown to the scanner, and whether it had a signature and the signature was valid."""
 
     code: str
     signed: bool
@@ -42,13 +42,13 @@ class Presented:
 
 
 def qr_payload(key: bytes, event_id: UUID, code: str) -> str:
-    """What a ticket's QR code says; in the characters that make a QR code small."""
+    """Return the text of a ticket's QR code, in the character set that makes QR codes small."""
     plain = code.replace("-", "")
     return f"{QR_PREFIX}.{plain}.{_sign(key, f'ticket:{event_id}:{plain}')}"
 
 
 def read_presented(key: bytes, event_id: UUID, text: str) -> Presented | None:
-    """Read what a camera saw or a person typed. None: it is no ticket at all."""
+    """Read the text that a camera saw or a person typed. None: it is not a ticket."""
     text = text.strip()
     head, dot, rest = text.partition(".")
     if dot and head.upper() == QR_PREFIX:
@@ -63,7 +63,7 @@ def read_presented(key: bytes, event_id: UUID, text: str) -> Presented | None:
 
 
 def order_token(key: bytes, checkout_id: UUID) -> str:
-    """Lets its bearer see one order; derived, so that it need not be kept."""
+    """Return the token that gives access to one order. It is derived from the key, so it is not stored."""
     return _sign(key, f"order:{checkout_id}", 26)
 
 
@@ -72,12 +72,12 @@ def is_order_token(key: bytes, checkout_id: UUID, token: str) -> bool:
 
 
 def new_basket() -> str:
-    """What a buyer without an account is known by while choosing."""
+    """Return a random token that identifies a buyer without an account."""
     return secrets.token_urlsafe(18)
 
 
 def basket_name(token: str) -> str:
-    """How a basket is named in the database, so that who reads that cannot act for the buyer."""
+    """Return the basket's name in the database: a hash, so that a reader of the database cannot act for the buyer."""
     return sha256(token.encode()).hexdigest()[:32]
 
 

@@ -1,4 +1,4 @@
-"""`ticketing`: set up and look after the events of the bundled ticket shop."""
+"""`onceward ticketing`: set up and manage the events of the bundled ticket shop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def register(cli: typer.Typer) -> None:
 
 @asynccontextmanager
 async def acting(organization: str) -> AsyncGenerator[Tx]:
-    """A transaction of an organization, by slug or id."""
+    """Open a transaction for an organization, given by slug or id."""
     from onceward.engine import Engine
     from onceward.trust import find_organization
     from onceward_apps.ticketing import app
@@ -40,10 +40,10 @@ async def acting(organization: str) -> AsyncGenerator[Tx]:
 
     async with opened_database() as db:
         async with db.acquire() as conn:
-            found = await find_organization(conn, organization)
+            row = await find_organization(conn, organization)
         engine = Engine(db, app.registry, event_types=app.event_types)
         try:
-            async with engine.transaction(organization=found.organization_id) as tx:
+            async with engine.transaction(organization=row.organization_id) as tx:
                 yield tx
         except TicketingError as error:
             raise CommandFailed(str(error)) from error
@@ -54,7 +54,7 @@ def add_venue(
     name: str,
     organization: OrganizationOption,
     address: Annotated[str, typer.Option("--address")] = "",
-    timezone: Annotated[str, typer.Option("--timezone", help="Like Africa/Johannesburg.")] = "UTC",
+    timezone: Annotated[str, typer.Option("--timezone", help="For example Africa/Johannesburg.")] = "UTC",
 ) -> None:
     """Add a venue."""
     from onceward_apps.ticketing import organizing
@@ -71,20 +71,23 @@ def add_event(
     name: str,
     organization: OrganizationOption,
     venue: Annotated[UUID, typer.Option("--venue", help="Id of the venue.")],
-    starts: Annotated[str, typer.Option("--starts", help="ISO time with zone: 2031-06-21T18:00:00+02:00.")],
-    currency: Annotated[str, typer.Option("--currency", help="Three letters.")],
+    starts: Annotated[str, typer.Option("--starts", help="ISO time with offset: 2031-06-21T18:00:00+02:00.")],
+    currency: Annotated[str, typer.Option("--currency", help="Three-letter ISO 4217 code.")],
     seats: Annotated[
         list[str] | None,
-        typer.Option("--seats", help="NAME:PRICE_CENTS:ROWSxSEATS, as in Stalls:45000:4x14; may be given again."),
+        typer.Option("--seats", help="NAME:PRICE_CENTS:ROWSxSEATS, for example Stalls:45000:4x14; repeatable."),
     ] = None,
     places: Annotated[
-        list[str] | None, typer.Option("--places", help="NAME:PRICE_CENTS:NUMBER, as in Lawn:15000:200.")
+        list[str] | None,
+        typer.Option("--places", help="NAME:PRICE_CENTS:NUMBER, for example Lawn:15000:200; repeatable."),
     ] = None,
-    hours: Annotated[float, typer.Option("--hours", help="How long it lasts.")] = 3.0,
+    hours: Annotated[float, typer.Option("--hours", help="Duration in hours.")] = 3.0,
     tax_bps: Annotated[int, typer.Option("--tax-bps", help="Tax in basis points; 1500 is 15 %.")] = 0,
-    tax_included: Annotated[bool, typer.Option("--tax-included", help="Prices hold the tax already.")] = False,
+    tax_included: Annotated[bool, typer.Option("--tax-included", help="Prices include the tax.")] = False,
     fee_bps: Annotated[int, typer.Option("--fee-bps", help="Platform fee in basis points.")] = 250,
-    fee_by_organizer: Annotated[bool, typer.Option("--fee-by-organizer", help="Buyers do not pay the fee.")] = False,
+    fee_by_organizer: Annotated[
+        bool, typer.Option("--fee-by-organizer", help="The organizer pays the fee, not the buyers.")
+    ] = False,
 ) -> None:
     """Add an event with its seat map and its ledger accounts, and put it on sale."""
     from onceward_apps.ticketing import organizing
@@ -112,8 +115,8 @@ def add_event(
             event = await organizing.add_event(tx, new, actor=ACTOR)
             return await organizing.set_status(tx, event["id"], "on_sale", actor=ACTOR)
 
-    made = run(work())
-    say(f"event {name} is on sale: /events/{made['id']}")
+    event = run(work())
+    say(f"event {name} is on sale: /events/{event['id']}")
 
 
 @group.command("events")
@@ -143,7 +146,7 @@ def orders(event: EventArgument, organization: OrganizationOption, as_json: Json
 
 @group.command("occupancy")
 def occupancy(event: EventArgument, organization: OrganizationOption) -> None:
-    """How full an event is, as JSON."""
+    """Show the occupancy of an event as JSON."""
     from onceward_apps.ticketing.store import sales
 
     async def work() -> dict[str, float]:
@@ -157,18 +160,18 @@ def occupancy(event: EventArgument, organization: OrganizationOption) -> None:
 def refund(
     order: Annotated[UUID, typer.Argument(metavar="ORDER", help="Id of the order.")],
     organization: OrganizationOption,
-    reason: Annotated[str, typer.Option("--reason", help="Kept in the audit log.")],
-    ticket: Annotated[list[UUID] | None, typer.Option("--ticket", help="Only this ticket; may be given again.")] = None,
+    reason: Annotated[str, typer.Option("--reason", help="Reason for the refund, written to the audit log.")],
+    ticket: Annotated[list[UUID] | None, typer.Option("--ticket", help="Refund only this ticket; repeatable.")] = None,
 ) -> None:
-    """Refund an order or single tickets; a worker gives the money back."""
+    """Refund an order or single tickets; a worker sends the money back."""
     from onceward_apps.ticketing import refunding
 
     async def work() -> UUID | None:
         async with acting(organization) as tx:
             return await refunding.refund(tx, order, tickets=ticket, reason=reason, actor=ACTOR)
 
-    made = run(work())
-    say("nothing was paid; the tickets are void" if made is None else f"refund {made} is on its way")
+    refund_id = run(work())
+    say("nothing was paid; the tickets are void" if refund_id is None else f"refund {refund_id} is requested")
 
 
 @group.command("refunds")
@@ -177,7 +180,7 @@ def refunds(
     status: Annotated[str | None, typer.Option("--status", help="pending, done or failed.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the newest refunds of an organization; those that failed wait for an operator."""
+    """List the newest refunds of an organization. Failed refunds wait for an operator."""
     from onceward_apps.ticketing.store import refunds as store
 
     async def work() -> list[dict[str, Any]]:
@@ -190,23 +193,25 @@ def refunds(
 
 @group.command("repeat-refund")
 def repeat_refund(refund: RefundArgument, organization: OrganizationOption) -> None:
-    """Ask the payment service once more for a refund that failed."""
+    """Request a failed refund from the payment service again."""
     from onceward_apps.ticketing import refunding
 
     async def work() -> int:
         async with acting(organization) as tx:
             return await refunding.repeat(tx, refund, actor=ACTOR)
 
-    say(f"attempt {run(work())} at refund {refund} is on its way")
+    say(f"attempt {run(work())} at refund {refund} is requested")
 
 
 @group.command("settle-refund")
 def settle_refund(
     refund: RefundArgument,
     organization: OrganizationOption,
-    note: Annotated[str, typer.Option("--note", help="How it was paid, such as the reference of a bank transfer.")],
+    note: Annotated[
+        str, typer.Option("--note", help="How the refund was paid, for example the reference of a bank transfer.")
+    ],
 ) -> None:
-    """Book a refund that failed as paid another way."""
+    """Book a failed refund as paid another way."""
     from onceward_apps.ticketing import refunding
 
     async def work() -> None:
@@ -221,10 +226,12 @@ def settle_refund(
 def cancel_event(
     event: EventArgument,
     organization: OrganizationOption,
-    reason: Annotated[str, typer.Option("--reason", help="Stands in the mails to the buyers.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    reason: Annotated[
+        str, typer.Option("--reason", help="Reason for the cancellation, written in the emails to the buyers.")
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Cancel an event: nothing is sold any more, every ticket is void, every order is refunded, buyers get a mail."""
+    """Cancel an event: stop sales, void every ticket, refund every order and email the buyers."""
     from onceward_apps.ticketing import cancelling
 
     if not yes:
@@ -234,13 +241,14 @@ def cancel_event(
         async with acting(organization) as tx:
             return await cancelling.cancel(tx, event, reason=reason, actor=ACTOR)
 
-    made = run(work())
-    say(f"event {made['name']} is cancelled; {made['orders_left']} orders to refund by workflow {made['workflow_id']}")
+    event_row = run(work())
+    left, workflow = event_row["orders_left"], event_row["workflow_id"]
+    say(f"event {event_row['name']} is cancelled; workflow {workflow} refunds its {left} orders")
 
 
 @group.command("cancellation")
 def cancellation(event: EventArgument, organization: OrganizationOption) -> None:
-    """How far the refunds of a cancelled event are, as JSON."""
+    """Show the progress of a cancelled event's refunds as JSON."""
     from onceward_apps.ticketing import cancelling
 
     async def work() -> dict[str, Any]:
@@ -258,7 +266,7 @@ def _seated(text: str) -> Any:
         rows, seats = (int(part) for part in shape.lower().split("x"))
         return Section(name=name, price_cents=int(price), rows={_letters(n): seats for n in range(rows)})
     except ValueError:
-        raise CommandFailed(f"--seats {text!r}: write NAME:PRICE_CENTS:ROWSxSEATS", Exit.USAGE) from None
+        raise CommandFailed(f"--seats {text!r}: use the form NAME:PRICE_CENTS:ROWSxSEATS", Exit.USAGE) from None
 
 
 def _general(text: str) -> Any:
@@ -268,9 +276,9 @@ def _general(text: str) -> Any:
         name, price, number = text.rsplit(":", 2)
         return Section(name=name, price_cents=int(price), places=int(number))
     except ValueError:
-        raise CommandFailed(f"--places {text!r}: write NAME:PRICE_CENTS:NUMBER", Exit.USAGE) from None
+        raise CommandFailed(f"--places {text!r}: use the form NAME:PRICE_CENTS:NUMBER", Exit.USAGE) from None
 
 
 def _letters(n: int) -> str:
-    """A, B, .. Z, AA, AB, .."""
+    """Return the name of row `n`: A, B, ... Z, AA, AB, ..."""
     return (_letters(n // 26 - 1) if n >= 26 else "") + chr(ord("A") + n % 26)

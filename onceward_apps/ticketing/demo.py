@@ -1,7 +1,7 @@
-"""A simulated world for a demonstration: payment services, two events, and buyers who pay, dawdle, double or give up.
+"""A simulation for the demo: payment services, two events, and buyers who pay, pay late, pay twice or abandon.
 
-`onceward up onceward_apps.demo:app` (which is what `make demo` runs) starts it beside everything else. Nothing of it
-touches the outside, and starting it again finds what it made before.
+`onceward up onceward_apps.demo:app` (which is what `make demo` runs) starts it beside everything else. It calls
+no external service, and a restart uses the organization and events that exist already.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ log = structlog.get_logger(__name__)
 SLUG = "riverside"
 MAIN_EVENT = "Open Air Night"
 QUICK_EVENT = "Five-Minute Matinee"
-"""Its checkouts last a minute, so that somebody can be late while one watches."""
+"""Checkouts of this event last one minute, so that viewers can see late payments."""
 PAUSE_S = 4.0
 FULL_PERCENT = 85.0
-FATES = (("pays", 12), ("pays twice", 1), ("is heard of twice", 2), ("is declined", 2), ("gives up", 2), ("is late", 2))
+FATES = (("pays", 12), ("pays twice", 1), ("webhook repeated", 2), ("is declined", 2), ("gives up", 2), ("is late", 2))
 FIRST_NAMES = ("Thandi", "Sipho", "Aisha", "Jonas", "Mei", "Luca", "Zanele", "Omar", "Ines", "Pavel")
 
 
 class TicketingDemo:
-    """A part of the process. Without a `crowd` nobody comes but those sent to `visit`."""
+    """A part of the process. Without a `crowd` the only buyers are calls of `visit`."""
 
     def __init__(self, context: Context, *, crowd: bool = True) -> None:
         self._context = context
@@ -83,7 +83,7 @@ class TicketingDemo:
         await self.set_up()
         url = app.services.settings.url
         for name, event_id in self.events.items():
-            log.info("demo.event", name=name, page=f"{url}/events/{event_id}")
+            log.info("demo.event_opened", name=name, page=f"{url}/events/{event_id}")
         if self._crowd:
             self._go(self._buyers())
 
@@ -95,13 +95,13 @@ class TicketingDemo:
     # -- the organizer -----------------------------------------------------------------------------------------------
 
     async def set_up(self) -> None:
-        """The organization, its endpoints for webhooks and its events, unless they are there."""
+        """Create the organization, its webhook sources and its events, unless they exist."""
         secret = f"whsec_{secrets.token_urlsafe(24)}"
         async with self.engine.db.transaction(role="engine") as tx:
-            found = await tx.fetchval("select organization_id from onceward.organizations where slug = $1", SLUG)
-            made = None if found else await create_organization(tx, SLUG, name="Riverside Events", actor="demo")
-            self.organization = found or (made.organization_id if made is not None else None)
-            # The simulators are new at each start, and with them what they sign with.
+            existing = await tx.fetchval("select organization_id from onceward.organizations where slug = $1", SLUG)
+            created = None if existing else await create_organization(tx, SLUG, name="Riverside Events", actor="demo")
+            self.organization = existing or (created.organization_id if created is not None else None)
+            # The simulators get new signing secrets at each start.
             for known in await sources.list_sources(tx):
                 if known.name in ("payments-stripe", "payments-paypal") and known.origin == "stored":
                     await sources.delete(tx, known.name, actor="demo")
@@ -169,7 +169,7 @@ class TicketingDemo:
         task.add_done_callback(self._tasks.discard)
 
     async def visit(self, fate: str) -> None:
-        """One buyer, from the first look to whatever end they come to."""
+        """Play one buyer, from the seat map to the end that `fate` names."""
         try:
             await self._visit(fate)
         except TicketingError as error:
@@ -193,11 +193,11 @@ class TicketingDemo:
                 await paying.cancel(self.engine, self._org, checkout["id"])
             case "is late":
                 await asyncio.sleep(75)
-                if self.dice.random() < 0.5:  # half of them find their seats taken
+                if self.dice.random() < 0.5:  # half of these buyers find their seats taken
                     async with self.engine.transaction(organization=self._org) as tx:
                         await buying.hold(tx, event_id, new_basket(), seats=seats)
                 self.stripe.pay(session)
-            case "is heard of twice":
+            case "webhook repeated":
                 self.stripe.pay(session)
                 await asyncio.sleep(1)
                 for event in list(self.stripe.books.events)[-3:]:
@@ -214,7 +214,7 @@ class TicketingDemo:
         return self.organization
 
     async def _check_out(self, event_id: UUID) -> tuple[Any, list[UUID]]:
-        """A few free seats beside each other, or some place on the lawn."""
+        """Check out a few adjacent free seats, or places on the lawn."""
         async with self.engine.transaction(organization=self._org) as tx:
             free = await reading.free_seats(tx, event_id)
             lawn = [row["id"] for row in await setup.sections(tx, event_id) if row["kind"] == "general"]
@@ -234,7 +234,7 @@ class TicketingDemo:
             return await buying.start_checkout(tx, event_id, basket, buyer, coupon=coupon), seats
 
     async def _make_room(self, event_id: UUID) -> None:
-        """A full house is no demonstration: somebody gets a refund."""
+        """Refund an order when the event is full, so that the demo can go on."""
         async with self.engine.transaction(organization=self._org) as tx:
             occupancy = await sales.occupancy(tx, event_id)
             if occupancy.percent(occupancy.sold) < FULL_PERCENT:
@@ -242,4 +242,4 @@ class TicketingDemo:
             orders = await reading.checkouts(tx, event_id, "completed", 200)
             if orders:
                 chosen = self.dice.choice(orders)["id"]
-                await refunding.refund(tx, chosen, reason="asked by the buyer", actor="demo", used_too=True)
+                await refunding.refund(tx, chosen, reason="requested by the buyer", actor="demo", used_too=True)

@@ -1,4 +1,4 @@
-"""Webhooks about disputes and reversals of both payment services; what follows from them is in `disputing`."""
+"""Handlers of webhooks about disputes and reversals of both payment services; `disputing` applies them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from onceward_apps.ticketing.disputing import ServiceDispute, State
 from onceward_apps.ticketing.handlers import OTHER, CaptureRefund, Money
 from onceward_apps.ticketing.refund_handlers import act_for_payment
 
-# Whatever is not listed is open. An inquiry (`warning_*`) that closes took no money.
+# All other states are open. A closed inquiry (`warning_*`) took no money.
 STRIPE_STATES: dict[str, State] = {"won": "won", "warning_closed": "won", "prevented": "won", "lost": "lost"}
 PAYPAL_LOST = ("RESOLVED_BUYER_FAVOUR", "ACCEPTED")
 PAYPAL_HOLDS = ("CHARGEBACK", "PRE_ARBITRATION", "ARBITRATION")
-"""Stages in which PayPal holds the money back; in an inquiry it does not."""
+"""Stages in which PayPal withholds the money. In an inquiry it does not."""
 
 
 class StripeDispute(BaseModel):
@@ -88,7 +88,7 @@ async def _stripe(tx: Tx, dispute: StripeDispute) -> dict[str, Any]:
     payment = dispute.payment_intent or dispute.charge
     if payment is None or not await act_for_payment(tx, "stripe", payment):
         return OTHER
-    seen = ServiceDispute(
+    reported = ServiceDispute(
         provider="stripe",
         payment=payment,
         id=dispute.id,
@@ -99,7 +99,7 @@ async def _stripe(tx: Tx, dispute: StripeDispute) -> dict[str, Any]:
         state=STRIPE_STATES.get(dispute.status, "open"),
         is_withheld=not dispute.status.startswith("warning_"),
     )
-    return {"message": "Dispute is recorded", "dispute": dispute.id, "status": await disputing.follow(tx, seen)}
+    return {"message": "Dispute is recorded", "dispute": dispute.id, "status": await disputing.follow(tx, reported)}
 
 
 @app.on("payments-paypal", "CUSTOMER.DISPUTE.CREATED")
@@ -122,7 +122,7 @@ async def _paypal(tx: Tx, dispute: PayPalDispute) -> dict[str, Any]:
     payment = next((each for each in payments if each), None)
     if payment is None or not await act_for_payment(tx, "paypal", payment):
         return OTHER
-    seen = ServiceDispute(
+    reported = ServiceDispute(
         provider="paypal",
         payment=payment,
         id=dispute.dispute_id,
@@ -133,30 +133,30 @@ async def _paypal(tx: Tx, dispute: PayPalDispute) -> dict[str, Any]:
         state=dispute.state,
         is_withheld=dispute.dispute_life_cycle_stage in PAYPAL_HOLDS,
     )
-    return {"message": "Dispute is recorded", "dispute": seen.id, "status": await disputing.follow(tx, seen)}
+    return {"message": "Dispute is recorded", "dispute": reported.id, "status": await disputing.follow(tx, reported)}
 
 
 @app.on("payments-paypal", "PAYMENT.CAPTURE.REVERSED")
 async def capture_reversed(event: Event[CaptureRefund], tx: Tx) -> dict[str, Any]:
-    """PayPal took a payment back. The resource is a refund that links to the capture, or the capture itself."""
-    made = event.data
-    payment = made.capture
+    """Record that PayPal reversed a payment. The resource is a refund that links to the capture, or the capture itself."""
+    reversal = event.data
+    payment = reversal.capture
     if payment is None or not await act_for_payment(tx, "paypal", payment):
-        payment = made.id
+        payment = reversal.id
         if not await act_for_payment(tx, "paypal", payment):
             return OTHER
-    seen = ServiceDispute(
+    reported = ServiceDispute(
         provider="paypal",
         payment=payment,
-        id=f"reversal:{made.id}",
-        amount_cents=_minor(made.amount),
-        currency=made.amount.currency_code.upper(),
+        id=f"reversal:{reversal.id}",
+        amount_cents=_minor(reversal.amount),
+        currency=reversal.amount.currency_code.upper(),
         reason="reversed",
-        status=made.status,
+        status=reversal.status,
         state="lost",
         is_withheld=True,
     )
-    return {"message": "Reversal is recorded", "status": await disputing.reversed_by_service(tx, seen)}
+    return {"message": "Reversal is recorded", "status": await disputing.reversed_by_service(tx, reported)}
 
 
 def _minor(amount: Money) -> int:

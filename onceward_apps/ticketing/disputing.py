@@ -1,6 +1,6 @@
-"""Disputes and reversals: a buyer's bank or PayPal takes money back. Recorded, booked, told; tickets frozen by policy.
+"""Disputes and reversals: a buyer's bank or PayPal takes money back. Record and book them, notify staff, freeze tickets.
 
-    open ──won──▶  the money comes back, the tickets are valid again
+    open ──won──▶  the money is returned, the tickets are valid again
       └───lost──▶  the money is an expense, the tickets are void and the seats free
 
 | money                     | debit             | credit            |
@@ -28,7 +28,7 @@ State = Literal["open", "won", "lost"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceDispute:
-    """One dispute at a payment service. `is_withheld`: the money was taken out of our account."""
+    """One dispute at a payment service. `is_withheld`: the service took the money out of our account."""
 
     provider: str
     payment: str
@@ -41,49 +41,49 @@ class ServiceDispute:
     is_withheld: bool
 
 
-async def follow(tx: Tx, seen: ServiceDispute) -> State:
-    """Do what the state of a dispute asks for. Twice is once, and nothing follows a decision."""
-    payment = await refunds.payment(tx, await lock_payment(tx, seen.provider, seen.payment))
-    dispute = await disputes.find(tx, payment["id"], seen.id)
+async def follow(tx: Tx, reported: ServiceDispute) -> State:
+    """Apply the state of a dispute. A repeat changes nothing, and neither does a message after the decision."""
+    payment = await refunds.payment(tx, await lock_payment(tx, reported.provider, reported.payment))
+    dispute = await disputes.find(tx, payment["id"], reported.id)
     is_new = dispute is None
     if dispute is None:
-        values = (seen.id, seen.amount_cents, seen.currency, seen.reason[:200], seen.status)
+        values = (reported.id, reported.amount_cents, reported.currency, reported.reason[:200], reported.status)
         dispute = await disputes.add(tx, payment["id"], payment["checkout_id"], *values)
     elif dispute["status"] != "open":
         return dispute["status"]
     else:
-        await disputes.seen(tx, dispute["id"], seen.status)
+        await disputes.seen(tx, dispute["id"], reported.status)
     journal_id = dispute["journal_id"]
-    if journal_id is None and (seen.state == "lost" or (seen.is_withheld and seen.state == "open")):
+    if journal_id is None and (reported.state == "lost" or (reported.is_withheld and reported.state == "open")):
         journal_id = await _post(tx, dispute, "disputed_payments", "cash")
         await disputes.withheld(tx, dispute["id"], journal_id)
-    if seen.state == "open":
+    if reported.state == "open":
         if is_new:
             await _tell(tx, payment, dispute, "open", tickets=await _freeze(tx, payment))
         return "open"
-    closing = await _close(tx, dispute, journal_id, won=seen.state == "won")
-    await disputes.close(tx, dispute["id"], seen.state, closing)
-    tickets = await _release(tx, payment) if seen.state == "won" else await _void(tx, payment)
-    await _tell(tx, payment, dispute, seen.state, tickets=tickets)
-    return seen.state
+    closing = await _close(tx, dispute, journal_id, won=reported.state == "won")
+    await disputes.close(tx, dispute["id"], reported.state, closing)
+    tickets = await _release(tx, payment) if reported.state == "won" else await _void(tx, payment)
+    await _tell(tx, payment, dispute, reported.state, tickets=tickets)
+    return reported.state
 
 
-async def reversed_by_service(tx: Tx, seen: ServiceDispute) -> State:
-    """PayPal took a payment back. If it is disputed, that is how the dispute was lost; else it is one of its own."""
-    payment_id = await lock_payment(tx, seen.provider, seen.payment)
+async def reversed_by_service(tx: Tx, reported: ServiceDispute) -> State:
+    """Record that PayPal reversed a payment: the payment's dispute is lost, or a new lost dispute is added."""
+    payment_id = await lock_payment(tx, reported.provider, reported.payment)
     dispute = await disputes.newest(tx, payment_id)
     if dispute is None:
-        return await follow(tx, seen)
+        return await follow(tx, reported)
     if dispute["status"] == "lost":
         return "lost"
     values: dict[str, Any] = {"id": dispute["provider_dispute_id"], "amount_cents": dispute["amount_cents"]}
     known = ServiceDispute(
         **values,
-        provider=seen.provider,
-        payment=seen.payment,
+        provider=reported.provider,
+        payment=reported.payment,
         currency=dispute["currency"],
         reason=dispute["reason"],
-        status=seen.status,
+        status=reported.status,
         state="lost",
         is_withheld=True,
     )

@@ -1,6 +1,6 @@
-"""What a buyer takes along: QR code, calendar entry, receipt. Pure: rows in, bytes out.
+"""Documents for the buyer: QR code, calendar entry, receipt. Pure functions: rows in, bytes out.
 
-What makes PDF and calendar files is imported when the first one is made: it would be a quarter of the time to start.
+The PDF and calendar libraries are imported at first use: they would take a quarter of the start time.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ RECEIPT_WIDTH_MM = 190
 
 
 def qr_path(ticket: Any) -> str:
-    """Where the image is kept. By id: a code in a path would end up in the logs of the store."""
+    """Return the path of the stored image. It contains the id: a ticket code would appear in the logs of the file store."""
     return f"ticketing/{ticket['organization_id']}/{ticket['event_id']}/{ticket['id']}.png"
 
 
 def qr_url(ticket: Any) -> str:
-    """Where the buyer's browser finds it, with the order's token."""
+    """Return the URL of the image for the buyer's browser, which adds the order's token."""
     return f"/orders/{ticket['checkout_id']}/tickets/{ticket['id']}/qr.png"
 
 
 def qr_png(ticket: Any) -> bytes:
-    """Readable off a scratched phone: the second-highest level of correction, a wide margin."""
+    """Draw the QR code with high error correction and a wide margin, readable on a scratched phone."""
     text = qr_payload(bytes(ticket["signing_key"]), ticket["event_id"], ticket["ticket_code"])
     out = io.BytesIO()
     segno.make(text, error="q", micro=False).save(out, kind="png", scale=8, border=4)
@@ -41,13 +41,13 @@ def qr_png(ticket: Any) -> bytes:
 
 
 def money(cents: int, currency: str, locale: str = "en") -> str:
-    """As people write it: 12.50 EUR is €12.50."""
+    """Format an amount for people: 12.50 EUR is €12.50."""
     text = format_amount(cents, currency, locale)
     return text.replace(currency, f"{currency}\N{NO-BREAK SPACE}", 1) if text.startswith(currency) else text
 
 
 def calendar(order: Any, *, url: str) -> bytes:
-    """An entry for the buyer's calendar; the same order always has the same one, so that it is replaced, not doubled."""
+    """Return a calendar entry. Its uid depends only on the order, so that a second import replaces the first."""
     from icalendar import Calendar, Event
 
     event = Event()
@@ -58,15 +58,15 @@ def calendar(order: Any, *, url: str) -> bytes:
     event.add("dtstamp", (order["completed_at"] or datetime.now(UTC)).astimezone(UTC))
     event.add("location", ", ".join(part for part in (order["venue_name"], order["venue_address"]) if part))
     event.add("url", url)
-    found = Calendar()
-    found.add("prodid", "-//Onceward//Ticketing//EN")
-    found.add("version", "2.0")
-    found.add_component(event)
-    return found.to_ical()
+    calendar_file = Calendar()
+    calendar_file.add("prodid", "-//Onceward//Ticketing//EN")
+    calendar_file.add("version", "2.0")
+    calendar_file.add_component(event)
+    return calendar_file.to_ical()
 
 
 def receipt(order: Any, items: Sequence[Any]) -> bytes:
-    """A page with what was bought, tax and total; refunds are on it as well."""
+    """Return a PDF page with items, tax, total and refunds."""
     from fpdf import FPDF
 
     pdf = FPDF()
@@ -125,5 +125,5 @@ def _amount(cents: int, order: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """The built-in fonts know Latin-1; what they do not know is shown as a question mark rather than failing a receipt."""
+    """Replace characters outside Latin-1 by question marks, because the built-in fonts do not have them."""
     return text.encode("latin-1", "replace").decode("latin-1")

@@ -1,4 +1,4 @@
-"""What ticketing holds about a person: names and addresses on orders and tickets, and who asked or scanned. Amounts stay."""
+"""Personal data of ticketing: names and addresses on orders and tickets, and who requested or scanned. Amounts stay."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""What ticketing refuses, by name. Routes choose the HTTP status from `status`.
+"""The errors of ticketing. Routes take the HTTP status from `status`.
 
 TicketingError
-├── NotFound          there is no such event, order or ticket here
-├── NotOnSale         the event is not being sold
-├── SeatTaken         somebody else has a seat: which, and until when
-├── TooMany           more than an order may have
-├── TooFast           more holds in a minute than one address may ask for
-├── NothingHeld       a checkout without seats
-├── BadCoupon         unknown, used up or over
-├── CheckoutClosed    it can no longer be paid, changed or given up
-├── NotPayable        the payment service refused or cannot be reached
-│   └── CurrencyNotTaken   it does not take the currency of the event
-└── NotRefundable     tickets that are void, used, or of another order
+├── NotFound          the event, order or ticket does not exist in this organization
+├── NotOnSale         the event is not on sale
+├── SeatTaken         another buyer has the seat; the message says which seat and until when
+├── TooMany           more tickets than an order may have
+├── TooFast           more holds in a minute than one client address may request
+├── NothingHeld       the basket holds no seats
+├── BadCoupon         the coupon is unknown, used up or expired
+├── CheckoutClosed    the checkout can no longer be paid, changed or abandoned
+├── NotPayable        the payment service refused the payment or is unavailable
+│   └── CurrencyNotTaken   the payment service does not accept the currency of the event
+└── NotRefundable     the tickets are void, used, or belong to another order
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import ClassVar
 
 
 class TicketingError(Exception):
-    """The message says which, why, and what to do."""
+    """Base of all errors of ticketing. The message names the object and the reason, and says what to do."""
 
     status: ClassVar[int] = 409
 
@@ -34,7 +34,7 @@ class NotOnSale(TicketingError):
 
 
 class SeatTaken(TicketingError):
-    """`labels` are the seats that could not be had."""
+    """`labels` are the seats that are not available."""
 
     def __init__(self, message: str, labels: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class TooMany(TicketingError):
 
 
 class TooFast(TicketingError):
-    """`retry_after_s`: when as much may be held again."""
+    """`retry_after_s` is the time in seconds after which the same request may succeed."""
 
     status = 429
 

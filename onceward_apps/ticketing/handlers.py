@@ -1,4 +1,4 @@
-"""Webhooks of the payment services. All of them end in `fulfil`; the endpoint is `/webhooks/payments/{provider}`."""
+"""Handlers of the payment services' webhooks, received at `/webhooks/payments/{provider}`. All payments go to `fulfil`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHER = {"message": "Not a checkout of ours"}
 
 
 class Metadata(BaseModel):
-    """What we gave along when the payment was started. Payments without it belong to somebody else."""
+    """The metadata that we set when the payment started. A payment without it is not ours."""
 
     checkout_id: UUID | None = None
     organization_id: UUID | None = None
@@ -105,7 +105,7 @@ class Link(BaseModel):
 
 
 class CaptureRefund(BaseModel):
-    """`PAYMENT.CAPTURE.REFUNDED` and `PAYMENT.REFUND.*`: one refund; the link `up` leads to the capture it is of."""
+    """`PAYMENT.CAPTURE.REFUNDED` and `PAYMENT.REFUND.*`: one refund; its link `up` names the capture."""
 
     id: str
     status: str
@@ -169,7 +169,7 @@ async def _paid(
 
 @app.on("payments-stripe", "payment_intent.payment_failed")
 async def payment_failed(event: Event[PaymentIntent], tx: Tx) -> dict[str, Any]:
-    """A card was declined: the checkout stays open for another try, and says what happened."""
+    """Mark the checkout as failed because the card was declined. The buyer may try again."""
     return await _declined(tx, event.data.metadata.checkout_id)
 
 
@@ -192,12 +192,12 @@ async def capture_completed(event: Event[Capture], tx: Tx) -> dict[str, Any]:
 
 @app.on("payments-paypal", "CHECKOUT.ORDER.APPROVED")
 async def order_approved(event: Event[PayPalOrder], tx: Tx) -> dict[str, Any]:
-    """The buyer has agreed and may never come back to our page: take the money by ourselves."""
+    """Capture an approved order by a job: the buyer may never return to our page."""
     units = event.payload.get("resource", {}).get("purchase_units") or [{}]
     checkout_id = _uuid(units[0].get("custom_id"))
     if checkout_id is None:
         return OTHER
-    # By the order that was approved: since then the buyer may have opened another page.
+    # By the id of the approved order: the buyer may have opened another page since.
     order_id = event.data.id
     order = reconcile.once(f"reconcile:{checkout_id}:{order_id}")
     await tx.enqueue(order, checkout_id=checkout_id, provider="paypal", session=order_id)
@@ -206,7 +206,7 @@ async def order_approved(event: Event[PayPalOrder], tx: Tx) -> dict[str, Any]:
 
 @app.on("payments-paypal", "PAYMENT.CAPTURE.DECLINED")
 async def capture_declined(event: Event[Capture], tx: Tx) -> dict[str, Any]:
-    """PayPal refused the payer's card or account: the checkout stays open for another try."""
+    """Mark the checkout as failed because PayPal refused the card or account. The buyer may try again."""
     return await _declined(tx, _uuid(event.data.custom_id))
 
 
@@ -217,7 +217,7 @@ async def capture_denied(event: Event[Capture], tx: Tx) -> dict[str, Any]:
 
 async def _declined(tx: Tx, checkout_id: UUID | None) -> dict[str, Any]:
     if checkout_id is None or await rows.find(tx, checkout_id) is None:
-        return OTHER  # of nobody here, or of an organization that this source may not speak for
+        return OTHER  # unknown, or of an organization that this source does not belong to
     await rows.end_checkout(tx, checkout_id, "failed", of=("started",))
     return {"message": "Payment failed", "checkout_id": str(checkout_id)}
 
@@ -226,48 +226,48 @@ async def _declined(tx: Tx, checkout_id: UUID | None) -> dict[str, Any]:
 async def reconcile(
     job: Job, *, checkout_id: UUID, provider: str | None = None, session: str | None = None
 ) -> dict[str, Any]:
-    """Ask the payment service what became of a checkout, and do what its webhook would have done.
+    """Ask the payment service for the state of a checkout, and do what its webhook would have done.
 
-    Without `session` about its payment page of now; with one about that page, which may have been replaced.
+    Without `session` the job asks about the current payment page; `session` names a page that may have been replaced.
     """
     async with job.transaction() as tx:
-        found = await rows.find(tx, checkout_id)
-    if found is None:
+        checkout = await rows.find(tx, checkout_id)
+    if checkout is None:
         return {"message": "Nothing to ask about"}
-    asked = {**found} if session is None else {**found, "provider": provider, "provider_session": session}
-    if asked["provider_session"] is None:
+    page = {**checkout} if session is None else {**checkout, "provider": provider, "provider_session": session}
+    if page["provider_session"] is None:
         return {"message": "Nothing to ask about"}
     try:
-        payment = await paying.look_up(asked)
+        payment = await paying.look_up(page)
     except paying.Unanswered as error:
-        raise await again(job, asked["provider"], error.outcome) from error
+        raise await again(job, page["provider"], error.outcome) from error
     except (paying.Closed, paying.Declined) as end:
-        return await _page_ended(job, asked, declined=isinstance(end, paying.Declined))
+        return await _page_ended(job, page, declined=isinstance(end, paying.Declined))
     if payment is None:
         return {"message": "Not paid"}
-    seen = await service_refunds.list_all(payment.provider, payment.id)
-    if not isinstance(seen, list):
-        raise await again(job, payment.provider, seen)
+    reported = await service_refunds.list_all(payment.provider, payment.id)
+    if not isinstance(reported, list):
+        raise await again(job, payment.provider, reported)
     async with job.transaction() as tx:
-        for refund in seen:
-            if refund.attempt is None:  # ours are followed by their own ids
+        for refund in reported:
+            if refund.attempt is None:  # `follow_refund` follows ours by their own ids
                 values = (refund.id, refund.amount_cents, refund.status)
                 await refunds.keep_early(tx, payment.provider, payment.id, *values)
         result = await fulfil(tx, checkout_id, payment)
-        await rows.older_page_ended(tx, checkout_id, asked["provider_session"])
+        await rows.older_page_ended(tx, checkout_id, page["provider_session"])
     return result
 
 
-async def _page_ended(job: Job, asked: Mapping[str, Any], *, declined: bool) -> dict[str, Any]:
-    """Nobody has paid on this page: it need not be asked about again, and the buyer may open another."""
+async def _page_ended(job: Job, page: Mapping[str, Any], *, declined: bool) -> dict[str, Any]:
+    """Record that a page ended unpaid: nobody asks about it again, and the buyer may open another page."""
     async with job.transaction() as tx:
-        now = await rows.find(tx, asked["id"])
-        if now["provider_session"] == asked["provider_session"]:
+        now = await rows.find(tx, page["id"])
+        if now["provider_session"] == page["provider_session"]:
             if declined:
-                await rows.end_checkout(tx, asked["id"], "failed", of=("started",))
+                await rows.end_checkout(tx, page["id"], "failed", of=("started",))
             else:
-                await rows.payment_closed(tx, asked["id"])
-        await rows.older_page_ended(tx, asked["id"], asked["provider_session"])
+                await rows.payment_closed(tx, page["id"])
+        await rows.older_page_ended(tx, page["id"], page["provider_session"])
     return {"message": "Declined" if declined else "Never paid"}
 
 

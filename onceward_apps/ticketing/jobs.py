@@ -1,4 +1,4 @@
-"""What follows a sale or a refund, outside its transaction: images, counts, and calls to the payment services."""
+"""Jobs that follow a sale or a refund: QR codes, counts, and calls to the payment services."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from onceward_apps.ticketing.store import reading, refunds, sales
 
 WAIT_S = 60
 ACCOUNT_WAIT_S = 15 * 60
-"""How long work waits before it tries credentials again that the payment service refused."""
+"""How long a job waits before it retries after the payment service refused our credentials."""
 
 
 @app.job(name="ticketing.generate_qr", attempts=5, timeout=30, outside=True)
 async def generate_qr(job: Job, *, ticket_id: UUID) -> dict[str, str]:
-    """Draw a ticket's QR code and keep it; the ticket is valid without it. Drawing it again makes the same image."""
+    """Draw and store a ticket's QR code. The ticket is valid without it, and a repeat draws the same image."""
     async with job.transaction() as tx:
         ticket = await reading.ticket(tx, ticket_id)
     if ticket is None:
@@ -39,7 +39,7 @@ async def record_purchase(tx: Tx, *, checkout_id: UUID) -> None:
 
 @app.job(name="ticketing.refund_payment", outside=True, timeout=60)
 async def refund_payment(job: Job, *, refund_id: UUID, attempt: int = 1) -> dict[str, Any]:
-    """Ask the payment service to give money back. It is booked when the service says that the buyer has it."""
+    """Request a refund from the payment service. It is booked when the service says that the buyer has the money."""
     async with job.transaction() as tx:
         refund = await refunds.refund(tx, refund_id)
     if refund is None:
@@ -59,14 +59,16 @@ async def refund_payment(job: Job, *, refund_id: UUID, attempt: int = 1) -> dict
         case None:
             raise Permanent(f"refund {refund_id}: there is no payment service {refund['provider']!r}")
         case Accepted():
-            made = service_refunds.read(refund["provider"], refund["provider_payment_id"], outcome.detail)
+            service_refund = service_refunds.read(refund["provider"], refund["provider_payment_id"], outcome.detail)
             async with job.transaction() as tx:
-                await taking_back.follow(tx, replace(made, attempt=service_refunds.Attempt(refund_id, attempt)))
-            return {"refund": made.id, "status": made.status}
+                await taking_back.follow(
+                    tx, replace(service_refund, attempt=service_refunds.Attempt(refund_id, attempt))
+                )
+            return {"refund": service_refund.id, "status": service_refund.status}
         case Refused(reason, permanent=True):
             async with job.transaction() as tx:
                 if await taking_back.fail_refund(tx, refund_id, reason):
-                    # Perhaps because somebody had made it at the service already.
+                    # Perhaps somebody has already refunded it at the service.
                     because = f"refused:{refund_id}:{attempt}"
                     await look_at_refunds(tx, refund["provider"], refund["provider_payment_id"], because=because)
             raise Permanent(f"the payment service refuses the refund: {reason}")
@@ -76,68 +78,68 @@ async def refund_payment(job: Job, *, refund_id: UUID, attempt: int = 1) -> dict
 
 @app.job(name="ticketing.follow_refund", outside=True, timeout=60)
 async def follow_refund(job: Job, *, provider: str, payment: str, reference: str) -> str:
-    """Ask the service about one refund, and do what its webhook would have done."""
-    seen = await service_refunds.look_up(provider, payment, reference)
-    if not isinstance(seen, service_refunds.ServiceRefund):
-        raise await again(job, provider, seen)
+    """Ask the payment service for the state of one refund, and do what its webhook would have done."""
+    reported = await service_refunds.look_up(provider, payment, reference)
+    if not isinstance(reported, service_refunds.ServiceRefund):
+        raise await again(job, provider, reported)
     async with job.transaction() as tx:
-        came_to = await taking_back.follow(tx, seen)
-    if came_to == "waits":
-        raise Snooze(WAIT_S, "a refund of ours for the same money is under way")
-    return came_to
+        result = await taking_back.follow(tx, reported)
+    if result == "waits":
+        raise Snooze(WAIT_S, "one of our refunds of the same payment is in progress")
+    return result
 
 
 @app.job(name="ticketing.list_refunds", outside=True, timeout=60)
 async def list_refunds(job: Job, *, provider: str, payment: str) -> dict[str, int]:
-    """Ask the service about all refunds of a payment: somebody may have made one there."""
-    seen = await service_refunds.list_all(provider, payment)
-    if not isinstance(seen, list):
-        raise await again(job, provider, seen)
+    """Ask the payment service for all refunds of a payment: somebody may have made one there."""
+    reported = await service_refunds.list_all(provider, payment)
+    if not isinstance(reported, list):
+        raise await again(job, provider, reported)
     counts: dict[str, int] = {}
-    for refund in seen:
+    for refund in reported:
         async with job.transaction() as tx:
-            came_to = await taking_back.follow(tx, refund)
-        counts[came_to] = counts.get(came_to, 0) + 1
+            result = await taking_back.follow(tx, refund)
+        counts[result] = counts.get(result, 0) + 1
     if "waits" in counts:
-        raise Snooze(WAIT_S, "a refund of ours for the same money is under way")
+        raise Snooze(WAIT_S, "one of our refunds of the same payment is in progress")
     return counts
 
 
 async def look_at_refunds(tx: Tx, provider: str, payment: str, *, because: str) -> None:
-    """Have the refunds of a payment looked up, once for each reason: one that runs may have read an older state."""
+    """Enqueue a look-up of a payment's refunds, once per reason: a running look-up may have read an older state."""
     order = list_refunds.once(f"refunds:{provider}:{payment}:{because}")
     await tx.enqueue(order, provider=provider, payment=payment)
 
 
-async def follow_or_wait(tx: Tx, seen: service_refunds.ServiceRefund) -> taking_back.Followed:
-    """Follow a refund now; where it has to wait, a job follows it later."""
-    came_to = await taking_back.follow(tx, seen)
-    if came_to == "waits":
-        later = follow_refund.later(seconds=WAIT_S).once(f"follow:{seen.provider}:{seen.id}")
-        await tx.enqueue(later, provider=seen.provider, payment=seen.payment, reference=seen.id)
-    return came_to
+async def follow_or_wait(tx: Tx, reported: service_refunds.ServiceRefund) -> taking_back.Followed:
+    """Apply the state of a refund now, or by a job later if it has to wait."""
+    result = await taking_back.follow(tx, reported)
+    if result == "waits":
+        later = follow_refund.later(seconds=WAIT_S).once(f"follow:{reported.provider}:{reported.id}")
+        await tx.enqueue(later, provider=reported.provider, payment=reported.payment, reference=reported.id)
+    return result
 
 
 async def apply_early_refunds(tx: Tx, provider: str, payment: str) -> None:
-    """A payment is recorded: refunds of it whose webhooks came first are booked in the same commit."""
+    """Book refunds whose webhooks came before the payment, in the commit that records the payment."""
     for row in await refunds.take_early(tx, provider, payment):
-        seen = service_refunds.ServiceRefund(
+        reported = service_refunds.ServiceRefund(
             provider=provider,
             payment=payment,
             id=row["provider_refund_id"],
             amount_cents=row["amount_cents"],
             status=row["provider_status"],
         )
-        if seen.state == "pending":
-            order = follow_refund.later(seconds=WAIT_S).once(f"follow:{provider}:{seen.id}")
-            await tx.enqueue(order, provider=provider, payment=payment, reference=seen.id)
+        if reported.state == "pending":
+            order = follow_refund.later(seconds=WAIT_S).once(f"follow:{provider}:{reported.id}")
+            await tx.enqueue(order, provider=provider, payment=payment, reference=reported.id)
         else:
-            await follow_or_wait(tx, seen)
+            await follow_or_wait(tx, reported)
 
 
 @app.job(name="ticketing.close_payment", outside=True, attempts=5, timeout=30, critical=False)
 async def close_payment(job: Job, *, provider: str, session: str) -> str:
-    """A checkout has ended: its payment page closes, so that it cannot be paid late. Best effort; a late one is refunded."""
+    """Close the payment page of a checkout that ended. Best effort: a late payment is refunded."""
     if provider != "stripe":
         return "nothing to close"
     outcome = await app.services.stripe.expire_checkout_session(session, key=job.key("expire"))
@@ -149,9 +151,9 @@ async def close_payment(job: Job, *, provider: str, session: str) -> str:
 
 
 async def again(job: Job, provider: str, outcome: Outcome) -> Retry | Snooze:
-    """A call that did not come through, as a reason to try again under the same key.
+    """Return the error that makes the job retry a failed call under the same idempotency key.
 
-    Refused credentials are an outage of our account: the work waits without counting attempts, and accounting is told.
+    Refused credentials count as an outage: the job waits without counting attempts, and accounting gets a notice.
     """
     match outcome:
         case Refused(reason, account=True):
@@ -159,7 +161,7 @@ async def again(job: Job, provider: str, outcome: Outcome) -> Retry | Snooze:
                 await notices.account_refused(tx, provider, reason)
             return Snooze(ACCOUNT_WAIT_S, f"{provider} refuses our credentials: {reason}")
         case Throttled(after):
-            return Retry("the payment service asks for a pause", after=after)
+            return Retry("the payment service limits our request rate", after=after)
         case Refused(reason, retry_after_s=after):
             return Retry(reason, after=after)
         case Unreachable(reason) | Unknown(reason):

@@ -1,10 +1,10 @@
-"""The rules of selling tickets, as pure functions: prices, shares, ledger entries, and what a payment is worth.
+"""The rules of selling tickets, as pure functions: prices, shares, ledger entries, and the verdict on a payment.
 
 checkout  started ──pay──▶ completed ──refund all──▶ refunded
-             │ ├─time──▶ expired    (a late payment still sells what is free)
-             │ ├─buyer─▶ abandoned  (a late payment is given back)
-             │ └─card──▶ failed     (another try may pay it)
-seat      available ──hold──▶ held ──sell──▶ sold ──refund──▶ available; blocked is the organizer's
+             │ ├─time──▶ expired    (a late payment still sells seats that are free)
+             │ ├─buyer─▶ abandoned  (a late payment is refunded)
+             │ └─card──▶ failed     (the buyer may try again)
+seat      available ──hold──▶ held ──sell──▶ sold ──refund──▶ available; the organizer blocks and unblocks
 hold      active ──▶ converted | expired | cancelled
 ticket    active ──scan──▶ scanned;  active, scanned ──▶ void
 """
@@ -22,7 +22,7 @@ from onceward.ledger import Entry
 FeePaidBy = Literal["buyer", "organizer"]
 Provider = Literal["stripe", "paypal", "none"]
 BPS = 10_000
-"""Basis points in a whole: rates are integers, 250 is 2.5 %."""
+"""Basis points in 100 %. Rates are integers: 250 is 2.5 %."""
 
 
 # -- prices ----------------------------------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ BPS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How an event is priced: the platform's fee, the tax, who pays and what is already in the price."""
+    """How an event is priced: the platform fee, who pays it, the tax, and whether prices include the tax."""
 
     fee_bps: int = 250
     fee_paid_by: FeePaidBy = "buyer"
@@ -40,7 +40,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coupon:
-    """Off the subtotal: a share of it, or an amount, never more than there is."""
+    """A discount on the subtotal: a percentage or an amount, never more than the subtotal."""
 
     code: str
     percent_bps: int | None = None
@@ -54,7 +54,7 @@ class Coupon:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one ticket carries of an order. `paid_cents` is what comes back when it is refunded."""
+    """The share of one ticket in an order. `paid_cents` is the amount of a refund of the ticket."""
 
     price_cents: int
     discount_cents: int
@@ -64,7 +64,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """An order's money. `total_cents` is what the buyer pays, to the cent."""
+    """The amounts of an order. `total_cents` is what the buyer pays."""
 
     subtotal_cents: int
     discount_cents: int
@@ -75,15 +75,15 @@ class Quote:
 
 
 def rounded(numerator: int, denominator: int, step: int = 1) -> int:
-    """Divide and round half up to a multiple of `step`, without floats. Both are positive or zero."""
+    """Divide without floats and round half up to a multiple of `step`. The numerator must not be negative."""
     return (2 * numerator + denominator * step) // (2 * denominator * step) * step
 
 
 def quote(prices_cents: Sequence[int], policy: Policy, coupon: Coupon | None = None, *, step: int = 1) -> Quote:
-    """Fee and tax are taken of what is left after the discount, each rounded once for the whole order.
+    """Price an order. Fee and tax apply to the subtotal after the discount, each rounded once for the whole order.
 
-    Every amount, also of a single ticket, is a multiple of `step` if the prices are: the payment service takes and
-    refunds no other amounts in this currency.
+    If the prices are multiples of `step`, so is every amount, also of a single ticket: the payment service accepts no
+    other amounts in this currency.
     """
     subtotal = sum(prices_cents)
     discount = 0 if coupon is None else coupon.discount(subtotal, step)
@@ -105,7 +105,7 @@ def quote(prices_cents: Sequence[int], policy: Policy, coupon: Coupon | None = N
 
 
 def spread(amount: int, weights: Sequence[int], step: int = 1) -> list[int]:
-    """Divide an amount by weights so that the parts add up to it exactly; the largest remainders get the odd cents.
+    """Divide an amount by weights into parts that add up to it exactly; the largest remainders get the odd cents.
 
     The parts are multiples of `step` if the amount is.
     """
@@ -122,7 +122,7 @@ def spread(amount: int, weights: Sequence[int], step: int = 1) -> list[int]:
 
 
 def refundable(shares: Sequence[Share], *, fee_paid_by: FeePaidBy, tax_included: bool) -> int:
-    """What the buyer paid for these tickets."""
+    """Return what the buyer paid for these tickets."""
     return sum(
         share.price_cents
         - share.discount_cents
@@ -143,7 +143,7 @@ ACCOUNTS: dict[str, Literal["asset", "liability", "revenue", "expense"]] = {
     "discount_expense": "expense",
     "refunds_payable": "liability",
 }
-"""Opened with an organization's first event in a currency; each event has a revenue account of its own besides."""
+"""Accounts that an organization's first event in a currency opens. Each event also has its own revenue account."""
 
 
 def revenue_account(event_id: UUID) -> str:
@@ -153,7 +153,7 @@ def revenue_account(event_id: UUID) -> str:
 def sale_entries(
     share: Share, *, event_id: UUID, currency: str, fee_paid_by: FeePaidBy, tax_included: bool
 ) -> list[Entry]:
-    """The journal of a sale. Its debits of cash less its credits of cash are what was paid; zeros are left out.
+    """Return the entries of a sale without zeros. Cash debits minus cash credits are the amount that the buyer paid.
 
     | money                  | debit            | credit               |
     |------------------------|------------------|----------------------|
@@ -177,7 +177,7 @@ def sale_entries(
 
 
 def total_share(shares: Sequence[Share]) -> Share:
-    """Several tickets as one."""
+    """Add up the shares of several tickets."""
     return Share(
         sum(share.price_cents for share in shares),
         sum(share.discount_cents for share in shares),
@@ -188,7 +188,7 @@ def total_share(shares: Sequence[Share]) -> Share:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left of an entry of a sale; `cash` if that is money which the buyer paid."""
+    """The part of a sale's entry that is not reversed yet; `cash` is true for money that the buyer paid."""
 
     entry_id: int
     amount: int
@@ -196,10 +196,10 @@ class Left:
 
 
 def draw(left: Sequence[Left], amount: int) -> list[Left]:
-    """As much of each entry as this much of the cash is; all of the cash takes all of the rest along. Zeros are left out."""
+    """Take the same fraction of each entry as `amount` is of the cash; all of the cash takes everything. Omit zeros."""
     cash = sum(each.amount for each in left if each.cash)
     if not 0 <= amount <= cash:
-        raise ValueError(f"{amount} cannot be taken back of a sale of which {cash} is left")
+        raise ValueError(f"{amount} cannot be reversed: the sale has only {cash} left")
     if amount == cash:
         return [each for each in left if each.amount > 0]
     shares = iter(spread(amount, [each.amount for each in left if each.cash]))
@@ -215,7 +215,7 @@ def draw(left: Sequence[Left], amount: int) -> list[Left]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:
-    """Money that a provider says it has taken. `id` names the payment (pi_, ch_, capture), `reference` who said so."""
+    """A payment that a provider reports. `id` names the payment (pi_, ch_, capture), `reference` the event that reported it."""
 
     provider: Provider
     id: str
@@ -228,7 +228,7 @@ class Payment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What judging needs to know of a checkout."""
+    """The fields of a checkout that `judge` needs."""
 
     status: str
     total_cents: int
@@ -236,7 +236,7 @@ class Order:
     organization: UUID
     event: UUID
     paid_by: str | None
-    """The payment that completed it."""
+    """The payment that completed the checkout."""
     event_cancelled: bool = False
 
 
@@ -262,22 +262,22 @@ AUDIENCE: dict[Reason, Literal["admin", "fraud", "security"]] = {
     "coupon_used_up": "admin",
     "event_cancelled": "admin",
 }
-"""Who is told of a payment that bought nothing."""
+"""Which staff get the notice about a payment that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sell:
-    """The payment fits: sell, if the seats can still be had."""
+    """The payment matches: sell, if the seats are still available."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """This very payment has been dealt with: answer as before."""
+    """This payment was handled before: return the same result."""
 
 
 @dataclass(frozen=True, slots=True)
 class GiveBack:
-    """The money was taken for nothing: refund it, and say why."""
+    """The payment cannot be used: refund it for this reason."""
 
     reason: Reason
 
@@ -286,7 +286,7 @@ Verdict = Sell | Done | GiveBack
 
 
 def judge(order: Order, payment: Payment) -> Verdict:
-    """What a payment is worth to a checkout. Expiry is not judged here: whether seats are free is the database's."""
+    """Decide what to do with a payment for a checkout. Expiry plays no part: the database decides whether seats are free."""
     if payment.organization is not None and payment.organization != order.organization:
         return GiveBack("organization_mismatch")
     if payment.event is not None and payment.event != order.event:
@@ -309,7 +309,7 @@ def judge(order: Order, payment: Payment) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How full an event is."""
+    """How many places of an event are sold, held and free."""
 
     total: int
     held: int
@@ -334,5 +334,5 @@ class Occupancy:
 
 
 def is_over(until: datetime, now: datetime) -> bool:
-    """At the limit it counts as over."""
+    """Return whether a time is over. It is over at the limit itself."""
     return until <= now

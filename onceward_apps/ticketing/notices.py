@@ -1,4 +1,4 @@
-"""Who is told what: buyers by mail, the organization's staff by notices, dashboards by topic."""
+"""Notify people: buyers by email, the organization's staff by notices, dashboards by topic."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from onceward_apps.ticketing.store import sales
 TITLES: dict[Reason, str] = {
     "organization_mismatch": "A payment names another organization than its checkout",
     "event_mismatch": "A payment names another event than its checkout",
-    "currency_mismatch": "A payment came in another currency than asked for",
-    "amount_mismatch": "A payment differs from the amount asked for",
-    "checkout_abandoned": "A checkout was paid after the buyer gave it up or started another one",
+    "currency_mismatch": "A payment has another currency than its checkout",
+    "amount_mismatch": "A payment has another amount than its checkout",
+    "checkout_abandoned": "A checkout was paid after the buyer abandoned it or started another one",
     "second_payment": "A checkout was paid twice",
-    "seats_gone": "A payment came too late: the seats are taken",
+    "seats_gone": "A payment came too late: another buyer has the seats",
     "coupon_used_up": "A payment came too late: the coupon of the order is used up",
     "event_cancelled": "A payment came for an event that is cancelled",
 }
 
 
 def order_url(checkout: Any) -> str:
-    """Where the buyer sees the order; whoever has the link is the buyer. (PayPal adds a `token` of its own to it.)"""
+    """Return the URL of the order page. Its token gives access. (PayPal adds its own parameter `token` to the URL.)"""
     token = order_token(bytes(checkout["signing_key"]), checkout["id"])
     return f"{app.services.settings.url}/orders/{checkout['id']}?access={token}"
 
 
 async def confirm(tx: Tx, checkout: Any, places: list[tuple[str, str]], *, again: str | None = None) -> None:
-    """The order's mail. `again` sends it once more, under a key of its own."""
+    """Send the order's email. `again` is part of the unique key and makes it a new message."""
     await tx.send(
         "order-confirmation",
         to={"email": checkout["email"], "locale": checkout["locale"]},
@@ -58,7 +58,7 @@ async def confirm(tx: Tx, checkout: Any, places: list[tuple[str, str]], *, again
 
 
 async def payment_refused(tx: Tx, checkout: Any, payment: Payment, reason: Reason) -> None:
-    """The staff that the reason concerns, and the buyer, whose money is on its way back."""
+    """Notify the staff that the reason concerns, and tell the buyer about the refund."""
     tx.after_commit(metrics.REFUSED.labels(reason).inc)
     await tx.notify_admins(
         "PAYMENT_REFUSED",
@@ -90,7 +90,7 @@ async def payment_refused(tx: Tx, checkout: Any, payment: Payment, reason: Reaso
 
 
 async def missing_accounts(tx: Tx, organization: UUID, event_id: UUID, problem: str) -> None:
-    """In a transaction of its own: the sale is about to be rolled back, the notice must not be."""
+    """Notify accounting in a separate transaction: the sale rolls back, the notice must stay."""
     async with tx.engine.transaction(organization=organization) as other:
         await other.notify_admins(
             "LEDGER_ACCOUNTS_MISSING",
@@ -106,7 +106,7 @@ async def refunded_elsewhere(tx: Tx, payment: Any, amount_cents: int, *, voided:
     await tx.notify_admins(
         "REFUNDED_ELSEWHERE",
         "warn",
-        "A refund was made at the payment service; it is booked",
+        "A refund was made directly at the payment service and is booked",
         {
             "checkout": None if checkout_id is None else str(checkout_id),
             "payment": payment["provider_payment_id"],
@@ -122,7 +122,7 @@ async def refunded_too_much(tx: Tx, payment: Any, reference: str, amount_cents: 
     await tx.notify_admins(
         "REFUNDED_TOO_MUCH",
         "error",
-        "The payment service gave back more than was left of a payment: the buyer may have been paid twice",
+        "The payment service refunded more than was left of a payment: the buyer may have been refunded twice",
         {
             "payment": payment["provider_payment_id"],
             "provider_refund_id": reference,
@@ -134,11 +134,11 @@ async def refunded_too_much(tx: Tx, payment: Any, reference: str, amount_cents: 
 
 
 async def refund_failed(tx: Tx, refund: Any, failure: str, *, was_booked: bool) -> None:
-    """Accounting: the buyer does not have the money. The details say what an operator can do."""
+    """Notify accounting that the buyer does not have the money. The details say what an operator can do."""
     await tx.notify_admins(
         "REFUND_FAILED",
         "error",
-        "A refund came back: the buyer does not have the money"
+        "The bank returned a refund: the buyer does not have the money"
         if was_booked
         else "A refund failed at the payment service: the buyer does not have the money",
         {
@@ -156,14 +156,14 @@ async def refund_failed(tx: Tx, refund: Any, failure: str, *, was_booked: bool) 
 
 
 DISPUTE_TITLES = {
-    "open": "A payment is disputed: answer at the payment service before its deadline",
-    "won": "A dispute was won: the money is ours again",
-    "lost": "A dispute was lost: the money is gone",
+    "open": "A payment is disputed: respond at the payment service before its deadline",
+    "won": "A dispute was won: the money was returned",
+    "lost": "A dispute was lost: the money is booked as a loss",
 }
 
 
 async def disputed(tx: Tx, payment: Any, dispute: Any, status: str, *, tickets: int) -> None:
-    """Accounting: what a dispute came to, and how many tickets that froze, released or voided."""
+    """Notify accounting of the state of a dispute and of the number of tickets frozen, released or voided."""
     await tx.notify_admins(
         f"PAYMENT_DISPUTE_{status.upper()}",
         "info" if status == "won" else "error",
@@ -182,18 +182,18 @@ async def disputed(tx: Tx, payment: Any, dispute: Any, status: str, *, tickets: 
 
 
 async def account_refused(tx: Tx, provider: str, reason: str) -> None:
-    """The payment service refuses our credentials: no payment can be taken or given back until they are right."""
+    """Notify accounting that the payment service refuses our credentials, so that payments and refunds are impossible."""
     await tx.notify_admins(
         "PAYMENT_ACCOUNT_REFUSED",
         "fatal",
-        f"{provider} refuses our credentials: refunds wait until valid ones are set",
+        f"{provider} refuses our credentials: refunds wait until valid credentials are set",
         {"provider": provider, "reason": reason},
         audience="accounting",
     )
 
 
 async def order_refunded(tx: Tx, checkout: Any, refund_id: UUID, amount_cents: int, codes: list[str]) -> None:
-    """The buyer, whose money is on its way back and whose tickets are void."""
+    """Email the buyer about the refund and the void tickets."""
     await tx.send(
         "order-refunded",
         to={"email": checkout["email"], "locale": checkout["locale"]},
@@ -210,7 +210,7 @@ async def order_refunded(tx: Tx, checkout: Any, refund_id: UUID, amount_cents: i
 
 
 async def event_cancelled(tx: Tx, checkout: Any, amount_cents: int, tickets: Sequence[Any]) -> None:
-    """The buyer, and everybody whom a ticket was handed on to. Money goes to the buyer alone."""
+    """Email the buyer, and everybody who received a ticket by transfer. Only the buyer gets a refund."""
     data = {
         "event": checkout["event_name"],
         "reason": checkout["cancel_reason"] or "",
@@ -241,7 +241,7 @@ async def event_cancelled(tx: Tx, checkout: Any, amount_cents: int, tickets: Seq
 async def occupancy_changed(
     tx: Tx, organization: UUID, event_id: UUID, what: str, seats: list[str], tickets: int, at: datetime
 ) -> Occupancy:
-    """Tell everyone who follows the event, with totals read in this transaction."""
+    """Broadcast the change and the occupancy, read in this transaction, to subscribers of the event."""
     occupancy = await sales.occupancy(tx, event_id)
     await tx.broadcast(
         f"occupancy/{organization}/{event_id}",
@@ -258,7 +258,7 @@ async def occupancy_changed(
 
 
 async def nearly_sold_out(tx: Tx, checkout: Any, occupancy: Occupancy) -> None:
-    """Once per event."""
+    """Notify the staff once per event."""
     if await sales.alert_once(tx, checkout["event_id"]):
         await tx.notify_admins(
             "EVENT_NEARLY_SOLD_OUT",

@@ -1,4 +1,4 @@
-"""What an organizer does: set up an event with its seat map and its books, put it on sale, block seats, make coupons."""
+"""Actions of an organizer: add an event with seat map and ledger accounts, put it on sale, block seats, add coupons."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ TRANSITIONS = {
 
 
 class Invalid(TicketingError):
-    """A value that cannot be used; the message names it."""
+    """A value is not valid. The message names the field and the value."""
 
     status = 422
 
 
 class Exists(TicketingError):
-    """There is one already; a second one would be a mistake."""
+    """An object with this name exists already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A price category: `rows` of so many seats each, or `places` without seats."""
+    """A price category: `rows` (row name: number of seats) or `places` without seats."""
 
     name: str
     price_cents: int
@@ -50,7 +50,7 @@ class Section:
 
     def __post_init__(self) -> None:
         if (self.rows is None) == (self.places is None):
-            raise Invalid(f"section {self.name!r}: give rows (name: seats) or places, not both and not neither")
+            raise Invalid(f"section {self.name!r}: give either rows (name: seats) or places")
         if self.rows is not None and not 1 <= len(self.rows) <= MOST_ROWS:
             raise Invalid(f"section {self.name!r} has {len(self.rows)} rows: give 1 to {MOST_ROWS}")
         for row, seats in (self.rows or {}).items():
@@ -66,7 +66,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEvent:
-    """An event with everything that is decided before it is sold."""
+    """An event with everything that must be decided before sales start."""
 
     venue_id: UUID
     name: str
@@ -87,19 +87,21 @@ async def add_venue(tx: Tx, name: str, *, address: str = "", timezone: str = "UT
     try:
         ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError):
-        raise Invalid(f"timezone {timezone!r} is not known: write one like Africa/Johannesburg") from None
+        raise Invalid(f"timezone {timezone!r} is unknown: use a name such as Africa/Johannesburg") from None
     venue = await setup.add_venue(tx, name, address, timezone)
     if venue is None:
         venue = await setup.venue_by_name(tx, name)
         if (venue["address"], venue["timezone"]) != (address, timezone):
-            raise Invalid(f"there is already a venue {name!r}, with another address or timezone: choose another name")
-        return venue  # the same request again
+            raise Invalid(
+                f"the organization already has a venue {name!r}, with another address or timezone: choose another name"
+            )
+        return venue  # a repeated request
     await tx.audit("venue_added", entity_type="Venue", entity_id=venue["id"], changes={"name": name}, actor=actor)
     return venue
 
 
 async def add_event(tx: Tx, new: NewEvent, *, actor: str) -> Any:
-    """The event, its seats and pools, and every ledger account that a sale of it can need."""
+    """Add the event, its seats and pools, and every ledger account that a sale may need."""
     if new.ends_at <= new.starts_at:
         raise Invalid(f"ends_at {new.ends_at} must be after starts_at {new.starts_at}")
     _check_prices(new)
@@ -142,15 +144,15 @@ async def add_event(tx: Tx, new: NewEvent, *, actor: str) -> Any:
 
 
 def _check_prices(new: NewEvent) -> None:
-    """Refuse a currency that nobody can pay in, and prices that no payment service takes in that currency."""
+    """Refuse a currency that no payment service accepts, and prices that none accepts in that currency."""
     if not any(is_taken_by(service, new.currency) for service in SERVICES):
-        raise Invalid(f"currency {new.currency!r}: neither Stripe nor PayPal takes it; choose another one")
+        raise Invalid(f"currency {new.currency!r}: neither Stripe nor PayPal accepts it; choose another currency")
     multiple = step(new.currency)
     for section in new.sections:
         if section.price_cents % multiple:
             raise Invalid(
                 f"section {section.name!r}: price_cents is {section.price_cents}; in {new.currency} it must be a multiple"
-                f" of {multiple}, because payment services take no smaller amounts"
+                f" of {multiple}, because payment services accept no smaller unit"
             )
 
 
@@ -161,7 +163,7 @@ async def open_books(tx: Tx, event_id: UUID, currency: str) -> None:
 
 
 async def add_section(tx: Tx, event_id: UUID, section: Section) -> None:
-    """Each row of seats is a pool of its own: buyers in different rows do not wait for each other."""
+    """Add a section. Each row of seats is its own pool, so that buyers in different rows do not wait for each other."""
     try:
         row = await setup.add_section(tx, event_id, section.name, section.kind, section.price_cents)
     except asyncpg.UniqueViolationError:
@@ -214,20 +216,21 @@ async def add_coupon(
     actor: str,
 ) -> Any:
     if (percent_bps is None) == (amount_cents is None):
-        raise Invalid(f"coupon {code!r}: give percent_bps or amount_cents, not both and not neither")
+        raise Invalid(f"coupon {code!r}: give either percent_bps or amount_cents")
     try:
-        made = await setup.add_coupon(
+        coupon = await setup.add_coupon(
             tx, event_id, code.strip().upper(), percent_bps, amount_cents, most_uses, valid_until
         )
     except asyncpg.UniqueViolationError:
         raise Invalid(f"there is already a coupon {code.upper()!r}") from None
-    await tx.audit("coupon_added", entity_type="Coupon", entity_id=made["id"], changes={"code": code}, actor=actor)
-    return made
+    await tx.audit("coupon_added", entity_type="Coupon", entity_id=coupon["id"], changes={"code": code}, actor=actor)
+    return coupon
 
 
 async def block_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: str) -> None:
-    """Take seats off sale. What somebody holds or has bought stays theirs."""
-    await setup.lock_event(tx, event_id)  # before the seats are read: of the same requests at once one blocks them
+    """Take seats off sale. Seats that a buyer holds or has bought do not change."""
+    # Before the seats are read: of two equal requests at the same time, one blocks the seats.
+    await setup.lock_event(tx, event_id)
     seats = await _seats(tx, event_id, labels)
     wants = [Want(seat["pool_key"], unit=seat["label"]) for seat in seats if seat["status"] != "blocked"]
     if not wants:
@@ -246,14 +249,16 @@ async def block_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: s
 async def unblock_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: str) -> None:
     await setup.lock_event(tx, event_id)
     seats = await _seats(tx, event_id, labels)
-    wanted = {seat["label"] for seat in seats if seat["status"] == "blocked"}
-    claims = [each.id for each in await held_by(tx, _blocker(event_id)) if each.state == "sold" and each.unit in wanted]
+    blocked = {seat["label"] for seat in seats if seat["status"] == "blocked"}
+    claims = [
+        each.id for each in await held_by(tx, _blocker(event_id)) if each.state == "sold" and each.unit in blocked
+    ]
     if not claims:
         return
     await release(tx, claims)
-    await setup.unblock(tx, [seat["id"] for seat in seats if seat["label"] in wanted])
+    await setup.unblock(tx, [seat["id"] for seat in seats if seat["label"] in blocked])
     await tx.audit(
-        "seats_unblocked", entity_type="Event", entity_id=event_id, changes={"seats": sorted(wanted)}, actor=actor
+        "seats_unblocked", entity_type="Event", entity_id=event_id, changes={"seats": sorted(blocked)}, actor=actor
     )
 
 

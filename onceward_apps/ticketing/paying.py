@@ -1,4 +1,4 @@
-"""Pay a checkout: open a payment page, look a payment up, take an approved one. Calls to the outside, so no transaction."""
+"""Pay a checkout: open a payment page, look a payment up, capture an approved one. External calls: no open transaction."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ from onceward_apps.ticketing.store import buying as rows
 from onceward_apps.ticketing.store import reading
 
 PAGE_LASTS = timedelta(minutes=31)
-"""How long a payment page stays open. Stripe wants half an hour at least; ours closes earlier, by `close_payment`."""
+"""How long a payment page stays open. Stripe requires at least 30 minutes; `close_payment` closes it earlier."""
 OPENING_LASTS = timedelta(seconds=20)
-"""How long an opening without an answer is repeated under its own key. Later, Stripe would refuse its expiry."""
+"""How long an unanswered opening is retried under the same key. After that, Stripe would refuse its expiry."""
 MOST_TRIES = 3
 FREE = "none"
 TAKEN = ("COMPLETED", "PARTIALLY_REFUNDED", "REFUNDED")
-"""States of a PayPal capture whose money was taken, whatever went back since."""
+"""States of a PayPal capture whose money was taken, refunded or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Where the buyer goes next."""
+    """The page that the buyer goes to next."""
 
     url: str
     provider: Provider
 
 
 async def open_payment(engine: Engine, organization: UUID, checkout_id: UUID, provider: Provider) -> Opened:
-    """Return a payment page for a checkout: the one that is open, or a new one. What costs nothing is fulfilled at once.
+    """Return the open payment page of a checkout, or a new one. An order that costs nothing is fulfilled at once.
 
-    A checkout has one open page. Before another is opened the service is asked about the older one, which is closed; if it
-    was paid, the buyer goes to the order's page, which takes the payment.
+    A checkout has one open page. Before it opens another, the function asks the service about the older page and closes
+    it. If that page was paid, the buyer goes to the order page, which records the payment.
     """
     for _ in range(MOST_TRIES):
         async with engine.transaction(organization=organization) as tx:
@@ -66,7 +66,7 @@ async def open_payment(engine: Engine, organization: UUID, checkout_id: UUID, pr
                 return Opened(page, provider)
         elif (page := await _older_page(engine, order, provider, url)) is not None:
             return Opened(page, provider)
-    raise NotPayable("this order is being paid in another window: go on there, or try again in a minute")
+    raise NotPayable("this order is being paid in another window: continue there, or try again in a minute")
 
 
 async def _payable(tx: Tx, checkout_id: UUID) -> Any:
@@ -80,26 +80,26 @@ async def _payable(tx: Tx, checkout_id: UUID) -> Any:
     if order["event_status"] == "cancelled":
         raise NotOnSale(f"{order['event_name']} is cancelled")
     if order["expires_at"] <= await rows.clock(tx):
-        raise CheckoutClosed("this checkout's time is over: choose seats again")
+        raise CheckoutClosed("the time of this checkout is over: choose seats again")
     return order
 
 
 async def _opening(tx: Tx, order: Any, provider: Provider, url: str) -> Opening:
-    """Begin an opening, or join the one that another request has begun a moment ago."""
+    """Begin an opening, or join the one that another request began a moment ago."""
     items = await reading.items(tx, order["id"])
-    found = await rows.begin_opening(tx, order["id"], provider, lasts=PAGE_LASTS, joined_for=OPENING_LASTS)
+    row = await rows.begin_opening(tx, order["id"], provider, lasts=PAGE_LASTS, joined_for=OPENING_LASTS)
     return Opening(
         order=order,
         items=items,
         provider=provider,
-        number=found["payment_opening"],
-        expires_at=found["payment_expires_at"],
+        number=row["payment_opening"],
+        expires_at=row["payment_expires_at"],
         return_url=url,
     )
 
 
 async def _open(engine: Engine, opening: Opening) -> str | None:
-    """Open the page and record it. None: another opening or the end of the checkout came first, and the page closes."""
+    """Open the page and record it. None: the checkout ended or got another page first, and this page closes."""
     order, provider = opening.order, opening.provider
     try:
         outcome = await open_page(opening)
@@ -118,7 +118,7 @@ async def _open(engine: Engine, opening: Opening) -> str | None:
 
 
 async def _older_page(engine: Engine, order: Any, provider: Provider, url: str) -> str | None:
-    """Where an order with a payment page is paid. None: that page is closed, and another may be opened."""
+    """Return where an order with a payment page is paid. None: that page is closed, and a new one may be opened."""
     older, session = order["provider"], order["provider_session"]
     try:
         state = await page_state(older, session)
@@ -130,7 +130,9 @@ async def _older_page(engine: Engine, order: Any, provider: Provider, url: str) 
         if older == provider:
             outcome = error.outcome if isinstance(error, Unanswered) else error
             raise await refuse(engine, order, provider, outcome) from error
-        state = "closed"  # the buyer turns to the other service because this one is away; a job closes the page later
+        state = (
+            "closed"  # the buyer chose the other service because this one is unavailable; a job closes the page later
+        )
     if state == "paid":
         return f"{url}&paid={older}"
     async with engine.transaction(organization=order["organization_id"]) as tx:
@@ -150,10 +152,10 @@ def _free(order: Any) -> Payment:
 
 
 async def look_up(checkout: Any) -> Payment | None:
-    """What the payment service says: the payment, taken now if it was only approved. None: not paid.
+    """Ask the payment service for the payment, and capture it now if it was only approved. None: not paid.
 
-    Raises `Closed` when it can no longer be paid, `Declined` when the buyer's means of payment was refused, `Unanswered`
-    when the service does not say.
+    Raises `Closed` if the page can no longer be paid, `Declined` if the service refused the buyer's card or account,
+    `Unanswered` if the service gives no answer.
     """
     session = checkout["provider_session"]
     match checkout["provider"]:
@@ -166,11 +168,11 @@ async def look_up(checkout: Any) -> Payment | None:
 
 
 class Declined(Exception):
-    """The payment service refused the buyer's means of payment: nothing was taken, and the buyer may try another."""
+    """The payment service refused the buyer's card or account. No money was taken, and the buyer may try another."""
 
 
 class Closed(Exception):
-    """The payment page was closed without being paid, for good."""
+    """The payment page was closed unpaid and cannot be paid any more."""
 
 
 def _answer(outcome: Outcome) -> Any:
@@ -197,7 +199,7 @@ def _stripe(checkout: Any, session: Any) -> Payment | None:
 
 
 async def _paypal(checkout: Any, order_id: str) -> Payment | None:
-    """An approved order is taken while the checkout is open; afterwards it is left alone, and nobody has paid."""
+    """Capture an approved order while the checkout is open. After that, an approved order counts as not paid."""
     order = _answer(await app.services.paypal.get_order(order_id))
     if order.get("status") == "APPROVED" and checkout["status"] in ("started", "failed"):
         key = f"checkout:{checkout['id']}:capture:{order_id}"
@@ -215,7 +217,7 @@ async def _paypal(checkout: Any, order_id: str) -> Payment | None:
 
 
 def paypal_payment(capture: Any, *, reference: str) -> Payment:
-    """A capture as PayPal shows it."""
+    """Return the payment that a PayPal capture describes."""
     currency = str(capture["amount"]["currency_code"]).upper()
     return Payment(
         provider="paypal",
@@ -227,6 +229,6 @@ def paypal_payment(capture: Any, *, reference: str) -> Payment:
 
 
 async def cancel(engine: Engine, organization: UUID, checkout_id: UUID) -> None:
-    """The buyer came back without paying and gives up."""
+    """Abandon the checkout of a buyer who returned without paying."""
     async with engine.transaction(organization=organization) as tx:
         await buying.abandon(tx, checkout_id)

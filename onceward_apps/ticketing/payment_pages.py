@@ -1,4 +1,4 @@
-"""Payment pages at the services: open one, ask what became of it, close it. Calls to the outside, so no transaction."""
+"""Payment pages at the payment services: open, look up, close. External calls: no open transaction."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PageState = Literal["open", "paid", "closed"]
 
 
 class Unanswered(Exception):
-    """The payment service cannot be asked; the outcome says why."""
+    """The payment service gave no answer; `outcome` says why."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(type(outcome).__name__)
@@ -42,7 +42,7 @@ class Unanswered(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """One opening of a payment page: whoever repeats it sends the same key and expiry, and gets the same page."""
+    """One opening of a payment page. A retry sends the same key and expiry, and gets the same page."""
 
     order: Any
     items: Sequence[Any]
@@ -57,7 +57,7 @@ class Opening:
 
 
 async def open_page(opening: Opening) -> Outcome:
-    """Open a payment page at the service; the same opening twice is one page."""
+    """Open a payment page at the service. A repeated opening returns the same page."""
     order, url = opening.order, opening.return_url
     if opening.provider == "paypal":
         return await app.services.paypal.create_order(
@@ -89,12 +89,12 @@ async def open_page(opening: Opening) -> Outcome:
 
 
 async def page_state(provider: str, session: str) -> PageState:
-    """Ask the service about a page. Raises `Unanswered` when it does not say."""
+    """Ask the service for the state of a page. Raises `Unanswered` if the service gives no answer."""
     outcome = await _retrieve(provider, session)
     if isinstance(outcome, Refused) and (
         outcome.detail.get("code") == "resource_missing" or outcome.detail.get("status") == 404
     ):
-        return "closed"  # the service does not know it, for example because another account is configured now
+        return "closed"  # the service does not know the page, for example because the configured account changed
     if not isinstance(outcome, Accepted):
         raise Unanswered(outcome)
     match str(outcome.detail.get("status")):
@@ -107,9 +107,9 @@ async def page_state(provider: str, session: str) -> PageState:
 
 
 async def close_page(provider: str, session: str) -> PageState:
-    """Close an open page. Returns what it is afterwards: a buyer may have paid on it at the last moment.
+    """Close an open page and return its state: a buyer may have paid at the last moment.
 
-    An order of PayPal cannot be closed. Nobody takes its money once the checkout has another page.
+    A PayPal order cannot be closed. It is never captured once the checkout has another page.
     """
     if provider != "stripe":
         return "closed"
@@ -124,15 +124,15 @@ async def _retrieve(provider: str, session: str) -> Outcome:
 
 
 def check_currency(provider: str, currency: str) -> None:
-    """Refuse a service that does not take the currency, before it is called."""
+    """Raise before the call if the service does not accept the currency."""
     if not any(service == provider and is_taken_by(service, currency) for service in SERVICES):
-        raise CurrencyNotTaken(f"{NAMES[provider]} does not take {currency}.{_other_way(provider, currency)}")
+        raise CurrencyNotTaken(f"{NAMES[provider]} does not accept {currency}.{_other_way(provider, currency)}")
 
 
 async def refuse(engine: Engine, order: Any, provider: str, outcome: Outcome | NotSet) -> NotPayable:
-    """Log why a page could not be opened, tell the staff what they must mend, and return what helps the buyer.
+    """Log why a page could not be opened, notify the staff of what to fix, and return an error that helps the buyer.
 
-    The service's own words stay out of logs and notices: they may repeat the buyer's address.
+    Logs and notices omit the service's own message, because it may contain the buyer's address.
     """
     reason, is_lasting = _reason(outcome)
     log.warning(
@@ -154,17 +154,17 @@ async def refuse(engine: Engine, order: Any, provider: str, outcome: Outcome | N
     other = _other_way(provider, order["currency"])
     if not is_lasting:
         return NotPayable(
-            f"{name} cannot be reached at the moment. Your seats are held until {until}: try again.{other}"
+            f"{name} is not available at the moment. Your seats are held until {until}: try again.{other}"
         )
     contact = f" Questions: {order['support_contact']}" if order["support_contact"] else ""
     return NotPayable(
-        f"{name} does not accept this payment, and trying again will not help; the organizer has been told."
+        f"{name} does not accept this payment, and trying again will not help; we have informed the organizer."
         f" Your seats are held until {until}.{other}{contact}"
     )
 
 
 def _other_way(provider: str, currency: str) -> str:
-    """A hint at the other service, where it is set up and takes the currency."""
+    """Return a hint at the other service, if it is configured and accepts the currency."""
     settings = app.services.settings
     is_set = {"stripe": settings.stripe_secret_key is not None, "paypal": settings.paypal_client_id is not None}
     others = [name for name in SERVICES if name != provider and is_set[name] and is_taken_by(name, currency)]
@@ -172,7 +172,7 @@ def _other_way(provider: str, currency: str) -> str:
 
 
 def _reason(outcome: Outcome | NotSet) -> tuple[str, bool]:
-    """What happened, as status and code, and whether somebody has to change something before it can work."""
+    """Return the failure as status and code, and whether a person must change something before a retry can work."""
     match outcome:
         case NotSet():
             return str(outcome), True

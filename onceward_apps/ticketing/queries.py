@@ -1,4 +1,4 @@
-"""Live: which seats are free, how full an event is, what has become of an order."""
+"""Live queries: the state of the seats, the occupancy of an event, the state of an order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onceward_apps.ticketing.codes import is_order_token
 from onceward_apps.ticketing.model import Occupancy
 from onceward_apps.ticketing.store.sales import OCCUPANCY
 
-# One letter for each seat, in the order of the seat map: a change of one seat is a small message for a large hall.
+# One letter per seat, in the order of the seat map: messages stay small for a large hall.
 SEATS = """
 select section_id::text as section,
        string_agg(case when status = 'sold' then 's' when status = 'blocked' then 'x'
@@ -44,13 +44,15 @@ select t.id::text, t.status, t.ticket_code, t.qr_code_url, coalesce(s.label, x.n
 
 
 async def anyone(caller: Caller) -> bool | UUID:
-    """Everybody may look at an event that exists, as its organization shows it."""
-    found = await caller.db.fetchval("select ticketing.organization_of('event', $1)", caller.arguments["event_id"])
-    return found or False
+    """Allow everybody to read an event that exists, on behalf of its organization."""
+    organization = await caller.db.fetchval(
+        "select ticketing.organization_of('event', $1)", caller.arguments["event_id"]
+    )
+    return organization or False
 
 
 async def bearer(caller: Caller) -> bool | UUID:
-    """Whoever has the order's link."""
+    """Allow the bearer of the order's token."""
     checkout_id = caller.arguments["checkout_id"]
     row = await caller.db.fetchrow(
         "select c.organization_id, k.key from ticketing.checkouts c"
@@ -64,13 +66,13 @@ async def bearer(caller: Caller) -> bool | UUID:
 
 @app.query(name="ticketing.seats", allow=anyone)
 async def seats(q: Query, *, event_id: UUID) -> dict[str, Any]:
-    """The state of every seat (f free, h held, s sold, x not for sale) and the places left in sections without seats."""
+    """Return the state of every seat (f free, h held, s sold, x blocked) and the places left in sections without seats."""
     q.watch("ticketing.seats", event_id=event_id)
     q.watch("ticketing.seat_holds", event_id=event_id)
     q.watch("ticketing.tickets", event_id=event_id)
     q.watch("ticketing.events", id=event_id)
     q.watch("ticketing.pools", event_id=event_id)
-    q.ignore("onceward.capacity_pools")  # every claim of ours goes with a hold or a ticket
+    q.ignore("onceward.capacity_pools")  # every claim of this app belongs to a hold or a ticket
     rows = await q.fetch(SEATS, event_id)
     ends: list[datetime] = [row["next_end"] for row in rows if row["next_end"] is not None]
     if ends:
@@ -86,7 +88,7 @@ async def seats(q: Query, *, event_id: UUID) -> dict[str, Any]:
 
 @app.query(name="ticketing.occupancy", allow="viewer")
 async def occupancy(q: Query, *, event_id: UUID) -> dict[str, Any]:
-    """How full an event is, for dashboards."""
+    """Return the occupancy of an event, for dashboards."""
     q.watch("ticketing.seat_holds", event_id=event_id)
     q.watch("ticketing.tickets", event_id=event_id)
     q.watch("ticketing.pools", event_id=event_id)
@@ -99,11 +101,11 @@ async def occupancy(q: Query, *, event_id: UUID) -> dict[str, Any]:
 
 @app.query(name="ticketing.order", allow=bearer)
 async def order(q: Query, *, checkout_id: UUID, token: str) -> dict[str, Any]:
-    """An order as its buyer sees it: fills with tickets, then with QR codes, as they get ready."""
+    """Return an order as its buyer sees it. Tickets appear first, then their QR codes."""
     q.watch("ticketing.checkouts", id=checkout_id)
     q.watch("ticketing.tickets", checkout_id=checkout_id)
     q.ignore("ticketing.checkout_items", "ticketing.sections", "ticketing.seats", "ticketing.events")
-    found = await q.fetchrow(ORDER, checkout_id)
-    if found is None:
+    checkout = await q.fetchrow(ORDER, checkout_id)
+    if checkout is None:
         return {"status": "unknown", "tickets": []}
-    return {**dict(found), "tickets": [dict(row) for row in await q.fetch(TICKETS, checkout_id)]}
+    return {**dict(checkout), "tickets": [dict(row) for row in await q.fetch(TICKETS, checkout_id)]}

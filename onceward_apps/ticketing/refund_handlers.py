@@ -1,4 +1,4 @@
-"""Webhooks about refunds. Each tells of one refund at the payment service; what follows from it is in `taking_back`."""
+"""Handlers of webhooks about refunds. Each reports one refund at the payment service; `taking_back` applies it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MESSAGES: dict[taking_back.Followed, str] = {
 
 @app.on("payments-stripe", "charge.refunded")
 async def charge_refunded(event: Event[RefundedCharge], tx: Tx) -> dict[str, Any]:
-    """A sum does not say which refunds it is made of, nor which of them are pending: a job asks Stripe."""
+    """Enqueue a job that asks Stripe for the refunds: the event has only their sum, with pending ones included."""
     charge = event.data
     payment = charge.payment_intent or charge.id
     if not await act_for_payment(tx, "stripe", payment):
@@ -76,31 +76,33 @@ async def _stripe(tx: Tx, refund: StripeRefund) -> dict[str, Any]:
     payment = refund.payment_intent or refund.charge
     if payment is None:
         return OTHER
-    return await heard(tx, service_refunds.read_stripe(payment, refund.model_dump()))
+    return await record_refund(tx, service_refunds.read_stripe(payment, refund.model_dump()))
 
 
 async def _paypal(tx: Tx, refund: CaptureRefund) -> dict[str, Any]:
     if refund.capture is None:
         return OTHER
-    return await heard(tx, service_refunds.read_paypal(refund.capture, refund.model_dump()))
+    return await record_refund(tx, service_refunds.read_paypal(refund.capture, refund.model_dump()))
 
 
-async def heard(tx: Tx, seen: ServiceRefund) -> dict[str, Any]:
-    """The service tells of a refund. One of a payment that is not known yet is kept until the payment is."""
-    organization = await refunds.organization_of_payment(tx, seen.provider, seen.payment)
-    if organization is None and seen.attempt is not None:
-        return OTHER  # ours, of a payment that this database does not have
+async def record_refund(tx: Tx, reported: ServiceRefund) -> dict[str, Any]:
+    """Apply a refund that the service reports. If the payment is not known yet, keep the refund until it is."""
+    organization = await refunds.organization_of_payment(tx, reported.provider, reported.payment)
+    if organization is None and reported.attempt is not None:
+        return OTHER  # one of ours, of a payment that this database does not have
     if organization is None:
-        await refunds.keep_early(tx, seen.provider, seen.payment, seen.id, seen.amount_cents, seen.status)
+        await refunds.keep_early(
+            tx, reported.provider, reported.payment, reported.id, reported.amount_cents, reported.status
+        )
         return OTHER
-    if not await act_for_payment(tx, seen.provider, seen.payment):
+    if not await act_for_payment(tx, reported.provider, reported.payment):
         return OTHER
-    came_to = await follow_or_wait(tx, seen)
-    return {"message": MESSAGES[came_to], "refund": seen.id}
+    result = await follow_or_wait(tx, reported)
+    return {"message": MESSAGES[result], "refund": reported.id}
 
 
 async def act_for_payment(tx: Tx, provider: str, payment: str) -> bool:
-    """Act for whoever took a payment, if the webhook's source may speak for them. False: it is not known, or foreign."""
+    """Act for the organization of a payment. False: the payment is unknown, or the source belongs to another organization."""
     organization = await refunds.organization_of_payment(tx, provider, payment)
     if organization is None or (tx.organization is not None and tx.organization != organization):
         return False

@@ -1,4 +1,4 @@
-"""After the sale: refund an order or single tickets, void a ticket, hand one on to somebody else."""
+"""After the sale: refund an order or single tickets, void a ticket, transfer a ticket."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ async def refund(
     used_too: bool = False,
     mail: bool = True,
 ) -> UUID | None:
-    """Void these tickets (None: all), put their seats back on sale and owe the money; a job gives it back.
+    """Void these tickets (None: all), put their seats back on sale, and let a job refund the money.
 
-    Returns the refund, or None where nothing was paid. Tickets that were used are refused unless `used_too`; without
-    `mail` the caller tells the buyer.
+    Returns the refund, or None if nothing was paid. Used tickets are refused unless `used_too`. Without `mail` the
+    caller notifies the buyer.
     """
     checkout = await sales.lock(tx, checkout_id)
     if checkout is None:
@@ -44,7 +44,7 @@ async def refund(
     await end_tickets(tx, checkout, chosen, "refunded")
     shares = [_share(ticket) for ticket in chosen]
     terms = {"fee_paid_by": checkout["fee_paid_by"], "tax_included": checkout["tax_included"]}
-    # What somebody gave back at the payment service without saying for which tickets is no longer there to give.
+    # Refunds made at the payment service name no tickets; what they took is no longer available here.
     amount = min(refundable(shares, **terms), checkout["total_cents"] - checkout["refunded_cents"])
     parts = await _parts(tx, checkout, shares, amount)
     await refunds.add_refunded(tx, checkout_id, amount, all_of_it=len(chosen) == len(live))
@@ -63,7 +63,7 @@ async def refund(
 
 
 async def void(tx: Tx, ticket_id: UUID, *, reason: str, actor: str) -> None:
-    """A ticket that shall admit nobody, without money going back. Its seat goes back on sale."""
+    """Void a ticket without a refund and put its seat back on sale."""
     checkout = await _lock_order_of(tx, ticket_id)
     live = await refunds.live_tickets(tx, checkout["id"])
     chosen = [each for each in live if each["id"] == ticket_id]
@@ -74,16 +74,18 @@ async def void(tx: Tx, ticket_id: UUID, *, reason: str, actor: str) -> None:
 
 
 async def transfer(tx: Tx, ticket_id: UUID, *, email: str, name: str, actor: str) -> UUID:
-    """Somebody else's from now on: a new ticket with a new code; the old one admits nobody."""
+    """Transfer a ticket: issue a new ticket with a new code and void the old one. Return the new id."""
     await _lock_order_of(tx, ticket_id)
     ticket = await refunds.ticket(tx, ticket_id)
     if ticket["status"] != "active":
-        raise NotRefundable(f"the ticket is {ticket['status']} and cannot be handed on")
+        raise NotRefundable(f"the ticket is {ticket['status']} and cannot be transferred")
     if ticket["frozen_at"] is not None:
-        raise NotRefundable("the payment of this ticket is disputed: it cannot be handed on until that is decided")
+        raise NotRefundable(
+            "the payment of this ticket is disputed: it cannot be transferred until the dispute is decided"
+        )
     new_id = uuid4()
     await refunds.transfer(tx, ticket_id, new_id, email, name, new_ticket_code())
-    made = await reading.ticket(tx, new_id)
+    new_ticket = await reading.ticket(tx, new_id)
     await tx.enqueue(jobs.generate_qr, ticket_id=new_id)
     await tx.send(
         "ticket-transferred",
@@ -91,10 +93,10 @@ async def transfer(tx: Tx, ticket_id: UUID, *, email: str, name: str, actor: str
         key=f"ticket:{new_id}:transferred",
         data={
             "name": name,
-            "event": made["event_name"],
-            "starts_at": made["starts_at"],
-            "code": made["ticket_code"],
-            "place": made["label"] or made["section"],
+            "event": new_ticket["event_name"],
+            "starts_at": new_ticket["starts_at"],
+            "code": new_ticket["ticket_code"],
+            "place": new_ticket["label"] or new_ticket["section"],
         },
     )
     await tx.audit(
@@ -104,7 +106,7 @@ async def transfer(tx: Tx, ticket_id: UUID, *, email: str, name: str, actor: str
 
 
 async def _lock_order_of(tx: Tx, ticket_id: UUID) -> Any:
-    """The order comes before its tickets: who locked a ticket first would wait for a refund that waits for the ticket."""
+    """Lock the order before its ticket: locking the ticket first would deadlock with a refund of the order."""
     checkout_id = await refunds.checkout_of(tx, ticket_id)
     if checkout_id is None:
         raise NotFound(f"there is no ticket {ticket_id}")
@@ -114,26 +116,26 @@ async def _lock_order_of(tx: Tx, ticket_id: UUID) -> Any:
 def _chosen(live: Sequence[Any], tickets: Sequence[UUID] | None, *, used_too: bool) -> list[Any]:
     chosen = list(live) if tickets is None else [ticket for ticket in live if ticket["id"] in set(tickets)]
     if not chosen or (tickets is not None and len(chosen) != len(set(tickets))):
-        raise NotRefundable("some of these tickets are void already, or of another order")
+        raise NotRefundable("some of these tickets are already void, or belong to another order")
     used = [ticket["ticket_code"] for ticket in chosen if ticket["status"] == "scanned"]
     if used and not used_too:
-        raise NotRefundable(f"{len(used)} of these tickets were used to enter: say so explicitly to refund them")
+        raise NotRefundable(f"{len(used)} of these tickets were used to enter: set used_too to refund them")
     return chosen
 
 
 async def _parts(tx: Tx, checkout: Any, shares: Sequence[Share], amount: int) -> list[Part]:
-    """How much of each entry of the sale these tickets are; where that is not left, their share of what is."""
+    """Return the part of each entry of the sale that belongs to these tickets, or their share of what is left."""
     if checkout["journal_id"] is None:
         return []
-    wanted = sale_entries(
+    entries = sale_entries(
         total_share(shares),
         event_id=checkout["event_id"],
         currency=checkout["currency"],
         fee_paid_by=checkout["fee_paid_by"],
         tax_included=checkout["tax_included"],
     )
-    found = {(row["debit"], row["credit"]): row["id"] for row in await refunds.entries(tx, checkout["journal_id"])}
-    parts = [Part(found[entry.debit, entry.credit], entry.amount) for entry in wanted]
+    entry_ids = {(row["debit"], row["credit"]): row["id"] for row in await refunds.entries(tx, checkout["journal_id"])}
+    parts = [Part(entry_ids[entry.debit, entry.credit], entry.amount) for entry in entries]
     payment = await refunds.sale_payment(tx, checkout["id"])
     if payment is None:
         return parts
@@ -148,7 +150,7 @@ async def _parts(tx: Tx, checkout: Any, shares: Sequence[Share], amount: int) ->
 async def _owe(
     tx: Tx, checkout: Any, chosen: Sequence[Any], amount: int, parts: Sequence[Part], reason: str, actor: str
 ) -> UUID | None:
-    """A refund for a job to make; what cost nothing is taken back in the books at once."""
+    """Record a refund for a job to make. Tickets that cost nothing are reversed in the ledger at once."""
     if amount == 0:
         if parts:
             key = f"checkout:{checkout['id']}:free:{min(str(ticket['id']) for ticket in chosen)}"
@@ -171,13 +173,13 @@ async def _owe(
 
 
 async def give_back(tx: Tx, refund_id: UUID, *, attempt: int = 1) -> None:
-    """Have a job ask the payment service, once for each attempt."""
+    """Enqueue the job that requests the refund from the payment service, once per attempt."""
     key = Attempt(refund_id, attempt).key
     await tx.enqueue(jobs.refund_payment.once(key, for_ever=True), refund_id=refund_id, attempt=attempt)
 
 
 async def repeat(tx: Tx, refund_id: UUID, *, actor: str) -> int:
-    """Ask the payment service once more for a refund that failed; returns the number of the attempt."""
+    """Request a failed refund from the payment service again, and return the number of the attempt."""
     await _failed_refund(tx, refund_id)
     attempt = await refunds.reopen(tx, refund_id)
     assert attempt is not None
@@ -189,19 +191,21 @@ async def repeat(tx: Tx, refund_id: UUID, *, actor: str) -> int:
 
 
 async def settle(tx: Tx, refund_id: UUID, *, note: str, actor: str) -> None:
-    """Book a refund that failed as paid another way, such as by bank transfer. `note` says how, for the accountants."""
+    """Book a failed refund as paid another way, for example by bank transfer. `note` says how, for accounting."""
     await _failed_refund(tx, refund_id)
     await book_refund(tx, refund_id, None, None, note=note)
     await tx.audit("refund_settled", entity_type="Refund", entity_id=refund_id, reason=note, actor=actor)
 
 
 async def _failed_refund(tx: Tx, refund_id: UUID) -> Any:
-    """A refund that failed, locked. Any other is the payment service's to finish, or finished."""
+    """Lock and return a failed refund. Raise for any other: it is done, or the payment service must finish it."""
     refund = await lock_refund(tx, refund_id)
     if refund is None:
         raise NotFound(f"there is no refund {refund_id}")
     if refund["status"] != "failed":
-        raise NotRefundable(f"refund {refund_id} is {refund['status']}, not failed: there is nothing to repair")
+        raise NotRefundable(
+            f"refund {refund_id} is {refund['status']}: only a failed refund can be repeated or settled"
+        )
     return refund
 
 

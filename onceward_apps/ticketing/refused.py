@@ -1,4 +1,4 @@
-"""Money that bought nothing: booked as owed to the buyer, sent back by a job, told to everyone who must know."""
+"""Refund payments that cannot be used: book the debt to the buyer, let a job send the money back, notify buyer and staff."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onceward_apps.ticketing.store import refunds, sales
 
 
 async def give_back(tx: Tx, checkout: Any, payment: Payment, verdict: GiveBack) -> dict[str, Any]:
-    """Refund a payment in full, through the ledger. The first delivery is answered 400, a second payment 200."""
+    """Refund a payment in full through the ledger. Reply 400, or 200 if it is a second payment for a paid order."""
     journal = await _receive(tx, payment)
     checkout_id = checkout["id"]
     payment_id = await sales.add_payment(
@@ -43,20 +43,20 @@ async def give_back(tx: Tx, checkout: Any, payment: Payment, verdict: GiveBack) 
     )
     if verdict.reason == "second_payment":
         return {**checkout["result"], "second_payment": "refunded"}
-    told = {"error": verdict.reason, "message": "The payment cannot be used and is refunded"}
-    return Reply(400, status="refused", checkout_id=str(checkout_id), **told)
+    details = {"error": verdict.reason, "message": "The payment cannot be used and is refunded"}
+    return Reply(400, status="refused", checkout_id=str(checkout_id), **details)
 
 
 async def refuse_foreign(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[str, Any]:
-    """A source of one organization names a checkout of another: nothing is believed, security is told.
+    """Reject a payment whose webhook source belongs to another organization than the checkout, and notify security.
 
-    Whose money that is cannot be known, if it is anybody's. No payment is recorded and none is given back.
+    Nobody can know whose money it is, or whether the payment exists: the function records and refunds nothing.
     """
     tx.after_commit(metrics.REFUSED.labels("organization_mismatch").inc)
     await tx.notify_admins(
         "PAYMENT_REFUSED",
         "error",
-        "A webhook source tells of a payment for a checkout of another organization",
+        "A webhook source reported a payment for a checkout of another organization",
         {"reason": "organization_mismatch", "provider": payment.provider, "payment": payment.id},
         audience="security",
     )
@@ -67,16 +67,21 @@ async def refuse_foreign(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[st
         metadata={"payment_processor": payment.provider, "webhook_event_id": payment.reference},
         reason="organization_mismatch",
     )
-    return Reply(400, status="refused", error="organization_mismatch", message="Not a checkout of this source")
+    return Reply(
+        400,
+        status="refused",
+        error="organization_mismatch",
+        message="The checkout does not belong to the organization of this source",
+    )
 
 
 async def _receive(tx: Tx, payment: Payment) -> int:
-    """Cash that is owed back. It may come in a currency that nothing was ever sold in."""
+    """Book cash that we owe to the buyer. Its currency may be one in which nothing was ever sold."""
     for code in ("cash", "refunds_payable"):
         await open_account(tx, code, currency=payment.currency, kind=ACCOUNTS[code])
     journal = await tx.post(
         [Entry("cash", "refunds_payable", payment.amount_cents, payment.currency)],
         key=f"payment:{payment.provider}:{payment.id}",
-        memo="payment to be given back",
+        memo="payment to be refunded",
     )
     return journal.id

@@ -1,4 +1,4 @@
-"""At the door: a ticket admits once. A scan that is sent again, because the network was down, gets its first answer."""
+"""At the door: a ticket admits once. A scan that is sent again, because the network failed, gets its first result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Verdict = Literal["admitted", "already_used", "void", "unknown", "wrong_event", 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What the person at the door is shown. `used_at` and `used_gate` say when and where it was used before."""
+    """The result shown to the staff at the door. `used_at` and `used_gate` say when and where the ticket was used before."""
 
     outcome: Verdict
     code: str | None = None
@@ -27,7 +27,7 @@ class Scan:
 
 
 async def scan(tx: Tx, event_id: UUID, presented: str, *, scan_id: UUID, gate: str, by: str) -> Scan:
-    """Judge what was presented and, if it is good, use it up. `scan_id` is the scanner's own: the same one is one scan."""
+    """Check a presented ticket and mark a valid one as used. Requests with the same `scan_id` are one scan."""
     before = await reading.scan(tx, scan_id)
     if before is not None:
         return await _again(tx, before)
@@ -40,20 +40,20 @@ async def scan(tx: Tx, event_id: UUID, presented: str, *, scan_id: UUID, gate: s
         return await _keep(tx, Scan("unknown", read.code), None, event_id, scan_id, gate, by)
     before = await reading.scan(
         tx, scan_id
-    )  # again, now that the ticket is locked: the same scan may have been under way
+    )  # checked again under the ticket's lock: the same scan may have been in progress
     if before is not None:
         return await _again(tx, before)
-    seen = {"code": read.code, "place": ticket["place"], "holder": ticket["holder_name"]}
+    shown = {"code": read.code, "place": ticket["place"], "holder": ticket["holder_name"]}
     if ticket["event_id"] != event_id:
-        return await _keep(tx, Scan("wrong_event", **seen), ticket["id"], event_id, scan_id, gate, by)
+        return await _keep(tx, Scan("wrong_event", **shown), ticket["id"], event_id, scan_id, gate, by)
     if read.signed and not read.genuine:
         return await _keep(tx, Scan("forged", read.code), ticket["id"], event_id, scan_id, gate, by)
     if ticket["status"] == "void":
-        return await _keep(tx, Scan("void", **seen), ticket["id"], event_id, scan_id, gate, by)
-    if ticket["frozen_at"] is not None:  # its payment is disputed
-        return await _keep(tx, Scan("frozen", **seen), ticket["id"], event_id, scan_id, gate, by)
+        return await _keep(tx, Scan("void", **shown), ticket["id"], event_id, scan_id, gate, by)
+    if ticket["frozen_at"] is not None:  # the payment is disputed
+        return await _keep(tx, Scan("frozen", **shown), ticket["id"], event_id, scan_id, gate, by)
     if ticket["status"] == "scanned":
-        used = Scan("already_used", **seen, used_at=ticket["scanned_at"], used_gate=ticket["scanned_gate"])
+        used = Scan("already_used", **shown, used_at=ticket["scanned_at"], used_gate=ticket["scanned_gate"])
         return await _keep(tx, used, ticket["id"], event_id, scan_id, gate, by)
     at = await reading.admit(tx, ticket["id"], gate)
     await tx.publish(
@@ -68,13 +68,15 @@ async def scan(tx: Tx, event_id: UUID, presented: str, *, scan_id: UUID, gate: s
         key=f"ticket:{ticket['id']}:scanned",
     )
     return await _keep(
-        tx, Scan("admitted", **seen, used_at=at, used_gate=gate), ticket["id"], event_id, scan_id, gate, by
+        tx, Scan("admitted", **shown, used_at=at, used_gate=gate), ticket["id"], event_id, scan_id, gate, by
     )
 
 
-async def _keep(tx: Tx, found: Scan, ticket_id: UUID | None, event_id: UUID, scan_id: UUID, gate: str, by: str) -> Scan:
-    await reading.add_scan(tx, scan_id, ticket_id, event_id, found.outcome, gate, by)
-    return found
+async def _keep(
+    tx: Tx, result: Scan, ticket_id: UUID | None, event_id: UUID, scan_id: UUID, gate: str, by: str
+) -> Scan:
+    await reading.add_scan(tx, scan_id, ticket_id, event_id, result.outcome, gate, by)
+    return result
 
 
 async def _again(tx: Tx, before: Any) -> Scan:

@@ -1,4 +1,4 @@
-"""Housekeeping by the clock. Nothing depends on it being punctual: expiry is a predicate, and each run may be repeated."""
+"""Scheduled housekeeping. A late run does no harm, because queries check expiry themselves; every run may be repeated."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ select c.id, c.organization_id from ticketing.checkouts c
    and not exists (select from ticketing.payments p where p.checkout_id = c.id)
  order by c.started_at limit 5000
 """
-# Pages at PayPal cannot be closed; an order there can be approved for some hours, and is not asked about for longer.
+# PayPal pages cannot be closed. An order there can be approved for some hours; after that nobody asks about it.
 OLDER_PAGES = """
 select p.checkout_id as id, p.organization_id, p.provider, p.provider_session as session from ticketing.older_pages p
  where p.ended_at is null and p.replaced_at > onceward.now() - interval '26 hours'
  order by p.replaced_at limit 5000
 """
-# Those that are not final every hour; those that arrived every day for a month, in which a bank may return the money.
+# Refunds that are not final every hour; finished ones every day for a month, in which a bank may return the money.
 REFUNDS_TO_FOLLOW = """
 select r.id, r.organization_id, p.provider, p.provider_payment_id as payment, r.provider_refund_id as reference
   from ticketing.refunds r join ticketing.payments p on p.id = r.payment_id
@@ -42,7 +42,7 @@ select r.id, r.organization_id, p.provider, p.provider_payment_id as payment, r.
          and r.done_at >= onceward.now() - interval '30 days'))
  order by r.checked_at limit 5000
 """
-# A payment may be recorded just while the webhook of its refund looks for it, and finds nothing.
+# A payment may be recorded at the moment when the webhook of its refund looks for it and finds nothing.
 EARLY_REFUNDS = """
 select distinct p.organization_id, p.id, p.provider, p.provider_payment_id as payment
   from ticketing.early_refunds e
@@ -54,7 +54,7 @@ FORGET_EARLY_REFUNDS = "delete from ticketing.early_refunds where received_at < 
 
 @app.every(30, name="ticketing.expire_holds")
 async def expire_holds(run: Run) -> None:
-    """Show seats as free whose hold is over."""
+    """Show seats as free when their hold has expired."""
     await run.each(await run.fetch(DUE_HOLDS), free_seats)
 
 
@@ -65,7 +65,7 @@ async def free_seats(row: Any, tx: Tx) -> None:
 
 @app.every(60, name="ticketing.expire_checkouts")
 async def expire_checkouts(run: Run) -> None:
-    """Close checkouts whose time is over; a payment that comes later sells what is still free."""
+    """End checkouts whose time is over. A later payment still sells seats that are free."""
     await run.each(await run.fetch(DUE_CHECKOUTS), expire_checkout)
 
 
@@ -75,7 +75,7 @@ async def expire_checkout(row: Any, tx: Tx) -> None:
 
 @app.every(300, name="ticketing.reconcile_payments")
 async def reconcile_payments(run: Run) -> None:
-    """Ask about checkouts that were sent to pay and not heard of: a webhook may have been lost."""
+    """Ask the payment service about checkouts with an open payment page: a webhook may have been lost."""
     await run.each(await run.fetch(UNSETTLED), ask)
 
 
@@ -85,7 +85,7 @@ async def ask(row: Any, tx: Tx) -> None:
 
 @app.every(300, name="ticketing.end_older_pages")
 async def end_older_pages(run: Run) -> None:
-    """Close payment pages that were replaced by another, and take what was paid on them."""
+    """Close replaced payment pages, and record what was paid on them."""
     await run.each(await run.fetch(OLDER_PAGES), end_older_page)
 
 
@@ -105,7 +105,7 @@ async def end_older_page(row: Any, tx: Tx) -> None:
 
 @app.every(300, name="ticketing.follow_refunds")
 async def follow_refunds(run: Run) -> None:
-    """Ask about refunds that are not final, and about those that a bank may still return."""
+    """Ask the payment service about refunds that are not final, and about those that a bank may still return."""
     await run.each(await run.fetch(REFUNDS_TO_FOLLOW), ask_about_refund)
 
 
@@ -116,7 +116,7 @@ async def ask_about_refund(row: Any, tx: Tx) -> None:
 
 @app.every(60, name="ticketing.apply_early_refunds")
 async def apply_early_refunds(run: Run) -> None:
-    """Book refunds whose webhook came before the payment was known; those of others' payments are forgotten in a week."""
+    """Book refunds whose webhook came before the payment. Refunds of unknown payments are deleted after a week."""
     await run.each(await run.fetch(EARLY_REFUNDS), apply_early_refund)
     await run.fetch(FORGET_EARLY_REFUNDS)
 

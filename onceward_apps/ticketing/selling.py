@@ -1,7 +1,7 @@
-"""`fulfil`: the one way from a payment to tickets. Webhook, return page and reconciler all end here.
+"""`fulfil` is the only way from a payment to tickets. Webhook, return page and reconciler all call it.
 
-One transaction: it holds the checkout's row, then the pools, then the seats, then writes the rest. What a payment
-cannot buy is given back in the same transaction: booked as owed to the buyer, refunded by a job, told to both sides.
+It is one transaction, which locks the checkout, then the pools, then the seats, then writes the rest. For a payment
+that cannot be used, the same transaction books the debt, enqueues the refund, and notifies buyer and staff.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from onceward_apps.ticketing.refused import give_back, refuse_foreign
 from onceward_apps.ticketing.store import coupons, sales, setup
 
 TRIES = 3
-"""How often a sale reads the seats anew when somebody changed one of them meanwhile."""
+"""How often a sale reads the seats when another transaction changes one of them."""
 FIRST_PAUSE_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class NewTicket:
-    """A ticket about to be issued, with the item of the checkout that it is for."""
+    """A ticket to be issued, with its item of the checkout."""
 
     id: UUID
     code: str
@@ -47,9 +47,9 @@ class NewTicket:
 
 
 async def fulfil(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[str, Any]:
-    """Sell what the checkout is about, or give the money back; the result is what the payment service is told.
+    """Sell the items of the checkout, or refund the payment. The result is the reply to the payment service.
 
-    Raises `Retry` while the checkout is not known yet, and when seats or ledger accounts are not ready for it.
+    Raises `Retry` if the checkout is not known yet, seats keep changing, or a ledger account is missing.
     """
     organization = await setup.organization_of(tx, "checkout", checkout_id)
     if organization is None:
@@ -59,9 +59,9 @@ async def fulfil(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[str, Any]:
     await tx.act_for(organization)
     checkout = await sales.lock(tx, checkout_id)
     assert checkout is not None
-    seen = await sales.payment(tx, payment.provider, payment.id)
-    if seen is not None:
-        return _told_before(checkout, seen)
+    recorded = await sales.payment(tx, payment.provider, payment.id)
+    if recorded is not None:
+        return _previous_reply(checkout, recorded)
     verdict = judge(
         Order(
             status=checkout["status"],
@@ -89,30 +89,30 @@ async def fulfil(tx: Tx, checkout_id: UUID, payment: Payment) -> dict[str, Any]:
 
 
 async def _refuse(tx: Tx, checkout: Any, payment: Payment, verdict: GiveBack) -> dict[str, Any]:
-    """Refund a payment that buys nothing. An order that costs nothing has nothing to refund: its buyer gets an error."""
+    """Refund a payment that cannot be used. A free order has nothing to refund: its buyer gets an error."""
     if payment.amount_cents > 0:
         return await give_back(tx, checkout, payment, verdict)
     match verdict.reason:
         case "event_cancelled":
             raise NotOnSale(f"{checkout['event_name']} is cancelled")
         case "seats_gone":
-            raise SeatTaken("somebody else has these seats now: choose again")
+            raise SeatTaken("another buyer has these seats now: choose seats again")
         case "coupon_used_up":
             raise BadCoupon(f"coupon {checkout['coupon_code']!r} is used up: start again without it")
         case _:
             raise CheckoutClosed(f"this checkout is {checkout['status']}: choose seats again")
 
 
-def _told_before(checkout: Any, seen: Any) -> dict[str, Any]:
-    if seen["checkout_id"] != checkout["id"]:
-        raise Permanent(f"this payment is recorded for checkout {seen['checkout_id']}, not for {checkout['id']}")
-    if seen["purpose"] == "sale":
+def _previous_reply(checkout: Any, recorded: Any) -> dict[str, Any]:
+    if recorded["checkout_id"] != checkout["id"]:
+        raise Permanent(f"this payment is recorded for checkout {recorded['checkout_id']}, not for {checkout['id']}")
+    if recorded["purpose"] == "sale":
         return checkout["result"]
-    return Reply(200, message="Payment was refunded", checkout_id=str(checkout["id"]), reason=seen["reason"])
+    return Reply(200, message="Payment was refunded", checkout_id=str(checkout["id"]), reason=recorded["reason"])
 
 
 async def _counted(tx: Tx, checkout: Any, payment: Payment) -> dict[str, Any]:
-    """A sale counts when it is committed; one that raises is tried again, and counts as an error each time."""
+    """Count the sale after its commit. A sale that raises is retried, and counts as an error each time."""
     try:
         result = await _sell(tx, checkout, payment)
     except Exception:
@@ -128,9 +128,9 @@ async def _sell(tx: Tx, checkout: Any, payment: Payment) -> dict[str, Any]:
         return await _refuse(tx, checkout, payment, GiveBack("coupon_used_up"))
     items = await sales.items(tx, checkout["id"])
     try:
-        # A hold that was sold, or belongs to a later checkout, buys nothing here: converting its claim would succeed.
+        # A hold that was sold or moved to a later checkout must not count: converting its claim would succeed.
         if any(item["held_for"] != checkout["id"] or item["hold_status"] == "converted" for item in items):
-            raise UnknownClaim(f"a hold of checkout {checkout['id']} is not its own any more")
+            raise UnknownClaim(f"a hold of checkout {checkout['id']} was sold or moved to another checkout")
         await convert(tx, [item["claim_id"] for item in items])
     except (Refused, UnknownClaim):
         return await _refuse(tx, checkout, payment, GiveBack("seats_gone"))
@@ -151,9 +151,9 @@ async def _sell(tx: Tx, checkout: Any, payment: Payment) -> dict[str, Any]:
 
 
 async def _coupon_left(tx: Tx, checkout: Any) -> bool:
-    """Whether the order's coupon may still be used. One that came too late may have lost its use to another buyer.
+    """Return whether the order may still use its coupon. A late order may have lost its use to another buyer.
 
-    The coupon stays locked until the sale is committed: whoever counts its uses meanwhile waits for this one.
+    The coupon stays locked until the sale commits, so that other transactions count its uses after this one.
     """
     if checkout["coupon_id"] is None:
         return True
@@ -164,7 +164,7 @@ async def _coupon_left(tx: Tx, checkout: Any) -> bool:
 
 
 async def _take_seats(tx: Tx, tickets: list[NewTicket]) -> None:
-    """Sell the seats in the version that was read. Who changed one meanwhile makes us read again, three times at most."""
+    """Sell the seats in the version that was read. If another transaction changed one, read again, up to the limit."""
     seated = [ticket for ticket in tickets if ticket.item["seat_id"] is not None]
     if not seated:
         return
@@ -180,11 +180,11 @@ async def _take_seats(tx: Tx, tickets: list[NewTicket]) -> None:
         )
         if len(sold) == len(seated):
             return
-    raise Retry(f"seats were changed by others during {TRIES} tries")
+    raise Retry(f"other transactions changed these seats during {TRIES} tries")
 
 
 async def _post(tx: Tx, checkout: Any, tickets: list[NewTicket]) -> int | None:
-    """The journal of the sale; none where nothing is owed. An account that is missing is told to the accountants."""
+    """Post the journal of the sale, if there are entries. Notify accounting if a ledger account is missing."""
     shares = [
         Share(*(ticket.item[name] for name in ("price_cents", "discount_cents", "tax_cents", "fee_cents")))
         for ticket in tickets
@@ -233,7 +233,7 @@ async def _issue(
 
 
 async def _tell(tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicket], *, entries: int) -> None:
-    """Jobs, mail, outbound event, broadcast and audit: all of it in the commit of the sale."""
+    """Write jobs, email, outbound event, broadcast and audit, all in the commit of the sale."""
     checkout_id, event_id, organization = checkout["id"], checkout["event_id"], checkout["organization_id"]
     now = checkout["now"].astimezone(UTC)
     await tx.enqueue_many(jobs.generate_qr, [{"ticket_id": ticket.id} for ticket in tickets])
@@ -285,7 +285,7 @@ async def _tell(tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicket
 
 
 def _actor(tx: Tx) -> str | None:
-    """Whoever caused it; a free order has no cause but its buyer."""
+    """Return the actor that caused the sale; a free order is caused by its buyer."""
     return "buyer" if tx.cause is None else None
 
 

@@ -1,4 +1,4 @@
-"""Refunds as the payment services show them: their states in one vocabulary, and the calls that ask for them.
+"""Refunds at the payment services: their states in one vocabulary, and the calls that create and read them.
 
 | here      | Stripe                   | PayPal            |
 |-----------|--------------------------|-------------------|
@@ -36,7 +36,7 @@ KEY_METADATA = "onceward_key"
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt at a refund of ours. Its key is the idempotency key of the call and travels with the refund."""
+    """One attempt of our refund. Its key is the idempotency key of the call, and the service stores it with the refund."""
 
     refund_id: UUID
     number: int
@@ -48,7 +48,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRefund:
-    """One refund at a payment service. `attempt` is None for one that somebody made there."""
+    """One refund at a payment service. `attempt` is None if somebody made the refund there."""
 
     provider: str
     payment: str
@@ -60,12 +60,12 @@ class ServiceRefund:
 
     @property
     def state(self) -> State:
-        """A status that we do not know is not final: the refund is asked about again."""
+        """The state in our vocabulary. An unknown status counts as pending, so that we ask again."""
         return STATES.get(self.status, "pending")
 
 
 def read_key(text: object) -> Attempt | None:
-    """The attempt that a key of ours names; None for any other text."""
+    """Return the attempt that one of our keys names; None for any other text."""
     parts = text.split(":") if isinstance(text, str) else []
     if len(parts) not in (2, 3) or parts[0] != "refund":
         return None
@@ -106,7 +106,7 @@ def read(provider: str, payment: str, refund: Mapping[str, Any]) -> ServiceRefun
 
 async def create(provider: str, payment: str, attempt: Attempt, *, amount_cents: int, currency: str, age_s: float,
                  checkout_id: UUID | None) -> Outcome | None:  # fmt: skip
-    """Ask the service to give money back; None when there is no such service. The key makes it happen once."""
+    """Request a refund from the service; None if the service is unknown. The idempotency key prevents a second refund."""
     match provider:
         case "stripe":
             return await app.services.stripe.create_refund(
@@ -125,7 +125,7 @@ async def create(provider: str, payment: str, attempt: Attempt, *, amount_cents:
 
 
 async def look_up(provider: str, payment: str, reference: str) -> ServiceRefund | Outcome:
-    """One refund as the service shows it now; any other outcome where it does not."""
+    """Return one refund in its present state, or the outcome of a failed call."""
     if provider == "stripe":
         outcome = await app.services.stripe.retrieve_refund(reference)
     else:
@@ -134,7 +134,7 @@ async def look_up(provider: str, payment: str, reference: str) -> ServiceRefund 
 
 
 async def list_all(provider: str, payment: str) -> list[ServiceRefund] | Outcome:
-    """All refunds of a payment as the service shows them now, oldest first."""
+    """Return all refunds of a payment in their present state, oldest first, or the outcome of a failed call."""
     if provider == "stripe":
         outcome = await app.services.stripe.list_refunds(**_named(payment))
     else:

@@ -1,13 +1,13 @@
-"""Take back what a sale did: its tickets and seats, its entries, and money that went back at the payment service.
+"""Reverse a sale: its tickets and seats, its ledger entries, and refunds at the payment service.
 
-A refund of ours is requested, made by a job, and booked when the payment service says that the buyer has the money:
+Our own refund is requested, made by a job, and booked when the payment service says that the buyer has the money:
 
     pending ──succeeded──▶ done ──the bank returns it──▶ failed
        └──refused, failed──▶ failed ──repeat──▶ pending
                                 └──paid another way──▶ done
 
-What somebody gives back in the service's own dashboard is heard of by webhook, and booked once it has succeeded.
-Every change of a refund takes its locks in one order: the order, the refunds of the payment, the payment.
+A webhook reports a refund that somebody makes in the service's own dashboard; we book it once it has succeeded.
+Every change of a refund takes its locks in this sequence: the order, the refunds of the payment, the payment.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from onceward_apps.ticketing.service_refunds import ServiceRefund
 from onceward_apps.ticketing.store import refunds, sales
 
 Followed = Literal["booked", "known", "pending", "failed", "waits", "excess"]
-"""What a refund at the service came to here.
+"""The result of applying a refund of the payment service.
 
-`waits`: it does not fit beside refunds of ours that are under way. `excess`: it is more than was left of the payment,
-because somebody had paid the buyer another way.
+`waits`: one of our refunds in progress may use the same money. `excess`: the refund is more than was left of the
+payment, because somebody had paid the buyer another way.
 """
 
 
 async def end_tickets(tx: Tx, checkout: Any, chosen: Sequence[Any], reason: str) -> None:
-    """Void these and free their seats. Pools, then seats, then tickets: in the order in which everybody takes them."""
+    """Void these tickets and free their seats. Lock pools, then seats, then tickets, like every other transaction."""
     ids = [ticket["id"] for ticket in chosen]
     await release(tx, [ticket["claim_id"] for ticket in chosen])
     seats = await refunds.seats_back(tx, ids)
@@ -46,7 +46,7 @@ async def end_tickets(tx: Tx, checkout: Any, chosen: Sequence[Any], reason: str)
 
 
 async def left_of(tx: Tx, payment_id: UUID, journal_id: int | None) -> list[Left]:
-    """What of each entry of a sale is neither taken back nor about to be."""
+    """Return the part of each entry of a sale that no refund has reversed or is going to reverse."""
     if journal_id is None:
         return []
     return [Left(row["id"], row["amount"], row["cash"]) for row in await refunds.left(tx, payment_id, journal_id)]
@@ -55,74 +55,74 @@ async def left_of(tx: Tx, payment_id: UUID, journal_id: int | None) -> list[Left
 # -- what the service says -------------------------------------------------------------------------------------------
 
 
-async def follow(tx: Tx, seen: ServiceRefund) -> Followed:
-    """Do what the state of one refund at the service asks for, whoever made it. Twice is once."""
-    payment_id = await lock_payment(tx, seen.provider, seen.payment)
-    refund = await refunds.by_reference(tx, payment_id, seen.id)
-    if refund is None and seen.attempt is not None:
-        refund = await refunds.by_attempt(tx, payment_id, seen.attempt.refund_id, seen.attempt.number)
+async def follow(tx: Tx, reported: ServiceRefund) -> Followed:
+    """Apply the state of one refund at the service, ours or not. A repeat changes nothing."""
+    payment_id = await lock_payment(tx, reported.provider, reported.payment)
+    refund = await refunds.by_reference(tx, payment_id, reported.id)
+    if refund is None and reported.attempt is not None:
+        refund = await refunds.by_attempt(tx, payment_id, reported.attempt.refund_id, reported.attempt.number)
     if refund is None:
-        return await _follow_foreign(tx, payment_id, seen)
+        return await _follow_foreign(tx, payment_id, reported)
     if refund["is_earlier"]:
-        return "known"  # of an attempt that had failed and was repeated
-    match seen.state:
+        return "known"  # of an earlier attempt, which failed and was repeated
+    match reported.state:
         case "succeeded":
-            return await _follow_success(tx, refund, seen)
+            return await _follow_success(tx, refund, reported)
         case "failed":
-            return await _follow_failure(tx, refund, seen)
+            return await _follow_failure(tx, refund, reported)
         case "pending":
-            await refunds.accepted(tx, refund["id"], seen.id, seen.status)
+            await refunds.accepted(tx, refund["id"], reported.id, reported.status)
             return "pending" if refund["status"] == "pending" else "known"
 
 
-async def _follow_success(tx: Tx, refund: Any, seen: ServiceRefund) -> Followed:
+async def _follow_success(tx: Tx, refund: Any, reported: ServiceRefund) -> Followed:
     if refund["status"] == "done":
-        await refunds.checked(tx, refund["id"], seen.status)
+        await refunds.checked(tx, refund["id"], reported.status)
         return "known"
-    if refund["status"] == "failed" and refund["provider_refund_id"] == seen.id:
-        return "known"  # an older message: at the service nothing follows a failure
-    await book_refund(tx, refund["id"], seen.id, seen.status)
+    if refund["status"] == "failed" and refund["provider_refund_id"] == reported.id:
+        return "known"  # an older message: a failed refund stays failed at the service
+    await book_refund(tx, refund["id"], reported.id, reported.status)
     return "booked"
 
 
-async def _follow_failure(tx: Tx, refund: Any, seen: ServiceRefund) -> Followed:
+async def _follow_failure(tx: Tx, refund: Any, reported: ServiceRefund) -> Followed:
     if refund["status"] == "failed":
         return "known"
-    reason = f"{seen.status}: {seen.failure}" if seen.failure else seen.status
+    reason = f"{reported.status}: {reported.failure}" if reported.failure else reported.status
     for covered in await refunds.covered(tx, refund["id"]):
-        await fail_refund(tx, covered, reason, status=seen.status)
-    await fail_refund(tx, refund["id"], reason, reference=seen.id, status=seen.status)
+        await fail_refund(tx, covered, reason, status=reported.status)
+    await fail_refund(tx, refund["id"], reason, reference=reported.id, status=reported.status)
     return "failed"
 
 
-async def _follow_foreign(tx: Tx, payment_id: UUID, seen: ServiceRefund) -> Followed:
-    """One that somebody made at the service: booked once it has succeeded. A part that ours will use has to wait."""
-    if seen.state != "succeeded":
-        return "failed" if seen.state == "failed" else "pending"
+async def _follow_foreign(tx: Tx, payment_id: UUID, reported: ServiceRefund) -> Followed:
+    """Book a refund made at the service once it has succeeded. It waits while one of ours may use the same money."""
+    if reported.state != "succeeded":
+        return "failed" if reported.state == "failed" else "pending"
     payment = await refunds.payment(tx, payment_id)
     left = payment["amount_cents"] - payment["explained_cents"]
-    if payment["disputed_cents"] and seen.amount_cents > left - payment["disputed_cents"]:
-        return "known"  # a dispute that was lost is paid by a refund: it is booked as the dispute
-    if seen.amount_cents > left:
+    if payment["disputed_cents"] and reported.amount_cents > left - payment["disputed_cents"]:
+        return "known"  # the service pays a lost dispute by a refund, which is already booked as the dispute
+    if reported.amount_cents > left:
         if payment["pending_cents"] > 0:
             return "waits"
-        await notices.refunded_too_much(tx, payment, seen.id, seen.amount_cents)
+        await notices.refunded_too_much(tx, payment, reported.id, reported.amount_cents)
         return "excess"
-    await _book_foreign(tx, payment, seen)
+    await _book_foreign(tx, payment, reported)
     return "booked"
 
 
 async def lock_payment(tx: Tx, provider: str, payment: str) -> UUID:
-    """Order, refunds, payment: whoever changes a refund takes them in this order."""
-    found = await refunds.find_payment(tx, provider, payment)
-    if found["checkout_id"] is not None:
-        await sales.lock(tx, found["checkout_id"])
-    await refunds.lock_payment(tx, found["id"])
-    return found["id"]
+    """Lock the order, its refunds and the payment, in this sequence, and return the id of the payment."""
+    row = await refunds.find_payment(tx, provider, payment)
+    if row["checkout_id"] is not None:
+        await sales.lock(tx, row["checkout_id"])
+    await refunds.lock_payment(tx, row["id"])
+    return row["id"]
 
 
 async def lock_refund(tx: Tx, refund_id: UUID) -> Any:
-    """A refund with everything that is locked before it; None when there is none in this organization."""
+    """Lock a refund and everything that is locked before it; None if this organization does not have it."""
     refund = await refunds.refund(tx, refund_id)
     if refund is None:
         return None
@@ -142,13 +142,13 @@ async def book_refund(
     note: str | None = None,
     covered_by: UUID | None = None,
 ) -> None:
-    """The buyer has the money: reverse the entries, mark it, say so. With `note` somebody paid it another way."""
+    """Reverse the entries, mark the refund as done, publish it. `note` says how it was paid another way."""
     refund = await lock_refund(tx, refund_id)
     if refund["status"] == "done":
         return
     parts = None if refund["parts"] is None else [Part(part["entry"], part["amount"]) for part in refund["parts"]]
     owed = refund["owed_journal_id"]
-    # A refund that came back is booked again: each time it reverses a journal of its own.
+    # A refund that the bank returned is booked again: each time it reverses its own journal.
     key = f"refund:{refund_id}" if owed is None else f"refund:{refund_id}:{owed}"
     journal = await reverse(tx, owed or refund["payment_journal"], key=key, entries=parts, memo=refund["reason"])
     refunded_cents = await refunds.done(
@@ -195,9 +195,9 @@ async def _publish(tx: Tx, refund: Any, *, key: str, is_full: bool) -> None:
 async def fail_refund(
     tx: Tx, refund_id: UUID, failure: str, *, reference: str | None = None, status: str | None = None
 ) -> bool:
-    """The buyer does not have the money: open the refund again and tell accounting. False when it had failed before.
+    """Mark the refund as failed and notify accounting. Return False if it had failed before.
 
-    One that was booked came back to our account: its entries stay reversed, and the money is owed to the buyer.
+    If the refund was booked, the bank returned the money: its entries stay reversed, and we owe the money to the buyer.
     """
     refund = await lock_refund(tx, refund_id)
     owed = await _owe_again(tx, refund) if refund["status"] == "done" else None
@@ -233,13 +233,13 @@ async def fail_refund(
 
 
 async def _owe_again(tx: Tx, refund: Any) -> int:
-    """Money of a refund that came back: cash again, owed to the buyer."""
+    """Book the money of a returned refund as cash that we owe to the buyer."""
     for code in ("cash", "refunds_payable"):
         await open_account(tx, code, currency=refund["currency"], kind=ACCOUNTS[code])
     journal = await tx.post(
         [Entry("cash", "refunds_payable", refund["amount_cents"], refund["currency"])],
         key=f"refund:{refund['id']}:{refund['journal_id']}:returned",
-        memo="a refund came back",
+        memo="a refund was returned",
     )
     return journal.id
 
@@ -247,23 +247,23 @@ async def _owe_again(tx: Tx, refund: Any) -> int:
 # -- made at the service ---------------------------------------------------------------------------------------------
 
 
-async def _book_foreign(tx: Tx, payment: Any, seen: ServiceRefund) -> None:
-    """First what we owed and could not give back ourselves: then somebody has done it for us. The rest is news."""
-    rest, first = seen.amount_cents, None
+async def _book_foreign(tx: Tx, payment: Any, reported: ServiceRefund) -> None:
+    """Book the money first against our failed refunds, which somebody has now paid, and the rest as a new refund."""
+    rest, first = reported.amount_cents, None
     for refused in await refunds.refused(tx, payment["id"]):
         if rest == 0:
             break
         taken = min(rest, refused["amount_cents"])
         refund_id = refused["id"] if taken == refused["amount_cents"] else await _split(tx, payment, refused, taken)
-        # The service's id stands once, at the first refund that it pays.
-        await book_refund(tx, refund_id, seen.id if first is None else None, seen.status, covered_by=first)
+        # Only the first refund that it pays carries the service's id.
+        await book_refund(tx, refund_id, reported.id if first is None else None, reported.status, covered_by=first)
         rest, first = rest - taken, first or refund_id
-    voided = await _book_news(tx, payment, rest, seen, covered_by=first) if rest else 0
-    await notices.refunded_elsewhere(tx, payment, seen.amount_cents, voided=voided)
+    voided = await _book_news(tx, payment, rest, reported, covered_by=first) if rest else 0
+    await notices.refunded_elsewhere(tx, payment, reported.amount_cents, voided=voided)
 
 
 async def _split(tx: Tx, payment: Any, refused: Any, taken: int) -> UUID:
-    """A refund of its own for the part of one that was made."""
+    """Split off a refund for the part that was paid."""
     if refused["parts"] is None:  # all of the journal, which has one entry
         journal_id = refused["owed_journal_id"] or payment["journal_id"]
         parts, kept = draw(await left_of(tx, payment["id"], journal_id), taken), None
@@ -289,8 +289,8 @@ async def _split(tx: Tx, payment: Any, refused: Any, taken: int) -> UUID:
     )
 
 
-async def _book_news(tx: Tx, payment: Any, amount: int, seen: ServiceRefund, *, covered_by: UUID | None) -> int:
-    """All of the money back: the tickets are void and the seats free. A part of it: recorded, the tickets stay valid."""
+async def _book_news(tx: Tx, payment: Any, amount: int, reported: ServiceRefund, *, covered_by: UUID | None) -> int:
+    """Book a refund made at the service. If all money went back, void the tickets; otherwise they stay valid."""
     checkout = await sales.lock(tx, payment["checkout_id"]) if payment["purpose"] == "sale" else None
     ended: Sequence[Any] = ()
     parts = draw(await left_of(tx, payment["id"], payment["journal_id"]), amount)
@@ -312,7 +312,9 @@ async def _book_news(tx: Tx, payment: Any, amount: int, seen: ServiceRefund, *, 
     if checkout is not None and ended:
         await end_tickets(tx, checkout, ended, "refunded")
         await notices.order_refunded(tx, checkout, refund_id, amount, [ticket["ticket_code"] for ticket in ended])
-    await book_refund(tx, refund_id, seen.id if covered_by is None else None, seen.status, covered_by=covered_by)
+    await book_refund(
+        tx, refund_id, reported.id if covered_by is None else None, reported.status, covered_by=covered_by
+    )
     return len(ended)
 
 

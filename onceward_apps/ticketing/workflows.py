@@ -1,4 +1,4 @@
-"""What takes longer than one transaction: giving an event's money back, order by order, through any number of crashes."""
+"""Work longer than one transaction: refund a cancelled event, order by order, through any number of crashes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from onceward_apps.ticketing.store import buying as baskets
 from onceward_apps.ticketing.store import cancelling, refunds, sales
 
 PAGE = 200
-"""Orders in one history of the workflow; then it goes on in a new one."""
+"""Orders per workflow history; after that the workflow continues in a new one."""
 LOOK_AGAIN_S = (5, 30, 120, 600, 3600, 6 * 3600, 16 * 3600)
-"""When to ask whether the refunds have been made. After a day the rest is reported as open."""
+"""When to check whether the refunds are done. After a day the report lists the rest as open."""
 ACTOR = "workflow:cancel_event"
 Stage = Literal["closing", "refunding"]
 
@@ -24,9 +24,9 @@ Stage = Literal["closing", "refunding"]
 async def cancel_event(
     wf: Workflow, *, event_id: UUID, stage: Stage = "closing", after: UUID | None = None, failed: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Close what is being bought, refund what was bought, wait for the money, report.
+    """Close open checkouts, refund paid orders, wait for the refunds, report.
 
-    One order, one step, one commit. An order that cannot be refunded is reported and does not hold the others up.
+    Each order is one step and one commit. An order that cannot be refunded is reported and does not stop the others.
     """
     missed = list(failed)
     page = await wf.step(_open_checkouts if stage == "closing" else _orders_to_refund, event_id, after)
@@ -38,7 +38,7 @@ async def cancel_event(
     if len(page) == PAGE:
         wf.continue_as_new(event_id=event_id, stage=stage, after=page[-1], failed=missed)
     if stage == "closing":
-        # What could not be closed needs no report: it cannot be sold any more, and a payment for it is given back.
+        # A checkout that could not be closed needs no report: it cannot be sold, and a payment for it is refunded.
         wf.continue_as_new(event_id=event_id, stage="refunding")
     for number, pause_s in enumerate(LOOK_AGAIN_S):
         if not await wf.step(refunds_under_way, event_id, key=number):
@@ -56,7 +56,7 @@ async def _orders_to_refund(tx: Tx, event_id: UUID, after: UUID | None) -> list[
 
 
 async def close_checkout(tx: Tx, checkout_id: UUID) -> bool:
-    """Nobody is to pay for it any more: its payment page closes. False: it ended by itself, or was paid."""
+    """End a checkout and close its payment page. Return False if it had ended or was paid."""
     checkout = await baskets.checkout(tx, checkout_id, lock=True)
     if checkout["status"] not in ("started", "failed"):
         return False
@@ -64,7 +64,7 @@ async def close_checkout(tx: Tx, checkout_id: UUID) -> bool:
 
 
 async def refund_order(tx: Tx, checkout_id: UUID) -> int:
-    """All that is left of an order: tickets void, money owed, buyer and holders told. Returns the amount."""
+    """Refund what is left of an order: void its tickets, email buyer and holders, return the amount."""
     checkout = await sales.lock(tx, checkout_id)
     tickets = await refunds.live_tickets(tx, checkout_id)
     if checkout["status"] != "completed" or not tickets:
@@ -82,12 +82,12 @@ async def refunds_under_way(tx: Tx, event_id: UUID) -> int:
 
 
 async def report(tx: Tx, event_id: UUID, missed: list[str]) -> dict[str, Any]:
-    """How it ended, for the organization's staff and as the workflow's result."""
-    found = await cancelling.progress(tx, event_id)
+    """Report the result to the organization's staff, and return it as the workflow's result."""
+    progress = await cancelling.progress(tx, event_id)
     names = ("orders", "refunds_done", "refunds_pending", "refunds_failed", "refunded_cents")
-    result: dict[str, Any] = {**{name: found[name] for name in names}, "orders_failed": missed}
-    whole = not missed and not found["refunds_pending"] and not found["refunds_failed"]
-    title = f"{found['name']} is cancelled: " + ("everybody has their money back" if whole else "some refunds are open")
+    result: dict[str, Any] = {**{name: progress[name] for name in names}, "orders_failed": missed}
+    whole = not missed and not progress["refunds_pending"] and not progress["refunds_failed"]
+    title = f"{progress['name']} is cancelled: " + ("all orders are refunded" if whole else "some refunds are not done")
     details = {"event": str(event_id), **result, "orders_failed": missed[:50]}
     await tx.notify_admins(
         "EVENT_CANCELLED", "info" if whole else "error", title, details, audience="admin" if whole else "accounting"

@@ -112,7 +112,7 @@ async def test_every_currency_is_sold_in_at_every_service_that_takes_it(office: 
 @pytest.mark.parametrize(
     ("currency", "price_cents", "says"),
     [
-        ("XAU", 100, "neither Stripe nor PayPal takes it"),
+        ("XAU", 100, "neither Stripe nor PayPal accepts it"),
         ("KWD", 5124, "multiple of 10"),
         ("HUF", 12345, "multiple of 100"),
     ],

@@ -277,7 +277,7 @@ async def _buy_and_scan(shop: Shop, browser: Any) -> None:
     for seat in (1, 2):
         await other.get_by_role("button", name=f"Stalls, row A, seat {seat}, held by somebody else").wait_for()
 
-    await buyer.get_by_label("Email for the tickets").fill("buyer@example.org")
+    await buyer.get_by_label("Email address for the tickets").fill("buyer@example.org")
     await buyer.get_by_role("button", name="Continue to payment").click()
     await buyer.get_by_role("button", name="Pay").click()
     await buyer.get_by_text("Order confirmed").wait_for()

@@ -298,7 +298,7 @@ async def test_a_free_order_whose_seats_are_gone_is_refused_without_an_entry(off
     claim = await office.db.fetchval("select claim_id from ticketing.seat_holds")
     async with office.engine.transaction(organization=show.organization) as tx:
         await buying.release(tx, [claim])
-    with pytest.raises(SeatTaken, match="choose again"):
+    with pytest.raises(SeatTaken, match="choose seats again"):
         await paying.open_payment(office.engine, show.organization, checkout["id"], "stripe")
     assert await office.db.fetchval("select count(*) from onceward.ledger_journals") == 0
     assert await office.db.fetchval("select count(*) from ticketing.refunds") == 0

@@ -204,6 +204,6 @@ async def test_an_outage_asks_the_buyer_to_try_again_and_wakes_nobody(office: Of
 async def test_a_service_that_does_not_take_the_currency_is_not_called(office: Office) -> None:
     show = await office.show(currency="KWD", sections=(Section(name="Hall", price_cents=5120, rows={"A": 1}),))
     checkout = await office.checkout(show, "Hall A1")
-    with pytest.raises(CurrencyNotTaken, match="PayPal does not take KWD"):
+    with pytest.raises(CurrencyNotTaken, match="PayPal does not accept KWD"):
         await opened(office, checkout, "paypal")
     assert office.paypal.received == []

@@ -1,4 +1,4 @@
-// One way of measuring for every Node peer: the same cases, protocol and clock as harness.py next to it.
+// Measure every Node peer in the same way, with the same cases, protocol and clock as harness.py.
 //
 // Times come from the monotonic clock, which the processes of a machine share. An adapter is an object of
 // {schema, unfinished, install(), open(connections), enqueue(), enqueueMany(count), work(handled), pg}: `schema` is
@@ -50,7 +50,7 @@ export async function main(Peer) {
     processes: Number(given.processes),
     callers: Number(given.callers),
   });
-  // At once: a worker's own farewell is not measured.
+  // At once: the shutdown of a worker is not measured.
   process.stdout.write(JSON.stringify(line) + "\n", () => process.exit(0));
 }
 
@@ -106,7 +106,7 @@ async function drain(peer, { url, count, processes }) {
   }
 }
 
-// A worker process that has connected and waits for the word, so that starting up is not measured.
+// Start a worker process that connects and waits for the start signal, so that its start is not measured.
 async function startWorker(url) {
   const child = spawn(process.execPath, [process.argv[1], "--case", "worker", "--url", url], {
     stdio: ["pipe", "pipe", "inherit"],
@@ -134,7 +134,7 @@ async function allHandled(workers, count) {
   return began.reduce((a, b) => (a < b ? a : b));
 }
 
-// The other side of startWorker: reports what it has handled, ends when its parent does.
+// The process that startWorker starts: it reports its progress and ends with its parent.
 async function worker(peer) {
   let first = 0n;
   let done = 0;
@@ -156,7 +156,7 @@ async function worker(peer) {
   await new Promise(() => {});
 }
 
-// One job at a time to an idle worker of the same process; the first few warm up.
+// Measure one job at a time with an idle worker in the same process, after a few warm-up jobs.
 async function latency(peer, { count }) {
   let started;
   await peer.open(4);
@@ -188,7 +188,7 @@ async function asking(peer, url, use) {
   }
 }
 
-// As autovacuum leaves a table that has been there for a while: visibility map and statistics are there.
+// Vacuum and analyze, so that visibility map and statistics exist as in a table of some age.
 async function vacuum(peer, url) {
   await asking(peer, url, async (ask) => {
     const tables = await ask("select relname from pg_stat_user_tables where schemaname = $1", [peer.schema]);

@@ -1,7 +1,7 @@
-"""One way of measuring for every Python peer: an adapter says how to enqueue and how to work, this file keeps time.
+"""Measure every Python peer in the same way: an adapter enqueues and works, this file measures the time.
 
-Times come from the monotonic clock, which the processes of a machine share, so a worker's stamp can be compared with
-its parent's. Every statement that is not the peer's own goes over a psycopg connection of its own.
+Times come from the monotonic clock, which all processes of a machine share, so they can be compared between worker and
+parent. Statements that are not the peer's own use a separate psycopg connection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ARGUMENT = {"a": "x" * 142}
 """150 bytes as compact JSON."""
 
 PER_CALL = 10_000
-"""So many jobs go into one call of a peer's bulk API, at most."""
+"""The largest number of jobs in one call of a peer's bulk API."""
 
 DEADLINE_S = 300
 REPORT_S = 0.02
@@ -30,7 +30,7 @@ POLL_S = 0.005
 
 
 class Peer(Protocol):
-    """What an adapter implements. `schema` is emptied by dropping it; `unfinished` is SQL that says whether work is left."""
+    """The interface of an adapter. The harness drops `schema`; `unfinished` is SQL that says whether work is left."""
 
     schema: str
     unfinished: str
@@ -44,7 +44,7 @@ class Peer(Protocol):
 
 
 class Tally:
-    """When the first handler of this process began, and how many have run."""
+    """The start time of the first handler in this process, and the number of handlers that ran."""
 
     def __init__(self) -> None:
         self.first_ns = 0
@@ -57,7 +57,7 @@ class Tally:
 
 
 def main(peer_type: type[Peer]) -> None:
-    """Run one case and print one line of JSON. The process ends at once: a worker's own farewell is not measured."""
+    """Run one case, print one line of JSON and exit at once: the shutdown of a worker is not measured."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--url", required=True)
     parser.add_argument("--case", required=True, choices=["enqueue", "bulk", "drain", "latency", "worker"])
@@ -69,7 +69,7 @@ def main(peer_type: type[Peer]) -> None:
 
 
 def finish(case: Awaitable[dict[str, object] | None]) -> None:
-    """Run a case to its end, print what it measured, and leave without waiting for anybody."""
+    """Run a case, print its result, and exit without waiting for other tasks."""
 
     async def within_deadline() -> dict[str, object] | None:
         return await asyncio.wait_for(case, DEADLINE_S)
@@ -102,7 +102,7 @@ async def _case(peer: Peer, given: argparse.Namespace) -> dict[str, object] | No
 
 
 async def in_turns(call: Callable[[], Awaitable[object]], *, count: int, callers: int) -> tuple[float, list[float]]:
-    """So many calls by so many callers, one after another each: the seconds it took, and every call's milliseconds."""
+    """Make `count` calls from `callers` concurrent callers. Return the total seconds and the ms of every call."""
     left = count
     took: list[float] = []
 
@@ -161,7 +161,7 @@ async def _drain(peer: Peer, url: str, count: int, processes: int) -> dict[str, 
 
 
 async def _start_worker(url: str) -> asyncio.subprocess.Process:
-    """A worker process that has connected and waits for the word, so that starting up is not measured."""
+    """Start a worker process that connects and waits for the start signal, so that its start is not measured."""
     worker = await asyncio.create_subprocess_exec(
         *(sys.executable, sys.argv[0], "--case", "worker", "--url", url),
         stdin=asyncio.subprocess.PIPE,
@@ -169,12 +169,12 @@ async def _start_worker(url: str) -> asyncio.subprocess.Process:
     )
     assert worker.stdout is not None
     if await worker.stdout.readline() != b"ready\n":
-        raise SystemExit("a worker process did not start; what it said is above")
+        raise SystemExit("a worker process did not start; its output is above")
     return worker
 
 
 async def _all_handled(workers: list[asyncio.subprocess.Process], count: int) -> int:
-    """Waits until the workers together have run every job; returns when the first of them began."""
+    """Wait until the workers together have run every job, and return when the first of them began."""
     done = [0] * len(workers)
     began: list[int] = []
     everything = asyncio.Event()
@@ -188,7 +188,7 @@ async def _all_handled(workers: list[asyncio.subprocess.Process], count: int) ->
             done[number] = handled
             if sum(done) >= count:
                 everything.set()
-        raise SystemExit("a worker process ended before the work did; what it said is above")
+        raise SystemExit("a worker process ended before the work did; its output is above")
 
     followers = [asyncio.create_task(follow(*each)) for each in enumerate(workers)]
     waiting = asyncio.create_task(everything.wait())
@@ -201,25 +201,25 @@ async def _all_handled(workers: list[asyncio.subprocess.Process], count: int) ->
 
 
 async def _worker(peer: Peer) -> None:
-    """The other side of `_start_worker`: reports what it has handled, ends when its parent does."""
+    """The process that `_start_worker` starts: it reports its progress and ends with its parent."""
     tally = Tally()
     await peer.open(2)
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     parent_gone = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
     working = asyncio.create_task(peer.work(tally.handled))
-    told = 0
+    reported = 0
     while not parent_gone.done() and not working.done():
         await asyncio.sleep(REPORT_S)
-        if tally.done != told:
-            told = tally.done
-            print(tally.first_ns, told, flush=True)
+        if tally.done != reported:
+            reported = tally.done
+            print(tally.first_ns, reported, flush=True)
     if working.done():
         working.result()
 
 
 async def _latency(peer: Peer, count: int) -> dict[str, object]:
-    """One job at a time to an idle worker of the same process; the first few warm up."""
+    """Measure one job at a time with an idle worker in the same process, after a few warm-up jobs."""
     started = asyncio.Event()
     at = 0.0
 
@@ -260,8 +260,8 @@ async def sql(url: str, statement: str) -> None:
 
 
 async def vacuum(url: str, schema: str) -> None:
-    """As autovacuum leaves a table that has been there for a while: visibility map and statistics are there."""
+    """Vacuum and analyze, so that visibility map and statistics exist as in a table of some age."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as conn:
-        found = await conn.execute("select relname from pg_stat_user_tables where schemaname = %s", [schema])
-        for (table,) in await found.fetchall():
+        tables = await conn.execute("select relname from pg_stat_user_tables where schemaname = %s", [schema])
+        for (table,) in await tables.fetchall():
             await conn.execute(f'vacuum analyze "{schema}"."{table}"')  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What buyers do: look at an event, hold seats, check out, pay. Nobody has to log in."""
+"""Routes for buyers: look at an event, hold seats, check out, pay. They need no login."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from onceward_apps.ticketing.routes.requests import (
     EngineHere,
     acting,
     basket_of,
+    limit_holds,
     order_for,
     owner_of,
     problem,
     remember_basket,
-    spare,
 )
 from onceward_apps.ticketing.store import setup
 
@@ -31,7 +31,7 @@ Email = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^@\s
 
 
 class HoldIn(BaseModel):
-    """Seats by id, and by section how many places the basket is to hold in all: the same request again adds nothing."""
+    """`places` gives, for each section, the total number of places the basket holds afterwards: a repeat adds nothing."""
 
     seats: Annotated[list[UUID], AtMost(100)] = Field(default_factory=list[UUID])
     places: Annotated[dict[UUID, Annotated[int, Field(ge=1, le=100)]], AtMost(20)] = Field(
@@ -40,7 +40,7 @@ class HoldIn(BaseModel):
 
 
 class LetGoIn(BaseModel):
-    """Without `holds` all of them."""
+    """Without `holds`, all holds of the basket are released."""
 
     holds: Annotated[list[UUID] | None, AtMost(200)] = None
 
@@ -64,7 +64,7 @@ class TokenIn(BaseModel):
 
 @router.get("/events/{event_id}")
 async def event(engine: EngineHere, event_id: UUID) -> dict[str, Any]:
-    """The event and its seat map; which seats are free is the live query `ticketing.seats`."""
+    """Return the event and its seat map. The live query `ticketing.seats` says which seats are free."""
     async with acting(engine, await owner_of(engine, "event", event_id)) as tx:
         return shown(
             await setup.event(tx, event_id), await setup.sections(tx, event_id), await setup.seat_rows(tx, event_id)
@@ -72,7 +72,7 @@ async def event(engine: EngineHere, event_id: UUID) -> dict[str, Any]:
 
 
 def shown(event: Any, sections: list[Any], rows: list[Any]) -> dict[str, Any]:
-    """An event as the public may see it."""
+    """Return the public fields of an event."""
     names = ("id", "name", "description", "starts_at", "ends_at", "currency", "status", "most_per_order", "hold_s")
     terms = ("fee_bps", "fee_paid_by", "tax_bps", "tax_included", "refund_policy", "support_contact")
     by_section: dict[UUID, list[dict[str, Any]]] = {}
@@ -99,14 +99,14 @@ def shown(event: Any, sections: list[Any], rows: list[Any]) -> dict[str, Any]:
 
 @router.post("/events/{event_id}/holds", status_code=201)
 async def hold(
-    engine: EngineHere, event_id: UUID, wanted: HoldIn, request: Request, response: Response
+    engine: EngineHere, event_id: UUID, requested: HoldIn, request: Request, response: Response
 ) -> dict[str, Any]:
-    """Hold for the event's time, all or none. 409 names the seats that somebody else has; 429 says when to come back."""
+    """Hold all requested seats or none, for `hold_s` seconds. 409 names the seats that are taken, 429 when to retry."""
     basket = basket_of(request) or new_basket()
     owner = await owner_of(engine, "event", event_id)
-    await spare(engine, request, event_id, seats=len(wanted.seats) + sum(wanted.places.values()))
+    await limit_holds(engine, request, event_id, seats=len(requested.seats) + sum(requested.places.values()))
     async with acting(engine, owner) as tx:
-        held = await buying.hold(tx, event_id, basket, seats=wanted.seats, places=wanted.places)
+        held = await buying.hold(tx, event_id, basket, seats=requested.seats, places=requested.places)
         now = await tx.fetchval("select onceward.clock()")
     remember_basket(response, basket)
     return {"basket": basket, **_held(held, now)}
@@ -133,10 +133,10 @@ async def let_go(engine: EngineHere, event_id: UUID, which: LetGoIn, request: Re
 
 @router.post("/checkouts", status_code=201)
 async def start_checkout(engine: EngineHere, new: CheckoutIn, request: Request) -> dict[str, Any]:
-    """A checkout over all that the basket holds; `token` is for the order's page and nobody else's."""
+    """Start a checkout for everything that the basket holds. `token` opens the order page: keep it secret."""
     basket = basket_of(request)
     if basket is None:
-        raise problem(NothingHeld("nothing is held: choose seats first"))
+        raise problem(NothingHeld("the basket holds no seats: choose seats first"))
     async with acting(engine, await owner_of(engine, "event", new.event_id)) as tx:
         buyer = buying.Buyer(email=new.email, name=new.name.strip(), locale=new.locale)
         checkout = await buying.start_checkout(tx, new.event_id, basket, buyer, coupon=new.coupon)
@@ -151,7 +151,7 @@ async def start_checkout(engine: EngineHere, new: CheckoutIn, request: Request) 
 
 @router.post("/checkouts/{checkout_id}/pay")
 async def pay(engine: EngineHere, checkout_id: UUID, how: PayIn) -> dict[str, str]:
-    """Where to go and pay; the order's own page where there is nothing to pay."""
+    """Return the URL of the payment page, or of the order page if there is nothing to pay."""
     organization = await owner_of(engine, "checkout", checkout_id)
     async with acting(engine, organization) as tx:
         await order_for(tx, checkout_id, how.token)
@@ -164,7 +164,7 @@ async def pay(engine: EngineHere, checkout_id: UUID, how: PayIn) -> dict[str, st
 
 @router.post("/checkouts/{checkout_id}/abandon", status_code=204)
 async def abandon(engine: EngineHere, checkout_id: UUID, bearer: TokenIn) -> None:
-    """Give up: the seats are free at once."""
+    """Abandon the checkout. Its seats are free at once."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
         await order_for(tx, checkout_id, bearer.token)
         await buying.abandon(tx, checkout_id)
@@ -183,6 +183,6 @@ def _held(held: buying.Held, now: Any) -> dict[str, Any]:
             for row in held.holds
         ],
         "until": held.until,
-        # Seconds beside the time: the buyer's clock may be wrong, the countdown must not be.
+        # Seconds as well as a time: the buyer's clock may be wrong, the countdown must not be.
         "left_s": None if held.until is None else max(0, int((held.until - now).total_seconds())),
     }

@@ -18,7 +18,7 @@ router = APIRouter(prefix="/api/v1/ticketing", tags=["ticketing: door"])
 
 
 class ScanIn(BaseModel):
-    """`presented` is what the camera read or somebody typed; `scan_id` is made by the scanner, once per scan."""
+    """`presented` is the text that the camera read or somebody typed. The scanner creates one `scan_id` per scan."""
 
     event_id: UUID
     presented: str = Field(min_length=1, max_length=200)
@@ -27,12 +27,12 @@ class ScanIn(BaseModel):
 
 
 @router.post("/scan")
-async def scan(engine: EngineHere, who: Operator, wanted: ScanIn) -> dict[str, Any]:
-    """Admit once. Sent again with the same `scan_id` it is the same scan, with the same answer."""
+async def scan(engine: EngineHere, who: Operator, requested: ScanIn) -> dict[str, Any]:
+    """Admit a ticket once. A repeated request with the same `scan_id` returns the first result."""
     async with acting(engine, who.organization) as tx:
-        if await setup.event(tx, wanted.event_id) is None:
-            raise NotFound(f"there is no event {wanted.event_id}")
-        found = await scanning.scan(
-            tx, wanted.event_id, wanted.presented, scan_id=wanted.scan_id, gate=wanted.gate, by=who.actor
+        if await setup.event(tx, requested.event_id) is None:
+            raise NotFound(f"event {requested.event_id} does not exist")
+        result = await scanning.scan(
+            tx, requested.event_id, requested.presented, scan_id=requested.scan_id, gate=requested.gate, by=who.actor
         )
-    return asdict(found)
+    return asdict(result)

@@ -1,4 +1,4 @@
-"""What belongs to one order, for whoever has its link: tickets, QR codes, calendar, receipt, mail, handing on."""
+"""Routes of one order, open to the bearer of its token: tickets, QR codes, calendar, receipt, resend, transfer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TransferIn(BaseModel):
 async def tickets(
     engine: EngineHere, checkout_id: UUID, token: str = "", authorization: str = Header("")
 ) -> list[dict[str, Any]]:
-    """The tickets of a paid order; 404 until it is paid, so that whoever polls goes on polling."""
+    """Return the tickets of a paid order. The status is 404 until the order is paid, so that pages can poll."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
         order = await order_for(tx, checkout_id, token or authorization.removeprefix("Bearer "))
         if order["status"] not in ("completed", "refunded"):
@@ -41,12 +41,12 @@ async def tickets(
 
 @router.get("/orders/{checkout_id}/tickets/{ticket_id}/qr.png")
 async def qr_code(engine: EngineHere, checkout_id: UUID, ticket_id: UUID, access: str) -> Response:
-    """The stored image; drawn at once where it is not stored yet."""
+    """Return the stored image, or draw it now if it is not stored yet."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
         await order_for(tx, checkout_id, access)
         ticket = await reading.ticket(tx, ticket_id)
         if ticket is None or ticket["checkout_id"] != checkout_id or ticket["status"] == "void":
-            raise NotFound("there is no such ticket in this order")
+            raise NotFound("this order does not have that ticket")
     image = await app.services.files.get(documents.qr_path(ticket)) if ticket["qr_code_url"] else None
     return _private(image or documents.qr_png(ticket), "image/png")
 
@@ -63,16 +63,17 @@ async def receipt(engine: EngineHere, checkout_id: UUID, access: str) -> Respons
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
         order = await order_for(tx, checkout_id, access)
         if order["status"] not in ("completed", "refunded"):
-            raise CheckoutClosed("there is no receipt: this order is not paid")
+            raise CheckoutClosed("this order is not paid, so it has no receipt")
         items = await reading.items(tx, checkout_id)
     return _private(documents.receipt(order, items), "application/pdf", f"receipt-{checkout_id}.pdf")
 
 
 @router.post("/orders/{checkout_id}/resend", status_code=202)
 async def resend(engine: EngineHere, checkout_id: UUID, bearer: TokenIn) -> dict[str, str]:
-    """The order's mail once more, to the address of the order; a few times at most, and once a minute."""
+    """Send the order's email again to the address of the order: `MOST_RESENDS` times at most, and once a minute."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
-        await baskets.checkout(tx, checkout_id, lock=True)  # before the mails are counted
+        # Locked before the count: two requests may both see the last resend.
+        await baskets.checkout(tx, checkout_id, lock=True)
         order = await order_for(tx, checkout_id, bearer.token)
         if order["status"] != "completed":
             raise CheckoutClosed("this order is not paid")
@@ -80,7 +81,7 @@ async def resend(engine: EngineHere, checkout_id: UUID, bearer: TokenIn) -> dict
         if sent["recent"]:
             return {"status": "queued"}  # a second click
         if sent["number"] > MOST_RESENDS:
-            raise CheckoutClosed("the mail was sent often enough; look into the spam folder")
+            raise CheckoutClosed(f"the email was already sent again {MOST_RESENDS} times: look in your spam folder")
         rows = await reading.tickets(tx, checkout_id)
         places = [(row["ticket_code"], row["place"]) for row in rows if row["status"] != "void"]
         await notices.confirm(tx, order, places, again=uuid4().hex)
@@ -89,14 +90,14 @@ async def resend(engine: EngineHere, checkout_id: UUID, bearer: TokenIn) -> dict
 
 @router.post("/orders/{checkout_id}/tickets/{ticket_id}/transfer")
 async def transfer(engine: EngineHere, checkout_id: UUID, ticket_id: UUID, to: TransferIn) -> dict[str, Any]:
-    """Hand a ticket on: its code changes, the new holder gets it by mail."""
+    """Transfer a ticket: it gets a new code, which the new holder receives by email."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
         await order_for(tx, checkout_id, to.token)
         ticket = await reading.ticket(tx, ticket_id)
         if ticket is None or ticket["checkout_id"] != checkout_id:
-            raise NotFound("there is no such ticket in this order")
-        made = await refunding.transfer(tx, ticket_id, email=to.email, name=to.name, actor="buyer")
-    return {"ticket_id": made}
+            raise NotFound("this order does not have that ticket")
+        new_ticket_id = await refunding.transfer(tx, ticket_id, email=to.email, name=to.name, actor="buyer")
+    return {"ticket_id": new_ticket_id}
 
 
 def _ticket(row: Any) -> dict[str, Any]:

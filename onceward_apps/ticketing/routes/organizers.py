@@ -1,4 +1,4 @@
-"""What organizers do over the API: venues, events, coupons, orders, refunds."""
+"""Routes for organizers: venues, events, coupons, orders, refunds, disputes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class VenueIn(BaseModel):
 
 
 class SectionIn(BaseModel):
-    """`rows`: seats in each row by its name. `places`: a number of places without seats."""
+    """Give `rows` (row name: number of seats) or `places` (a number of places without seats)."""
 
     name: str = Field(min_length=1, max_length=60)
     price_cents: int = Field(ge=0, le=100_000_000)
@@ -37,7 +37,7 @@ class SectionIn(BaseModel):
 
 
 class EventIn(BaseModel):
-    """Rates in basis points: 250 is 2.5 %."""
+    """Rates are in basis points: 250 is 2.5 %."""
 
     venue_id: UUID
     name: str = Field(min_length=1, max_length=200)
@@ -58,7 +58,7 @@ class EventIn(BaseModel):
 
 
 class StatusIn(BaseModel):
-    """An event is cancelled by `/cancel`, which gives the money back."""
+    """To cancel an event use `/cancel`, which also refunds the orders."""
 
     status: Literal["on_sale", "closed"]
 
@@ -77,7 +77,7 @@ class CouponIn(BaseModel):
 
 
 class RefundIn(BaseModel):
-    """Without `tickets` the whole order."""
+    """Without `tickets`, the whole order is refunded."""
 
     tickets: Annotated[list[UUID] | None, AtMost(1000)] = None
     reason: str = Field(min_length=1, max_length=500)
@@ -85,7 +85,7 @@ class RefundIn(BaseModel):
 
 
 class SettledIn(BaseModel):
-    """How the buyer got the money, such as the reference of a bank transfer."""
+    """`note` says how the buyer got the money, for example the reference of a bank transfer."""
 
     note: str = Field(min_length=1, max_length=500)
 
@@ -101,9 +101,9 @@ class ReasonIn(BaseModel):
 
 
 async def _known(tx: Tx, event_id: UUID) -> None:
-    """404 for an event that this organization does not have: an empty list would look like an event without orders."""
+    """Raise 404 if the organization does not have the event: an empty list would look like an event without orders."""
     if await setup.event(tx, event_id) is None:
-        raise NotFound(f"there is no event {event_id}")
+        raise NotFound(f"event {event_id} does not exist")
 
 
 @router.post("/venues", status_code=201)
@@ -140,16 +140,16 @@ async def list_events(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
 
 
 @router.post("/events/{event_id}/status")
-async def set_status(engine: EngineHere, who: Operator, event_id: UUID, wanted: StatusIn) -> dict[str, Any]:
+async def set_status(engine: EngineHere, who: Operator, event_id: UUID, requested: StatusIn) -> dict[str, Any]:
     async with acting(engine, who.organization) as tx:
-        return dict(await organizing.set_status(tx, event_id, wanted.status, actor=who.actor))
+        return dict(await organizing.set_status(tx, event_id, requested.status, actor=who.actor))
 
 
 @router.post("/events/{event_id}/cancel", status_code=202)
 async def cancel(engine: EngineHere, who: Operator, event_id: UUID, why: ReasonIn) -> dict[str, Any]:
-    """Accepted: nothing is sold any more; a workflow voids the tickets, refunds every order and mails the buyers.
+    """Stop sales and start a workflow that voids the tickets, refunds every order and emails the buyers.
 
-    `reason` is in the mails. Asked again it changes nothing and says how far it is.
+    The emails contain `reason`. A repeated request changes nothing and returns the progress.
     """
     async with acting(engine, who.organization) as tx:
         return dict(await cancelling.cancel(tx, event_id, reason=why.reason, actor=who.actor))
@@ -157,7 +157,7 @@ async def cancel(engine: EngineHere, who: Operator, event_id: UUID, why: ReasonI
 
 @router.get("/events/{event_id}/cancellation")
 async def cancellation(engine: EngineHere, who: Viewer, event_id: UUID) -> dict[str, Any]:
-    """How far the refunds of a cancelled event are."""
+    """Return the progress of the refunds of a cancelled event."""
     async with acting(engine, who.organization) as tx:
         return dict(await cancelling.progress(tx, event_id))
 
@@ -183,7 +183,7 @@ async def occupancy(engine: EngineHere, who: Viewer, event_id: UUID) -> dict[str
 
 @router.get("/events/{event_id}/funnel")
 async def funnel(engine: EngineHere, who: Viewer, event_id: UUID) -> list[dict[str, Any]]:
-    """From reserved seats over checkouts to purchases, by day."""
+    """Count reserved seats, checkouts and purchases by day."""
     async with acting(engine, who.organization) as tx:
         await _known(tx, event_id)
         return [dict(row) for row in await sales.funnel(tx, event_id)]
@@ -211,16 +211,16 @@ async def coupons(engine: EngineHere, who: Viewer) -> list[dict[str, Any]]:
 
 
 @router.post("/orders/{checkout_id}/refund", status_code=202)
-async def refund(engine: EngineHere, who: Operator, checkout_id: UUID, wanted: RefundIn) -> dict[str, Any]:
-    """Accepted: tickets are void and seats free at once, the money follows."""
+async def refund(engine: EngineHere, who: Operator, checkout_id: UUID, requested: RefundIn) -> dict[str, Any]:
+    """Void the tickets and free the seats at once; a job then refunds the money."""
     async with acting(engine, who.organization) as tx:
         refund_id = await refunding.refund(
             tx,
             checkout_id,
-            tickets=wanted.tickets,
-            reason=wanted.reason,
+            tickets=requested.tickets,
+            reason=requested.reason,
             actor=who.actor,
-            used_too=wanted.used_too,
+            used_too=requested.used_too,
         )
     return {"refund_id": refund_id}
 
@@ -232,21 +232,21 @@ async def list_refunds(
     status: Literal["pending", "done", "failed"] | None = None,
     limit: int = Query(100, ge=1, le=1000),
 ) -> list[dict[str, Any]]:
-    """Newest first. One that `failed` waits for an operator: repeat it, or settle it."""
+    """List refunds, newest first. A `failed` refund waits until an operator repeats or settles it."""
     async with acting(engine, who.organization) as tx:
         return [dict(row) for row in await refunds.listed(tx, status, limit)]
 
 
 @router.post("/refunds/{refund_id}/repeat", status_code=202)
 async def repeat_refund(engine: EngineHere, who: Operator, refund_id: UUID) -> dict[str, Any]:
-    """Ask the payment service once more for a refund that failed."""
+    """Request a failed refund from the payment service again."""
     async with acting(engine, who.organization) as tx:
         return {"refund_id": refund_id, "attempt": await refunding.repeat(tx, refund_id, actor=who.actor)}
 
 
 @router.post("/refunds/{refund_id}/settle", status_code=204)
 async def settle_refund(engine: EngineHere, who: Operator, refund_id: UUID, paid: SettledIn) -> None:
-    """Book a refund that failed as paid another way, such as by bank transfer."""
+    """Book a failed refund as paid another way, for example by bank transfer."""
     async with acting(engine, who.organization) as tx:
         await refunding.settle(tx, refund_id, note=paid.note, actor=who.actor)
 
@@ -255,21 +255,21 @@ async def settle_refund(engine: EngineHere, who: Operator, refund_id: UUID, paid
 async def list_disputes(
     engine: EngineHere, who: Viewer, limit: int = Query(100, ge=1, le=1000)
 ) -> list[dict[str, Any]]:
-    """Newest first."""
+    """List disputes, newest first."""
     async with acting(engine, who.organization) as tx:
         return [dict(row) for row in await disputes.listed(tx, limit)]
 
 
 @router.post("/events/{event_id}/dispute-policy", status_code=204)
-async def set_dispute_policy(engine: EngineHere, who: Operator, event_id: UUID, wanted: DisputePolicyIn) -> None:
-    """What happens to the tickets of a payment that is disputed from now on."""
+async def set_dispute_policy(engine: EngineHere, who: Operator, event_id: UUID, requested: DisputePolicyIn) -> None:
+    """Set what happens to the tickets when a payment is disputed. Open disputes do not change."""
     async with acting(engine, who.organization) as tx:
-        changed = await disputes.set_policy(tx, event_id, wanted.policy)
+        changed = await disputes.set_policy(tx, event_id, requested.policy)
         if changed is None:
-            raise NotFound(f"there is no event {event_id}")
+            raise NotFound(f"event {event_id} does not exist")
         if not changed:
             return
-        changes = {"dispute_policy": wanted.policy}
+        changes = {"dispute_policy": requested.policy}
         await tx.audit("dispute_policy_set", entity_type="Event", entity_id=event_id, changes=changes, actor=who.actor)
 
 

@@ -1,4 +1,4 @@
-"""Pages for people: the seat map, the order, the scanner. Server-rendered frames that ES modules fill; no inline script."""
+"""HTML pages: seat map, order, scanner. The server renders frames that ES modules fill; no script is inline."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def page(name: str, *, status: int = 200, camera: bool = False, **values: Any) -
     text = _templates().get_template(name).render(**values)
     headers = {
         "Content-Security-Policy": POLICY,
-        "Referrer-Policy": "no-referrer",  # the order's link is the order
+        "Referrer-Policy": "no-referrer",  # anyone with the order's link can use its tickets
         "X-Content-Type-Options": "nosniff",
         "Cache-Control": "no-store",
         "Permissions-Policy": "camera=(self)" if camera else "camera=()",
@@ -60,7 +60,7 @@ def page(name: str, *, status: int = 200, camera: bool = False, **values: Any) -
 
 @router.get("/events/{event_id}")
 async def seat_map(engine: EngineHere, event_id: UUID, request: Request) -> Response:
-    """Choose seats. The basket begins here, so that two quick clicks on the page hold for the same one."""
+    """Show the seat map. The page creates the basket, so that two quick clicks use the same basket."""
     try:
         async with acting(engine, await owner_of(engine, "event", event_id)) as tx:
             event = await setup.event(tx, event_id)
@@ -77,23 +77,23 @@ async def seat_map(engine: EngineHere, event_id: UUID, request: Request) -> Resp
 
 @router.get("/orders/{checkout_id}")
 async def order(engine: EngineHere, checkout_id: UUID, request: Request, access: str = "") -> Response:
-    """The order's page. Coming back from paying, we ask the payment service rather than wait for its webhook."""
+    """Show the order. When the buyer returns from the payment page, ask the payment service instead of waiting for its webhook."""
     try:
         async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
-            found = await order_for(tx, checkout_id, access)
+            row = await order_for(tx, checkout_id, access)
             items = await reading.items(tx, checkout_id)
-            if "paid" in request.query_params and found["status"] in ("started", "failed", "expired"):
+            if "paid" in request.query_params and row["status"] in ("started", "failed", "expired"):
                 await tx.enqueue(reconcile.once(f"reconcile:{checkout_id}"), checkout_id=checkout_id)
     except Exception as error:
         if getattr(error, "status_code", None) != 404:
             raise
         return page("missing.html", status=404, what="order")
-    return page("order.html", order=found, items=items, token=access)
+    return page("order.html", order=row, items=items, token=access)
 
 
 @router.get("/scan/{event_id}")
 async def scanner(event_id: UUID) -> Response:
-    """For staff: camera or keyboard. What it shows comes from the scan endpoint, which asks who they are."""
+    """Show the scanner for staff. The page holds no data: the scan endpoint authenticates each scan."""
     return page("scan.html", event_id=event_id, camera=True)
 
 
@@ -101,6 +101,6 @@ async def scanner(event_id: UUID) -> Response:
 async def static(name: str) -> Response:
     path = STATIC / name
     if path.parent != STATIC or path.suffix not in TYPES or not path.is_file():
-        error: TicketingError = NotFound(f"there is no file {name[:60]!r}")
+        error: TicketingError = NotFound(f"this app has no file {name[:60]!r}")
         raise problem(error)
     return FileResponse(path, media_type=TYPES[path.suffix], headers={"Cache-Control": "max-age=300"})

@@ -1,4 +1,4 @@
-"""What all routes share: who asks, in whose organization, and errors with their status."""
+"""Shared by all routes: the caller, the organization that a request acts for, and errors with their status."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BASKET_HEADER = "x-basket"
 
 @asynccontextmanager
 async def acting(engine: Engine, organization: UUID | None) -> AsyncGenerator[Tx]:
-    """A transaction of the request; what ticketing refuses becomes a problem with its status."""
+    """Open a transaction for the organization, and turn a `TicketingError` into a problem with its status."""
     try:
         async with engine.transaction(organization=organization) as tx:
             yield tx
@@ -43,11 +43,11 @@ def problem(error: TicketingError) -> Problem:
     return Problem(error.status, str(error), kind=type(error).__name__, headers=headers, **members)
 
 
-async def spare(engine: Engine, request: Request, event_id: UUID, *, seats: int) -> None:
-    """Nobody has to log in to hold seats, so one address may hold so many in a minute of one event, and no more.
+async def limit_holds(engine: Engine, request: Request, event_id: UUID, *, seats: int) -> None:
+    """Limit how many seats one client address may hold per minute in one event, because holding needs no login.
 
-    The address is the one that connects; behind proxies that are trusted (`ONCEWARD_TRUSTED_PROXIES`) the one that they
-    name. Of IPv6 the /64 counts. Counted apart from the hold: what is refused for another reason has been tried too.
+    The address is that of the connection, or the one that a trusted proxy (`ONCEWARD_TRUSTED_PROXIES`) names. IPv6
+    addresses count by their /64. The count commits before the hold, so attempts that fail for another reason count too.
     """
     per_minute = app.settings(TicketingSettings).holds_per_minute
     if per_minute == 0:
@@ -57,33 +57,33 @@ async def spare(engine: Engine, request: Request, event_id: UUID, *, seats: int)
         wait_s = await Rate(per_minute, per_s=60).take(conn, key, cost=max(1, seats))
     if wait_s:
         HOLDS_REFUSED.inc()
-        raise problem(TooFast(f"too many seats were held from here: try again in {wait_s} seconds", wait_s))
+        raise problem(TooFast(f"too many seats were held from this address: try again in {wait_s} seconds", wait_s))
 
 
 async def owner_of(engine: Engine, kind: str, id: UUID) -> UUID:
-    """Whose event or checkout a buyer asks about; 404 when there is none."""
+    """Return the organization that owns the event or checkout. Raise 404 if it does not exist."""
     async with engine.transaction() as tx:
-        found = await setup.organization_of(tx, kind, id)
-    if found is None:
-        raise problem(NotFound(f"there is no such {kind}"))
-    return found
+        owner = await setup.organization_of(tx, kind, id)
+    if owner is None:
+        raise problem(NotFound(f"this {kind} does not exist"))
+    return owner
 
 
 def basket_of(request: Request) -> str | None:
-    """The buyer's own, from the cookie of our pages or the header of other clients."""
-    found = request.headers.get(BASKET_HEADER) or request.cookies.get(BASKET_COOKIE)
-    return found if found and 16 <= len(found) <= 100 else None
+    """Return the buyer's basket, from the cookie of our pages or the header of other clients."""
+    basket = request.headers.get(BASKET_HEADER) or request.cookies.get(BASKET_COOKIE)
+    return basket if basket and 16 <= len(basket) <= 100 else None
 
 
 def remember_basket(response: Response, basket: str) -> None:
-    """Keep the basket in a cookie of the buyer's browser."""
+    """Store the basket in a cookie of the buyer's browser."""
     secure = app.services.settings.url.startswith("https://")
     response.set_cookie(BASKET_COOKIE, basket, max_age=7200, httponly=True, samesite="lax", secure=secure, path="/")
 
 
 async def order_for(tx: Tx, checkout_id: UUID, token: str) -> Any:
-    """An order that the bearer of its token may see. A wrong token is answered like an order that is not there."""
+    """Return an order to the bearer of its token. A wrong token looks the same as an unknown order."""
     order = await reading.order(tx, checkout_id)
     if order is None or not is_order_token(bytes(order["signing_key"]), checkout_id, token):
-        raise NotFound("there is no such order, or the link is not complete")
+        raise NotFound("the order does not exist, or the link is incomplete")
     return order

@@ -1,4 +1,4 @@
-// The seat map: who looks at it sees at once what others take. Choosing a seat holds it; the countdown is the server's.
+// The seat map. It shows at once which seats other buyers take. Choosing a seat holds it; the server sets the countdown.
 
 import { LiveClient } from "/live/client.js";
 import { call, element, money, Refused, showTimes } from "./shared.js";
@@ -6,7 +6,7 @@ import { call, element, money, Refused, showTimes } from "./shared.js";
 const main = document.querySelector("main");
 const eventId = main.dataset.event;
 const base = `/api/v1/ticketing/public/events/${eventId}`;
-const told = document.getElementById("told");
+const message = document.getElementById("message");
 const seats = new Map();       // seat id -> {button, section, index, name}
 let event = null;
 let holds = [];
@@ -15,8 +15,8 @@ let endsAt = null;
 let onSale = true;
 
 function say(text, kind = "") {
-  told.textContent = text;
-  told.className = `message ${kind}`;
+  message.textContent = text;
+  message.className = `message ${kind}`;
 }
 
 function draw() {
@@ -101,7 +101,7 @@ async function attempt(action) {
   try {
     return await action();
   } catch (error) {
-    say(error instanceof Refused ? error.message : "The network is away; nothing was changed. Try again.", "bad");
+    say(error instanceof Refused ? error.message : "No connection. Nothing was changed. Try again.", "bad");
     if (error instanceof Refused) await refreshBasket();
     return null;
   }
@@ -119,7 +119,7 @@ async function letGo(hold) {
   const found = await attempt(() => call(`${base}/holds/release`, { holds: [hold.id] }));
   if (found) {
     showBasket(found);
-    say(`${hold.place} is free again.`);
+    say(`${hold.place} was released.`);
   }
 }
 
@@ -127,7 +127,7 @@ function choose(id) {
   const seat = seats.get(id);
   const own = holds.find((hold) => hold.seat_id === id);
   if (own) return letGo(own);
-  if (seat.button.getAttribute("aria-disabled") === "true") return say(`${seat.name} cannot be had.`, "bad");
+  if (seat.button.getAttribute("aria-disabled") === "true") return say(`${seat.name} is not available.`, "bad");
   return take({ seats: [id] }, seat.name);
 }
 
@@ -135,7 +135,7 @@ async function refreshBasket() {
   try {
     showBasket(await call(`${base}/holds`));
   } catch {
-    // No network: the basket stays as it was last known, and the live connection says that it is lost.
+    // No network: the basket keeps its last known state, and the live connection shows that it is lost.
   }
 }
 
@@ -162,11 +162,11 @@ function tick() {
   const left = Math.max(0, Math.ceil((endsAt - performance.now()) / 1000));
   const written = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
   for (const id of ["left", "left-too"]) document.getElementById(id).textContent = written;
-  if (left === 60 && !warned) say("One minute left to continue.", "bad");
+  if (left === 60 && !warned) say("One minute left to continue to payment.", "bad");
   warned = left <= 60;
   if (left === 0) {
     endsAt = null;
-    say("The time is over; your seats were let go. Choose again.", "bad");
+    say("Your time is over and your seats were released. Choose seats again.", "bad");
     refreshBasket();
   }
 }
@@ -183,7 +183,7 @@ async function pay(submitted) {
     try {
       return await call(`/api/v1/ticketing/public/checkouts/${checkout.id}/pay`, { token: checkout.token, provider: fields.provider });
     } catch (error) {
-      if (error instanceof Refused) return { url: checkout.order_url };   // the order waits there, to be paid again
+      if (error instanceof Refused) return { url: checkout.order_url };   // the buyer can pay from the order page
       throw error;
     }
   });

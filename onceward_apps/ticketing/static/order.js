@@ -1,4 +1,4 @@
-// The order: waits for the payment, then fills with tickets, then with their QR codes.
+// The order page: waits for the payment, then shows the tickets, then their QR codes.
 
 import { LiveClient } from "/live/client.js";
 import { call, element, Refused, showMoney, showTimes } from "./shared.js";
@@ -9,13 +9,13 @@ const state = document.getElementById("state");
 const POLL_MS = 2000;
 const POLL_FOR_MS = 300_000;
 const WORDS = {
-  started: ["Waiting for the payment to be confirmed. This page changes by itself.", ""],
-  failed: ["The payment was declined and nothing was taken. You can try again.", "bad"],
-  expired: ["The time for paying is over. If you paid all the same, you get your tickets or your money back, by mail.", "bad"],
-  abandoned: ["You gave this order up.", "bad"],
+  started: ["Waiting for the payment to be confirmed. This page updates automatically.", ""],
+  failed: ["The payment was declined and you were not charged. You can try again.", "bad"],
+  expired: ["The time to pay is over. If you have paid, you will get an email with your tickets or about your refund.", "bad"],
+  abandoned: ["You cancelled this order.", "bad"],
   completed: ["Order confirmed. Here are your tickets.", "good"],
   refunded: ["This order was refunded.", "bad"],
-  cancelled: ["This event is cancelled. Whatever was paid goes back to where it came from.", "bad"],
+  cancelled: ["This event is cancelled. Your payment is refunded to the card or account that you paid with.", "bad"],
 };
 
 function show(order) {
@@ -36,13 +36,13 @@ function ticket(found) {
   return element("li", { "data-status": found.status, "data-ticket": found.id }, image, text);
 }
 
-// Where the live connection does not come about, ask every two seconds for five minutes, then say what to do.
+// Without a live connection, poll every two seconds for five minutes, then tell the buyer what to do.
 function poll(until = performance.now() + POLL_FOR_MS) {
   if (live.state === "open") return;
   call(`/api/tickets?checkout_id=${checkout}&token=${encodeURIComponent(token)}`)
     .then((tickets) => show({ status: "completed", tickets }))
     .catch((error) => {
-      if (performance.now() > until) state.textContent = "This takes longer than usual. Check your email: the tickets come there as well.";
+      if (performance.now() > until) state.textContent = "This takes longer than usual. Check your email: we send the tickets there too.";
       else if (!(error instanceof Refused) || error.status === 404) setTimeout(poll, POLL_MS, until);
     });
 }
@@ -52,7 +52,7 @@ async function act(button, path, body, done) {
   try {
     done(await call(path, body));
   } catch (error) {
-    state.textContent = error instanceof Refused ? error.message : "The network is away. Try again.";
+    state.textContent = error instanceof Refused ? error.message : "No connection. Try again.";
     state.className = "message bad";
   }
   button.disabled = false;
@@ -64,7 +64,7 @@ const live = new LiveClient("/live");
 live.subscribe("ticketing.order", { checkout_id: checkout, token }, ({ data }) => { if (data) show(data); });
 setTimeout(poll, POLL_MS);
 document.getElementById("resend").addEventListener("click", (clicked) =>
-  act(clicked.target, `/orders/${checkout}/resend`, { token }, () => { state.textContent = "The mail is on its way."; }));
+  act(clicked.target, `/orders/${checkout}/resend`, { token }, () => { state.textContent = "The email is on its way."; }));
 document.getElementById("pay").addEventListener("click", (clicked) =>
   act(clicked.target, `/api/v1/ticketing/public/checkouts/${checkout}/pay`, { token, provider: "stripe" }, (found) => location.assign(found.url)));
 document.getElementById("giveup").addEventListener("click", (clicked) =>

@@ -1,4 +1,4 @@
-// The door: camera or keyboard. A scan is numbered here, so that sending it again after a lost connection is the same scan.
+// The scanner: camera or keyboard. It gives each scan an id, so that a repeated request counts as the same scan.
 
 import { call, element, Refused } from "./shared.js";
 
@@ -11,8 +11,8 @@ const WAITING = "ticketing.waiting";
 const AGAIN_MS = 3000;
 const WORDS = {
   admitted: "Welcome", already_used: "Already used", void: "No longer valid", unknown: "Not a ticket",
-  wrong_event: "For another event", forged: "Forged: the signature is not ours",
-  frozen: "The payment is disputed: ask the box office",
+  wrong_event: "Ticket for another event", forged: "Forged: the signature is wrong",
+  frozen: "Payment disputed: send the guest to the box office",
 };
 
 for (const field of [gate, key]) {
@@ -74,7 +74,7 @@ async function sendWaiting() {
 
 function complain(error) {
   verdict.className = "verdict no";
-  const words = [401, 403].includes(error.status) ? "Log in, or give an access key for this scanner." : error.message;
+  const words = [401, 403].includes(error.status) ? "Log in, or enter an API key in the scanner settings." : error.message;
   verdict.replaceChildren(element("p", {}, element("strong", {}, words)));
   if ([401, 403].includes(error.status)) document.getElementById("setup").open = true;
 }
@@ -111,7 +111,7 @@ camera.addEventListener("click", async () => {
   try {
     view.srcObject = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
   } catch {
-    complain(new Refused(400, { detail: "The camera cannot be used; type the code." }));
+    complain(new Refused(400, { detail: "The camera is not available. Type the code." }));
     return;
   }
   view.hidden = false;

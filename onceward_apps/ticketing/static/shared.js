@@ -1,6 +1,6 @@
-// What the pages share: money and times as the reader writes them, and calls that say what went wrong.
+// Shared by the pages: money and times in the reader's locale, and API calls with readable errors.
 
-/** The server says how many decimals its amounts have: browsers disagree about some currencies. */
+/** The server sends the number of decimals, because browsers disagree about some currencies. */
 export function money(cents, currency, digits) {
   const decimals = { minimumFractionDigits: digits, maximumFractionDigits: digits };
   return new Intl.NumberFormat(undefined, { style: "currency", currency, ...decimals }).format(cents / 10 ** digits);
@@ -13,7 +13,7 @@ export function showTimes() {
   }
 }
 
-/** Amounts that the server has written, as the reader writes them. */
+/** Rewrite the amounts of the server-rendered page in the reader's locale. */
 export function showMoney() {
   for (const table of document.querySelectorAll("[data-currency]")) {
     for (const amount of table.querySelectorAll("[data-cents]")) amount.textContent = money(Number(amount.dataset.cents), table.dataset.currency, Number(table.dataset.digits));
@@ -22,13 +22,13 @@ export function showMoney() {
 
 export class Refused extends Error {
   constructor(status, problem) {
-    super(problem.detail || "That did not work.");
+    super(problem.detail || "The request failed. Try again.");
     this.status = status;
     this.problem = problem;
   }
 }
 
-/** Call our API with JSON; throws Refused with the server's words, or a TypeError where there is no network. */
+/** Call our API with JSON. Throw Refused with the server's message, or a TypeError without a network. */
 export async function call(path, body, headers = {}) {
   const options = body === undefined ? { headers } : {
     method: "POST", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body),
@@ -41,8 +41,8 @@ export async function call(path, body, headers = {}) {
 }
 
 export function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) if (value !== null && value !== undefined) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) if (value !== null && value !== undefined) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
 }

@@ -1,4 +1,4 @@
-"""What buyers do before they pay: hold seats, let them go, start a checkout, give it up."""
+"""SQL for buyers before they pay: hold seats, release them, start a checkout, abandon it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GENERAL = """
 select x.id, p.key from ticketing.sections x join ticketing.pools p on p.section_id = x.id
  where x.event_id = $1 and x.kind = 'general' and x.id = any($2)
 """
-# A claim that the basket has already keeps its hold; a hold that had run out under somebody else's name ends here.
+# A claim that the basket already has keeps its hold; an expired hold of another basket ends here.
 TAKE = """
 with claimed as (
     select c.id as claim_id, c.expires_at, p.section_id, p.event_id, s.id as seat_id, s.seat_hold_id as before
@@ -42,9 +42,9 @@ with claimed as (
 )
 select id from kept
 """
-# Requests of one basket and event run one after the other: limits are counted, and checkouts replaced, under this lock.
+# Requests of one basket and event run one after the other: this lock protects the count of holds and the checkout.
 LOCK_BASKET = "select pg_advisory_xact_lock(hashtextextended('ticketing basket ' || $1 || ' ' || ($2::uuid)::text, 0))"
-# Whoever moves a hold to another checkout, or releases it, holds the lock of the checkout that it was taken to.
+# A transaction that moves or releases a hold locks the checkout that the hold belongs to.
 LOCK_CHECKOUTS_OF = """
 select c.*, array(select i.seat_hold_id from ticketing.checkout_items i where i.checkout_id = c.id) as holds
   from ticketing.checkouts c
@@ -92,7 +92,7 @@ select $1, i.* from unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::bigint[], $6:
 """
 CHECKOUT = "select * from ticketing.checkouts where id = $1"
 LOCK_CHECKOUT = "select * from ticketing.checkouts where id = $1 for update"
-# An opening that began a moment ago and has no page yet is joined: requests at the same time open one page.
+# A request joins an opening that began a moment ago and has no page yet: requests at the same time open one page.
 BEGIN_OPENING = """
 update ticketing.checkouts c
    set provider = $2,
@@ -151,12 +151,12 @@ async def seats(tx: Tx, event_id: UUID, ids: Sequence[UUID]) -> list[Any]:
 
 
 async def general(tx: Tx, event_id: UUID, ids: Sequence[UUID]) -> Mapping[UUID, str]:
-    """The pools of sections without seats."""
+    """Return the pools of sections without seats."""
     return {row["id"]: row["key"] for row in await tx.fetch(GENERAL, event_id, list(ids))}
 
 
 async def take(tx: Tx, claim_ids: Sequence[int], basket: str) -> None:
-    """Write down what was claimed: holds, and seats that others now see as held."""
+    """Record claims as holds, and mark their seats as held for other buyers."""
     await tx.fetch(TAKE, list(claim_ids), basket)
 
 
@@ -198,7 +198,7 @@ async def checkout(tx: Tx, checkout_id: UUID, *, lock: bool = False) -> Any:
 
 
 async def find(tx: Tx, checkout_id: UUID) -> Any:
-    """A checkout from a transaction that acts for nobody yet; from here on it acts for its organization."""
+    """Return a checkout and make the transaction act for its organization; it must not act for one yet."""
     organization = await tx.fetchval("select ticketing.organization_of('checkout', $1)", checkout_id)
     if organization is None:
         return None
@@ -208,32 +208,32 @@ async def find(tx: Tx, checkout_id: UUID) -> Any:
 
 
 async def begin_opening(tx: Tx, checkout_id: UUID, provider: str, *, lasts: timedelta, joined_for: timedelta) -> Any:
-    """Return the number and the expiry of an opening of a payment page, of a checkout that is locked and has no page."""
+    """Return number and expiry of an opening of a payment page. The checkout must be locked and without a page."""
     return await tx.fetchrow(BEGIN_OPENING, checkout_id, provider, lasts, joined_for)
 
 
 async def set_payment(tx: Tx, checkout_id: UUID, opening: int, session: str, url: str) -> bool:
-    """Record the page of an opening. False: the checkout has ended, or another opening was quicker."""
+    """Record the page of an opening. False: the checkout has ended, or another opening was first."""
     return await tx.fetchval(SET_PAYMENT, checkout_id, opening, session, url) is not None
 
 
 async def forget_payment(tx: Tx, checkout_id: UUID, session: str) -> bool:
-    """Remove a page that is closed from its checkout; False when it has another one already."""
+    """Remove a closed page from its checkout; False if the checkout has another page already."""
     return await tx.fetchval(FORGET_PAYMENT, checkout_id, session) is not None
 
 
 async def payment_closed(tx: Tx, checkout_id: UUID) -> None:
-    """The payment service says that this can no longer be paid: it need not be asked again."""
+    """Record that the payment page can no longer be paid, so that the reconciler does not ask again."""
     await tx.execute(PAYMENT_CLOSED, checkout_id)
 
 
 async def older_page_ended(tx: Tx, checkout_id: UUID, session: str) -> None:
-    """A payment page that was replaced can no longer be paid."""
+    """Record that a replaced payment page can no longer be paid."""
     await tx.execute(OLDER_PAGE_ENDED, checkout_id, session)
 
 
 async def end_checkout(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> Any:
-    """Move it to a status from one of these; None when it was in another."""
+    """Set the status of a checkout that is in one of `of`; None if it is in another."""
     return await tx.fetchrow(END_CHECKOUT, checkout_id, status, list(of))
 
 
@@ -246,7 +246,7 @@ async def clock(tx: Tx) -> datetime:
 
 
 async def expire_holds(tx: Tx, *, most: int = 500) -> tuple[int, list[UUID]]:
-    """Housekeeping: holds whose time is over say so, and their seats are shown as free. Returns how many, and whose."""
+    """Mark expired holds and show their seats as free. Returns how many, and of which organizations."""
     row = await tx.fetchrow(EXPIRE_HOLDS, tx.organization, most)
     assert row is not None
     return row["holds"], row["events"]

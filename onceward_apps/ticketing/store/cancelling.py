@@ -1,4 +1,4 @@
-"""A cancelled event: what is still open, what is still to be refunded, and how far that is."""
+"""SQL of a cancelled event: open checkouts, orders to refund, progress."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from uuid import UUID
 
 from onceward import Tx
 
-# Sales hold the row by its key until they commit: who has it for update sees every order that was sold before.
+# Sales lock the event `for key share` until they commit: after `for update`, every earlier sale is visible.
 LOCK_EVENT = "select * from ticketing.events where id = $1 for update"
 CANCEL = """
 update ticketing.events
@@ -64,5 +64,5 @@ async def orders_to_refund(tx: Tx, event_id: UUID, after: UUID | None, most: int
 
 
 async def progress(tx: Tx, event_id: UUID) -> Any:
-    """Counted from the orders and refunds themselves, so it is true whatever the workflow has come to."""
+    """Count orders and refunds themselves, so that the numbers do not depend on the state of the workflow."""
     return await tx.fetchrow(PROGRESS, event_id)

@@ -1,4 +1,4 @@
-"""Coupons: lock one, count its uses. Two statements, because a statement counts what was committed before it began."""
+"""Coupons: lock one, then count its uses. Two statements: a statement sees only what was committed before it began."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ select * from ticketing.coupons
  where organization_id = $1 and code = $2 and (event_id is null or event_id = $3) for no key update
 """
 LOCK_BY_ID = "select * from ticketing.coupons where id = $1 for no key update"
-# A checkout keeps its use while it can be paid in time, and for good once it was paid.
+# A checkout uses the coupon while it can still be paid in time, and permanently once it is paid.
 USES = """
 select count(*) from ticketing.checkouts
  where coupon_id = $1 and id is distinct from $2
@@ -21,7 +21,7 @@ select count(*) from ticketing.checkouts
 
 
 async def lock_by_code(tx: Tx, code: str, event_id: UUID) -> Any:
-    """Lock the coupon that an event knows by this code; None when there is none."""
+    """Lock the event's coupon with this code; None if it does not exist."""
     return await tx.fetchrow(LOCK_BY_CODE, tx.organization, code, event_id)
 
 

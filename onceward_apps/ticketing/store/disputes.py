@@ -1,4 +1,4 @@
-"""Disputes: money that a bank or PayPal takes back, and the tickets that are frozen meanwhile."""
+"""SQL of disputes: money that a bank or PayPal takes back, and the tickets that are frozen until the decision."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def find(tx: Tx, payment_id: UUID, reference: str) -> Any:
 
 
 async def newest(tx: Tx, payment_id: UUID) -> Any:
-    """The newest dispute of a payment that was not won."""
+    """Return the newest dispute of a payment, without disputes that were won."""
     return await tx.fetchrow(NEWEST, payment_id)
 
 
@@ -71,12 +71,12 @@ async def is_open(tx: Tx, checkout_id: UUID) -> bool:
 
 
 async def policy(tx: Tx, checkout_id: UUID) -> str:
-    """What the event of an order does with the tickets of a disputed payment."""
+    """Return the dispute policy of the event of an order."""
     return await tx.fetchval(POLICY, checkout_id)
 
 
 async def set_policy(tx: Tx, event_id: UUID, policy: str) -> bool | None:
-    """Return whether it changed; None when there is no such event."""
+    """Return whether the policy changed; None if the event does not exist."""
     before = await tx.fetchval(EVENT_POLICY, event_id)
     if before is None or before == policy:
         return None if before is None else False

@@ -1,4 +1,4 @@
-"""What is shown: orders, tickets, seat maps."""
+"""SQL that reads what pages show: orders, tickets, seat maps."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ on conflict (id) do nothing
 
 
 async def ticket(tx: Tx, ticket_id: UUID) -> Any:
-    """With the key it is signed with."""
+    """Return a ticket with its signing key."""
     return await tx.fetchrow(TICKET, ticket_id)
 
 
@@ -98,12 +98,12 @@ async def order(tx: Tx, checkout_id: UUID) -> Any:
 
 
 async def tickets(tx: Tx, checkout_id: UUID) -> list[Any]:
-    """Those of an order, void ones included; of one that was transferred only the new one."""
+    """Return the tickets of an order, with void ones. Of a transferred ticket, return only the new one."""
     return await tx.fetch(TICKETS, checkout_id)
 
 
 async def mails_sent(tx: Tx, checkout_id: UUID) -> Any:
-    """How often the order's mail was queued (`number`), and how often again within the last minute (`recent`)."""
+    """Count the order's emails: all of them (`number`), and those sent again within the last minute (`recent`)."""
     return await tx.fetchrow(MAILS, tx.organization, f"checkout:{checkout_id}:confirmation")
 
 
@@ -116,12 +116,12 @@ async def checkouts(tx: Tx, event_id: UUID, status: str | None, limit: int) -> l
 
 
 async def free_seats(tx: Tx, event_id: UUID) -> list[UUID]:
-    """Those that could be held at this moment, neighbours beside each other."""
+    """Return the seats that can be held now, in the order of the seat map."""
     return [row["id"] for row in await tx.fetch(FREE_SEATS, event_id)]
 
 
 async def ticket_to_scan(tx: Tx, code: str) -> Any:
-    """Locked: of two gates that scan it at the same moment one admits."""
+    """Lock and return a ticket: if two gates scan it at the same moment, one admits."""
     return await tx.fetchrow(SCAN_TICKET, code)
 
 

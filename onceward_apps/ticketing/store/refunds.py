@@ -1,4 +1,4 @@
-"""Refunds, voids and transfers: what is owed back, and tickets and seats that change hands."""
+"""SQL of refunds, voids and transfers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ with done as (
 update ticketing.payments p set refunded_cents = p.refunded_cents + done.amount_cents
   from done where p.id = done.payment_id returning p.refunded_cents
 """
-# Of a refund that was booked the sum is lowered again, and what its entries were is taken back already.
+# If the refund was booked, lower the payment's refunded sum again; the entries of the sale stay reversed.
 FAILED = """
 with before as (
     select id, payment_id, amount_cents, status from ticketing.refunds where id = $1 and status <> 'failed'
@@ -53,7 +53,7 @@ update ticketing.refunds set provider_refund_id = $2, provider_status = $3, chec
  where id = $1 and status = 'pending'
 """
 CHECKED = "update ticketing.refunds set checked_at = onceward.now(), provider_status = $2 where id = $1"
-# A new attempt has a key of its own: under the old one the service would answer with the refund that failed.
+# A new attempt has a new key: under the old key the service would return the refund that failed.
 REOPEN = """
 update ticketing.refunds
    set status = 'pending', attempt = attempt + 1, attempted_at = onceward.now(), failed_at = null,
@@ -95,7 +95,7 @@ CASH_ENTRIES = """
 select e.id from onceward.ledger_entries e join onceward.ledger_accounts d on d.id = e.debit_id
  where e.id = any($1) and d.code = 'cash'
 """
-# Less what is reversed, less what refunds that are not booked yet are going to reverse.
+# Minus what is reversed, minus what refunds that are not booked yet are going to reverse.
 LEFT = """
 select e.id, d.code = 'cash' as cash, (e.amount - coalesce(w.drawn, 0) - coalesce(o.amount, 0))::int8 as amount
   from onceward.ledger_entries e
@@ -171,9 +171,9 @@ async def add(
     requested_by: str,
     owed_journal_id: int | None = None,
 ) -> UUID:
-    """A refund that is owed. `parts` are the entries to reverse; None is all that is left of the journal.
+    """Add a pending refund. `parts` are the entries to reverse; None means everything left of the journal.
 
-    The journal is that of the payment, or `owed_journal_id`.
+    The journal is `owed_journal_id`, or that of the payment.
     """
     return await tx.fetchval(
         ADD,
@@ -204,7 +204,7 @@ async def done(
     journal_id: int,
     covered_by: UUID | None,
 ) -> int:
-    """Mark it done; returns how much of its payment is refunded now."""
+    """Mark the refund as done, and return how much of its payment is refunded now."""
     return await tx.fetchval(DONE, refund_id, reference, provider_status, method, note, journal_id, covered_by)
 
 
@@ -217,12 +217,12 @@ async def failed(
     provider_status: str | None = None,
     owed_journal_id: int | None = None,
 ) -> str | None:
-    """Mark it failed; returns the status before, None when it had failed already."""
+    """Mark the refund as failed, and return its previous status; None if it had failed already."""
     return await tx.fetchval(FAILED, refund_id, failure, reference, provider_status, owed_journal_id)
 
 
 async def accepted(tx: Tx, refund_id: UUID, reference: str, provider_status: str) -> None:
-    """The service has it under this id, and has not paid it yet."""
+    """Record the id that the service gave to the refund. The buyer does not have the money yet."""
     await tx.execute(ACCEPTED, refund_id, reference, provider_status)
 
 
@@ -231,17 +231,17 @@ async def checked(tx: Tx, refund_id: UUID, provider_status: str | None) -> None:
 
 
 async def reopen(tx: Tx, refund_id: UUID) -> int | None:
-    """Begin a new attempt; returns its number, None when the refund had not failed."""
+    """Begin a new attempt and return its number; None if the refund has not failed."""
     return await tx.fetchval(REOPEN, refund_id)
 
 
 async def by_reference(tx: Tx, payment_id: UUID, reference: str) -> Any:
-    """The refund that has, or had in an earlier attempt (`is_earlier`), this id at the service."""
+    """Return the refund that has this id at the service, now or in an earlier attempt (`is_earlier`)."""
     return await tx.fetchrow(BY_REFERENCE, payment_id, reference)
 
 
 async def by_attempt(tx: Tx, payment_id: UUID, refund_id: UUID, attempt: int) -> Any:
-    """A refund whose id at the service is not known yet."""
+    """Return a refund whose id at the service is not known yet."""
     return await tx.fetchrow(BY_ATTEMPT, payment_id, refund_id, attempt)
 
 
@@ -254,14 +254,14 @@ async def listed(tx: Tx, status: str | None, limit: int) -> list[Any]:
 
 
 async def keep_early(tx: Tx, provider: str, payment: str, reference: str, amount_cents: int, status: str) -> None:
-    """Remember a refund of a payment that is not known (yet)."""
+    """Store a refund of a payment that is not known yet."""
     await tx.execute(
         "select ticketing.keep_early_refund($1, $2, $3, $4, $5)", provider, payment, reference, amount_cents, status
     )
 
 
 async def take_early(tx: Tx, provider: str, payment: str) -> list[Any]:
-    """Refunds of a payment that came before it; they are forgotten with this commit."""
+    """Delete and return the refunds that arrived before their payment."""
     return await tx.fetch("select * from ticketing.take_early_refunds($1, $2)", provider, payment)
 
 
@@ -270,23 +270,23 @@ async def find_payment(tx: Tx, provider: str, payment: str) -> Any:
 
 
 async def organization_of_payment(tx: Tx, provider: str, payment: str) -> UUID | None:
-    """Whose money it was; None when there is no such payment here."""
+    """Return the organization that received a payment; None if the payment is unknown."""
     return await tx.fetchval("select ticketing.organization_of_payment($1, $2)", provider, payment)
 
 
 async def lock_payment(tx: Tx, payment_id: UUID) -> None:
-    """Its refunds, then itself: in the order in which a refund is booked."""
+    """Lock the refunds of a payment, then the payment: the same sequence as booking a refund."""
     await tx.execute(LOCK_REFUNDS, payment_id)
     await tx.execute(LOCK_PAYMENT, payment_id)
 
 
 async def payment(tx: Tx, payment_id: UUID) -> Any:
-    """With what is known to leave it: refunds (`explained_cents`, of which `pending_cents`) and disputes."""
+    """Return a payment with the sums of its refunds (`explained_cents`, of which `pending_cents`) and disputes."""
     return await tx.fetchrow(PAYMENT, payment_id)
 
 
 async def refused(tx: Tx, payment_id: UUID) -> list[Any]:
-    """Refunds of ours that the service would not make, oldest first."""
+    """Return our refunds that the service refused, oldest first."""
     return await tx.fetch(REFUSED, payment_id)
 
 
@@ -295,7 +295,7 @@ async def shrink(tx: Tx, refund_id: UUID, by_cents: int, parts: Any) -> None:
 
 
 async def cash_entries(tx: Tx, entry_ids: Sequence[int]) -> set[int]:
-    """Those of these entries that are money of the buyer."""
+    """Return which of these entries are money of the buyer."""
     return {row["id"] for row in await tx.fetch(CASH_ENTRIES, list(entry_ids))}
 
 
@@ -312,7 +312,7 @@ async def sale_payment(tx: Tx, checkout_id: UUID) -> Any:
 
 
 async def live_tickets(tx: Tx, checkout_id: UUID) -> list[Any]:
-    """The tickets of an order that still admit somebody, or did, with what each cost; locked."""
+    """Lock and return the tickets of an order that are valid or used, with their amounts."""
     return await tx.fetch(TICKETS_TO_END, checkout_id)
 
 
@@ -330,17 +330,17 @@ async def add_refunded(tx: Tx, checkout_id: UUID, amount_cents: int, *, all_of_i
 
 
 async def checkout_of(tx: Tx, ticket_id: UUID) -> UUID | None:
-    """Which order a ticket belongs to; not locked, because the order has to be locked first."""
+    """Return the order of a ticket without a lock, because the order must be locked before the ticket."""
     return await tx.fetchval(CHECKOUT_OF, ticket_id)
 
 
 async def ticket(tx: Tx, ticket_id: UUID) -> Any:
-    """A ticket, locked."""
+    """Lock and return a ticket."""
     return await tx.fetchrow(TICKET, ticket_id)
 
 
 async def transfer(tx: Tx, ticket_id: UUID, new_id: UUID, email: str, name: str, code: str) -> None:
-    """A new ticket with a new code in the place of the old one, which admits nobody any more."""
+    """Replace a ticket by a new one with a new code, and void the old one."""
     await tx.execute(TRANSFER, ticket_id, new_id, email, name, code)
 
 

@@ -1,4 +1,4 @@
-"""The sale: what it reads, and the statements that make it."""
+"""SQL of the sale."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from uuid import UUID
 from onceward import Permanent, Tx
 from onceward_apps.ticketing.model import Occupancy, Payment
 
-# The checkout's row is the key of everything that follows: webhook, return page and reconciler queue up behind it.
-# The event's is held by its key only, which sales share with each other, and which who cancels the event waits for.
+# The lock of the checkout serializes webhook, return page and reconciler.
+# The event is locked `for key share`: sales do not wait for each other, and cancelling the event waits for them.
 LOCK = """
 select c.*, e.name as event_name, e.status as event_status, e.cancel_reason, e.starts_at, e.ends_at, e.alert_percent,
        e.alerted_at, e.refund_policy,
@@ -35,7 +35,7 @@ select i.id, i.seat_id, i.section_id, i.seat_hold_id, i.price_cents, i.discount_
  where i.checkout_id = $1
  order by i.position
 """
-# All of the seats in the version that was read, or none: the count decides before anything is changed.
+# All seats in the version that was read, or none: the count decides before anything changes.
 SELL_SEATS = """
 with wanted as (
     select * from unnest($1::uuid[], $2::int[], $3::uuid[]) as w (seat_id, version, ticket_id)
@@ -126,19 +126,19 @@ select f.*, (select count(*) from ticketing.seat_holds h where h.event_id = f.ev
 
 
 async def lock(tx: Tx, checkout_id: UUID) -> Any:
-    """The checkout with its event, locked; None when there is none in this organization."""
+    """Lock and return the checkout with its event; None if this organization does not have it."""
     return await tx.fetchrow(LOCK, checkout_id)
 
 
 async def items(tx: Tx, checkout_id: UUID) -> list[Any]:
-    """What it is about, in order: with the hold, the claim and the seat in its present version."""
+    """Return the items of a checkout in order, each with its hold, its claim and the present version of its seat."""
     return await tx.fetch(ITEMS, checkout_id)
 
 
 async def sell_seats(
     tx: Tx, seat_ids: Sequence[UUID], versions: Sequence[int], ticket_ids: Sequence[UUID]
 ) -> list[UUID]:
-    """Sell these seats if every one is still in the version that was read; returns those sold: all or none."""
+    """Sell these seats if every seat is still in the version that was read. Returns the sold seats: all or none."""
     rows = await tx.fetch(SELL_SEATS, list(seat_ids), list(versions), list(ticket_ids))
     return [row["id"] for row in rows]
 
@@ -148,14 +148,14 @@ async def versions(tx: Tx, seat_ids: Sequence[UUID]) -> dict[UUID, int]:
 
 
 async def issue(tx: Tx, *values: Any) -> Any:
-    """Tickets, holds and checkout in one statement; returns how many of each."""
+    """Write tickets, holds and checkout in one statement, and return how many of each."""
     return await tx.fetchrow(ISSUE, *values)
 
 
 async def add_payment(
     tx: Tx, payment: Payment, checkout_id: UUID | None, *, purpose: str, reason: str | None, journal_id: int | None
 ) -> UUID:
-    """Money that was taken. A payment that is recorded already, here or for another organization, raises."""
+    """Record a payment. Raise if it is recorded already, for this or another organization."""
     added = await tx.fetchval(
         ADD_PAYMENT,
         checkout_id,
@@ -178,7 +178,7 @@ async def payment(tx: Tx, provider: str, payment_id: str) -> Any:
 
 
 async def occupancy(tx: Tx, event_id: UUID) -> Occupancy:
-    """Counted from the pools, which cannot be wrong; holds that have run out do not count."""
+    """Count the occupancy from the pools, which are always right. Expired holds do not count."""
     row = await tx.fetchrow(OCCUPANCY, event_id)
     assert row is not None
     return Occupancy(int(row["total"]), int(row["held"]), int(row["sold"]))
@@ -189,7 +189,7 @@ async def alert_once(tx: Tx, event_id: UUID) -> bool:
 
 
 async def count_purchase(tx: Tx, checkout_id: UUID) -> None:
-    """Into the funnel, once per checkout however often the job runs."""
+    """Count a purchase in the funnel, once per checkout however often the job runs."""
     await tx.execute(COUNT_PURCHASE, checkout_id)
 
 

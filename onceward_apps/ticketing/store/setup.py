@@ -1,4 +1,4 @@
-"""What organizers set up: venues, events, seat maps, coupons, and the key that tickets are signed with."""
+"""SQL for organizers: venues, events, seat maps, coupons, and the key that signs tickets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ select e.*, v.name as venue_name, v.address as venue_address, v.timezone
   from ticketing.events e join ticketing.venues v on v.id = e.venue_id
  where e.organization_id = $1 order by e.starts_at, e.id
 """
-# Sales share the row by its key and are not held up by this.
+# Does not wait for sales, nor they for it: they lock the row `for key share`.
 LOCK_EVENT = "select * from ticketing.events where id = $1 for no key update"
 SET_STATUS = "update ticketing.events set status = $2 where id = $1 returning *"
 ADD_SECTION = """
@@ -82,17 +82,17 @@ UNBLOCK = (
 
 
 async def organization_of(tx: Tx, kind: str, id: UUID) -> UUID | None:
-    """Whose event, checkout or ticket it is; None when there is none. Asked before anybody acts for anybody."""
+    """Return the organization of an event, checkout or ticket, or None. The transaction needs no organization."""
     return await tx.fetchval("select ticketing.organization_of($1, $2)", kind, id)
 
 
 async def signing_key(tx: Tx) -> bytes:
-    """The organization's key; made at the first use."""
+    """Return the organization's key, which the first use creates."""
     return bytes(await tx.fetchval(SIGNING_KEY, tx.organization, secrets.token_bytes(32)))
 
 
 async def add_venue(tx: Tx, name: str, address: str, timezone: str) -> Any:
-    """Add a venue; None when the organization has one of this name."""
+    """Add a venue; None if the organization has one with this name."""
     return await tx.fetchrow(ADD_VENUE, name, address, timezone)
 
 
@@ -109,12 +109,12 @@ async def add_event(tx: Tx, *values: Any) -> Any:
 
 
 async def event(tx: Tx, event_id: UUID) -> Any:
-    """The event with its venue and organizer, or None."""
+    """Return the event with its venue and organizer, or None."""
     return await tx.fetchrow(EVENT, event_id)
 
 
 async def lock_event(tx: Tx, event_id: UUID) -> Any:
-    """Lock an event against other changes of its settings; None when there is none."""
+    """Lock an event against other changes of its settings; None if it does not exist."""
     return await tx.fetchrow(LOCK_EVENT, event_id)
 
 
@@ -141,13 +141,13 @@ async def add_pool(tx: Tx, pool_id: int, event_id: UUID, section_id: UUID, key: 
 async def add_seats(
     tx: Tx, event_id: UUID, section_id: UUID, row_name: str, labels: Sequence[str], pool_key: str, before: int
 ) -> None:
-    """A row of seats, numbered from 1, after so many others of its section."""
+    """Add a row of seats, numbered from 1. `before` is the number of earlier seats of the section."""
     numbers = list(range(1, len(labels) + 1))
     await tx.execute(ADD_SEATS, event_id, section_id, row_name, numbers, list(labels), pool_key, before)
 
 
 async def seat_rows(tx: Tx, event_id: UUID) -> list[Any]:
-    """Every seat of an event in order, as the seat map lists them."""
+    """Return every seat of an event in the order of the seat map."""
     return await tx.fetch(SEAT_ROWS, event_id)
 
 
