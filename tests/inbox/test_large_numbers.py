@@ -76,7 +76,9 @@ async def test_a_number_that_not_even_jsonb_holds_is_a_dead_letter_with_its_byte
 ) -> None:
     here = await office(shop([]))
     await here.source(mode=mode)
-    for n, number in enumerate((b"1e200000", b"1e99999999999999999999", b"1" * 140_000, b"0e-16400", b"0." + b"1" * 17_000)):
+    for n, number in enumerate(
+        (b"1e200000", b"1e99999999999999999999", b"1" * 140_000, b"0e-16400", b"0." + b"1" * 17_000)
+    ):
         body = b'{"id":"e%d","type":"t","x":%b}' % (n, number)
         reply = await here.send(body)
         assert reply.status == 200
