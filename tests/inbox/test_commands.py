@@ -71,7 +71,7 @@ def test_a_source_is_added_triggered_listed_and_replayed(cli: CommandLine, datab
     refused = cli("sources", "rm", "stripe", **env)
     assert (refused.returncode, "resume it first" in refused.stderr) == (1, True), refused.stderr
     assert cli("sources", "resume", "stripe", **env).returncode == 0
-    assert cli("sources", "rm", "stripe", **env).stdout == "stripe is deleted\n"
+    assert cli("sources", "rm", "stripe", **env).stdout == "stripe was deleted\n"
 
 
 async def test_a_secret_of_the_command_line_signs_for_the_public_url_of_the_source(

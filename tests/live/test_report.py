@@ -104,8 +104,9 @@ def test_the_command_line_lists_nodes_and_resets_them(command: list[str], databa
 @pytest.mark.slow
 async def test_an_idle_connection_costs_at_most_20_kib(database_url: str) -> None:
     from benchmarks import live
+    from benchmarks.measure import Size
 
-    [measured] = await live.run(True, database_url, only="memory-idle")
+    [measured] = await live.run(Size.QUICK, database_url, only="memory-idle")
     assert measured.value <= 20
 
 

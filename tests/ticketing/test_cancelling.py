@@ -348,6 +348,6 @@ def test_an_organizer_cancels_at_the_command_line(database_url: str, monkeypatch
     cancel = ("ticketing", "cancel-event", event["id"], "-o", "shop", "--reason", "rain")
     onceward(*cancel, fails=True)  # asked, and answered no
     onceward("ticketing", "cancellation", event["id"], "-o", "shop", fails=True)
-    assert "is cancelled; 0 orders to refund" in onceward(*cancel, "--yes")
+    assert "refunds its 0 orders" in onceward(*cancel, "--yes")
     found = json.loads(onceward("ticketing", "cancellation", event["id"], "-o", "shop"))
     assert (found["status"], found["reason"], found["orders"]) == ("cancelled", "rain", 0)

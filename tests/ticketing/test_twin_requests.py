@@ -59,6 +59,7 @@ ALL = {
     "holds ever": "select count(*) from ticketing.seat_holds",
     "scans": "select count(*) from ticketing.scans",
     "audit": "select count(*) from onceward.audit_log where action <> 'organization.acted_for'",
+    "repairs of refunds": "select count(*) from onceward.audit_log where action in ('refund_repeated', 'refund_settled')",
 }
 
 
@@ -335,11 +336,13 @@ async def left_by(stage: Stage, case: Case, bodies: list[Any], queries: dict[str
 @pytest.mark.timeout(120)
 async def test_identical_requests_at_once_leave_what_one_would(stage: Stage) -> None:
     for path, prepare in CASES.items():
+        # Webhooks of the payment service about the failed refund arrive meanwhile, and are audited too.
+        queries = {name: query for name, query in ALL.items() if name != "audit" or "/refunds/" not in path}
         case = await prepare(stage)
-        alone = await left_by(stage, case, [case.body], ALL)
+        alone = await left_by(stage, case, [case.body], queries)
         assert any(alone.values()), path
         case = await prepare(stage)
-        together = await left_by(stage, case, [case.body] * TWINS, ALL)
+        together = await left_by(stage, case, [case.body] * TWINS, queries)
         assert together == alone, path
     assert [result for result in await verify(stage.shop.runtime.database, checks.CHECKS) if not result.ok] == []
 

@@ -146,7 +146,7 @@ async def test_a_slot_that_fails_gives_up_its_own_row_only(bench, monkeypatch: p
 
 
 def test_an_error_whose_message_cannot_be_read_is_described_all_the_same() -> None:
-    assert describe(Unreadable())["message"] == "its message cannot be read: RuntimeError"
+    assert describe(Unreadable())["message"] == "the message of this error cannot be read: RuntimeError"
 
 
 def test_a_lease_is_known_until_the_last_of_its_rows_is_done() -> None:
