@@ -5,6 +5,7 @@ The benchmarks are part of the repository, not of the installed package.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from importlib import import_module
@@ -48,6 +49,8 @@ def bench(
         )
     if str(REPOSITORY) not in sys.path:
         sys.path.insert(0, str(REPOSITORY))
+    # The processes that a benchmark starts import the benchmarks too, whatever the current directory is.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH"))))
     chosen = available() if which == "all" else [which]
     if unknown := [name for name in chosen if name not in available()]:
         raise CommandFailed(f"bench {unknown[0]!r} does not exist; available: {', '.join(available())}")

@@ -25,8 +25,8 @@ MAX_DEPTH: Final = 200
 Form = list[tuple[str, str]]
 
 _NUMBER: Final = (int, float)
-_SMALL_NUMBER: Final = re.compile(rb"[eE]-\d{4}|\.\d{12000}")
-"""A number that may have more digits after the point than jsonb can hold."""
+_SMALL_EXPONENT: Final = re.compile(rb"(?:^|[:,\[\s])-?\d+(?:\.\d+)?[eE]-\d{4}")
+_LONG_FRACTION: Final = re.compile(rb"\.\d{12000}")
 
 
 class Document(NamedTuple):
@@ -55,10 +55,17 @@ def read_json(body: bytes) -> Document:
         value, suspect = _read_lenient(body), True
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_depth(value)
-    if _SMALL_NUMBER.search(body) is not None:
+    if _may_have_too_many_decimals(body):
         # A double rounds such a number to zero; jsonb keeps its digits, and refuses the number if there are too many.
         return Document(value, not is_storable(exact_json.loads_exactly(body)), body, True)
     return Document(value, suspect and not is_storable(value), body, suspect)
+
+
+def _may_have_too_many_decimals(body: bytes) -> bool:
+    """Return whether a number may have more digits after the point than jsonb can hold. Cheap for ordinary bodies."""
+    if (b"e-" in body or b"E-" in body) and _SMALL_EXPONENT.search(body) is not None:
+        return True
+    return len(body) > 12_000 and _LONG_FRACTION.search(body) is not None
 
 
 def read_object(body: bytes) -> Document:
