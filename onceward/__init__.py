@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from onceward.inbox.event import Event
     from onceward.limits import LimitReached
     from onceward.live import Query
-    from onceward.schedules import Run, Skip
+    from onceward.schedules import BatchResult, Run, Skip
     from onceward.settings import FeatureSettings
     from onceward.tx import Tx
     from onceward.work import (
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BatchResult",
     "Engine",
     "Enqueued",
     "Event",

@@ -106,6 +106,10 @@ class Tx(Transaction):
         """Cancel a queued message. Returns False if it does not exist or can no longer be cancelled."""
         return await messages.cancel(self, key, reason=reason)
 
+    async def cancel_messages(self, keys: Sequence[str], *, reason: str = "cancelled") -> int:
+        """Cancel many queued messages in one statement. Returns how many of them were cancelled."""
+        return await messages.cancel_many(self, keys, reason=reason)
+
     async def notify_admins(
         self,
         type: str,
@@ -204,6 +208,18 @@ class Tx(Transaction):
             reason=reason,
             actor=actor,
         )
+
+    async def audit_many(
+        self,
+        action: str,
+        *,
+        entity_type: str,
+        changes: Mapping[object, Mapping[str, Any]],
+        reason: str | None = None,
+        actor: str | None = None,
+    ) -> None:
+        """Write one audit entry for each entity, in one statement. `changes` maps the id of an entity to its changes."""
+        await trust.record_many(self, action, entity_type=entity_type, changes=changes, reason=reason, actor=actor)
 
     async def post(
         self, entries: Sequence[Entry], /, *, key: str | None = None, memo: str | None = None, pending: bool = False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         save_recipient,
         unsubscribe_by_token,
     )
-    from onceward.messages.queueing import Queued, Sending, cancel, queue
+    from onceward.messages.queueing import Queued, Sending, cancel, cancel_many, queue
     from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
     from onceward.messages.rendering import Rendered, render
     from onceward.messages.sender import Manners, Sender
@@ -58,6 +58,7 @@ __all__ = [
     "UnknownTemplate",
     "Window",
     "cancel",
+    "cancel_many",
     "heard_from",
     "notify",
     "notify_admins",

@@ -56,7 +56,7 @@ CANCEL = """
 with selected as (
     select m.id from onceward.messages m
      where coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000')
-           = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') and m.key = $2
+           = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') and m.key = any($2::text[])
 ), waiting as (
     delete from onceward.work w using selected where w.id = selected.id and w.lease is null returning w.id
 ), running as (
@@ -65,7 +65,7 @@ with selected as (
 ), cancelled as (
     update onceward.messages m set status = 'cancelled', reason = $3 from waiting where m.id = waiting.id returning m.id
 )
-select (select count(*) from cancelled) as cancelled, (select count(*) from running) as running
+select id from cancelled
 """
 
 
@@ -195,6 +195,9 @@ async def cancel(tx: Transaction, key: str, *, reason: str = "cancelled") -> boo
 
     Return False if the message was sent, a worker is sending it at this moment, or it does not exist.
     """
-    row = await tx.fetchrow(CANCEL, tx.organization, key, reason)
-    assert row is not None
-    return row["cancelled"] > 0
+    return await cancel_many(tx, [key], reason=reason) > 0
+
+
+async def cancel_many(tx: Transaction, keys: Sequence[str], *, reason: str = "cancelled") -> int:
+    """Cancel the messages with these keys that no worker is sending, and return how many were cancelled."""
+    return len(await tx.fetch(CANCEL, tx.organization, list(keys), reason))

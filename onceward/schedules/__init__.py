@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from onceward.lazy import lazy
 
 if TYPE_CHECKING:
+    from onceward.schedules.batches import BatchResult
     from onceward.schedules.foreground import Report, StillRunning, run_here
     from onceward.schedules.operations import (
         NoSuchSchedule,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from onceward.schedules.timing import Cron, Every, Timing
 
 __all__ = [
+    "BatchResult",
     "Counts",
     "Cron",
     "Every",

@@ -26,6 +26,7 @@ import asyncpg
 import structlog
 
 from onceward.db import BROKEN, Cause, Database, OutcomeUnknown, Transaction, Unavailable
+from onceward.schedules.batches import Batches, BatchFunction, BatchResult, FailureHook, mark_batch
 from onceward.work import Claimed, Superseded
 from onceward.work.gate import gate
 from onceward.work.settle import describe
@@ -193,6 +194,65 @@ class Run:
         await self.save_progress()
         return self.counts
 
+    async def each_batch(
+        self,
+        items: Iterable[Any] | AsyncIterable[Any],
+        function: BatchFunction,
+        *,
+        size: int = 1000,
+        key: Callable[[Any], object] | None = None,
+        organization: Callable[[Any], UUID | None] | None = None,
+        name: str | None = None,
+        on_failed: FailureHook | None = None,
+    ) -> Counts:
+        """Call `function(items, tx)` for up to `size` consecutive items of one organization at a time, in one transaction.
+
+        Every item has its own mark, outcome and error, as with `each`. The function may return a `BatchResult` that names
+        items that were skipped or failed. A batch that raises is split until the items at fault are alone; `on_failed(item,
+        error)` is called for each of these after its failure was recorded.
+        """
+        if size < 1:
+            raise ValueError(f"size must be at least 1, not {size}")
+        batches = Batches(
+            run=self,
+            step=self._step(name or getattr(function, "__name__", "each_batch")),
+            call=function,
+            size=size,
+            key=key or item_key,
+            organization=organization or item_organization,
+            on_failed=on_failed,
+        )
+        if isinstance(items, (list, tuple)):
+            self.total = (self.total or 0) + len(items)  # pyright: ignore[reportUnknownArgumentType]
+        await batches.all(items)
+        await self.save_progress()
+        return self.counts
+
+    async def do_batch(
+        self, step: str, items: Mapping[str, Any], call: BatchFunction, organization: UUID | None
+    ) -> dict[str, str]:
+        """Mark and do the items of a batch in one transaction, and return the outcome of each item of this run."""
+        lease = self._work.lease
+        async with self._transaction(organization) as tx:
+            done = await mark_batch(tx, scope=self._scope, step=step, keys=list(items), run=self.id, lease=lease)
+            left = {key: item for key, item in items.items() if key not in done}
+            result = (await _call(call, list(left.values()), tx) if left else None) or BatchResult()
+            outcomes = dict.fromkeys(left, "success")
+            outcomes |= dict.fromkeys(map(str, result.skipped), "skipped")
+            failed = {str(key): text for key, text in result.failed.items()}
+            outcomes |= dict.fromkeys(failed, "failed")
+            if unknown := outcomes.keys() - left.keys():
+                raise ValueError(f"the result names items that are not in the batch: {', '.join(sorted(unknown)[:5])}")
+            skipped = [key for key, outcome in outcomes.items() if outcome == "skipped"]
+            if skipped or failed:
+                correct = "select onceward.correct_items($1, $2, $3, $4, $5, $6, $7)"
+                await tx.execute(correct, self._scope, step, self.id, lease, skipped, [*failed], [*failed.values()])
+        return outcomes | {key: outcome for key, outcome in done.items() if outcome != "before"}
+
+    async def record_failure(self, step: str, key: str, error: BaseException) -> str:
+        """Record the failure of an item whose transaction was rolled back, and return its outcome."""
+        return await self._record_failure(step, key, error.error if isinstance(error, _ItemFailed) else error)
+
     def _step(self, name: str) -> str:
         """Return the name of the step. A second `each` with the same function is a separate step."""
         self._steps[name] = self._steps.get(name, 0) + 1
@@ -200,7 +260,12 @@ class Run:
 
     async def count(self, outcome: str) -> None:
         """Count one item and save the progress about once a second."""
-        self.counts.add(outcome)
+        await self.count_many((outcome,))
+
+    async def count_many(self, outcomes: Iterable[str]) -> None:
+        for outcome in outcomes:
+            if outcome != "before":
+                self.counts.add(outcome)
         if self._on_progress is not None:
             self._on_progress(self)
         if time.monotonic() - self._saved_at > PROGRESS_EVERY_S:
@@ -259,10 +324,10 @@ class Run:
             raise _DoneAlready(row["earlier"])
 
 
-async def _call(call: Callable[..., Any], item: Any, tx: Transaction) -> None:
+async def _call(call: Callable[..., Any], item: Any, tx: Transaction) -> Any:
     """Call the item's function. An `OSError` of its code (a file, a socket, a timeout) is not a database outage."""
     try:
-        await call(item, tx)
+        return await call(item, tx)
     except BROKEN as error:
         if isinstance(error, asyncpg.PostgresConnectionError) or tx.conn.is_closed():
             raise

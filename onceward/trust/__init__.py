@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from onceward.lazy import lazy
 
 if TYPE_CHECKING:
-    from onceward.trust.audit import Entry, list_entries, record
+    from onceward.trust.audit import Entry, list_entries, record, record_many
     from onceward.trust.errors import (
         AlreadyActing,
         NotAllowed,
@@ -45,6 +45,7 @@ __all__ = [
     "find_organization",
     "list_entries",
     "record",
+    "record_many",
     "record_metric",
     "severity",
     "transaction_for",

@@ -21,6 +21,12 @@ insert into onceward.audit_log
 values (coalesce($1, onceward.organization()), $2, $3, $4, $5, $6, $7, $8, $9)
 """
 
+INSERT_MANY = """
+insert into onceward.audit_log (organization_id, action, entity_type, entity_id, actor, user_id, reason, changes)
+select coalesce($1, onceward.organization()), $2, $3, e.id, $5, $6, $7, e.changes
+  from unnest($4::text[], $8::jsonb[]) as e (id, changes)
+"""
+
 LIST = """
 select id, organization_id, at, action, entity_type, entity_id, actor, user_id, reason, changes, metadata, caused_by,
        erased_at
@@ -83,6 +89,30 @@ async def record(
         reason,
         changes,
         metadata,
+    )
+
+
+async def record_many(
+    tx: Transaction,
+    action: str,
+    *,
+    entity_type: str,
+    changes: Mapping[object, Mapping[str, Any]],
+    actor: str | Identity | None = None,
+    reason: str | None = None,
+) -> None:
+    """Append one entry for each entity, in one statement. `changes` maps the id of an entity to what changed."""
+    name, user_id = _who(tx, actor)
+    await tx.execute(
+        INSERT_MANY,
+        tx.organization,
+        action,
+        entity_type,
+        [str(entity_id) for entity_id in changes],
+        name,
+        user_id,
+        reason,
+        [dict(each) for each in changes.values()],
     )
 
 
