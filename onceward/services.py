@@ -133,7 +133,12 @@ class Services:
         self._settings = settings
         self._created.clear()
 
-    def use(self, name: Literal["stripe", "paypal", "files"], service: Any) -> None:
+    async def posthog(self, _organization: Any, /) -> Any:
+        if "posthog" not in self._created:
+            raise NotSet("ONCEWARD_POSTHOG_PROJECT_TOKEN is not set: set it to use this service")
+        return self._created["posthog"]
+
+    def use(self, name: Literal["stripe", "paypal", "files", "posthog"], service: Any) -> None:
         """Replace one service, for example in tests."""
         self._created[name] = service
 

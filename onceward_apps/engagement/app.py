@@ -1,0 +1,79 @@
+"""The app object of engagement, with its settings and the event type that it publishes."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from onceward import FeatureSettings, Onceward
+
+HERE = Path(__file__).parent
+
+
+class EngagementSettings(FeatureSettings):
+    """Settings with the prefix `ONCEWARD_ENGAGEMENT_`."""
+
+    inactivity_days: int = Field(14, ge=1, description="Days without activity after which a user gets the goodbye.")
+    goodbye_hours: int = Field(
+        48, ge=1, description="Hours that a user has to answer the goodbye before the user is dormant."
+    )
+    remind_days: int = Field(14, ge=1, description="Days after the answer `later` until the user is dormant.")
+    retry_days: int = Field(
+        7, ge=1, description="Days to wait before the next goodbye to a user after a goodbye that could not be sent."
+    )
+    most_goodbyes: int = Field(
+        3, ge=1, description="Goodbyes in a row that may fail before a user is listed as unreachable."
+    )
+    holdout_percent: int = Field(
+        0, ge=0, le=50, description="Percentage of users that get no goodbye, to measure what the goodbye achieves."
+    )
+    phone_number_ids: str = Field(
+        "",
+        description="Comma-separated WhatsApp phone_number_ids of this app; webhooks of other numbers are not ours. Empty: all.",
+    )
+    batch_size: int = Field(1000, ge=1, le=5000, description="Users that a run handles in one transaction.")
+
+    @property
+    def inactivity(self) -> timedelta:
+        return timedelta(days=self.inactivity_days)
+
+    @property
+    def answer_time(self) -> timedelta:
+        return timedelta(hours=self.goodbye_hours)
+
+    @property
+    def our_numbers(self) -> frozenset[str]:
+        return frozenset(number.strip() for number in self.phone_number_ids.split(",") if number.strip())
+
+
+app = Onceward(
+    "engagement",
+    migrations=HERE / "migrations",
+    settings=EngagementSettings,
+    commands=("onceward_apps.engagement.commands:register",),
+    pages="onceward_apps.engagement.pages:PAGES",
+    checks="onceward_apps.engagement.checks:CHECKS",
+    erasers="onceward_apps.engagement.erasers:ERASERS",
+    metrics="onceward_apps.engagement.metrics",
+)
+app.templates(HERE / "templates")
+
+
+class HelpRequested(BaseModel):
+    """`engagement.help_requested`: a user answered the goodbye with `help`."""
+
+    user_id: UUID
+    organization_id: UUID
+    requested_at: datetime
+
+
+app.event_type(
+    "engagement.help_requested", HelpRequested, description="A user answered the goodbye with a request for help."
+)
+
+
+def settings() -> EngagementSettings:
+    return app.settings(EngagementSettings)

@@ -1,0 +1,138 @@
+-- Engagement: who is active, who was told goodbye, and what was said to whom.
+
+create schema engagement;
+grant usage on schema engagement to onceward_engine, onceward_app;
+
+create table engagement.user_profiles (
+    organization_id uuid not null default onceward.organization(),
+    user_id uuid not null,
+    reengagement_opt_out boolean not null default false,
+    preferred_destination text not null default 'individual' check (preferred_destination in ('individual', 'group')),
+    whatsapp_jid text,                      -- the number as + and digits; null: the user cannot be reached
+    locale text,
+    created_at timestamptz not null default onceward.now(),
+    updated_at timestamptz not null default onceward.now(),
+    primary key (organization_id, user_id)
+);
+create index idx_engagement_whatsapp on engagement.user_profiles (organization_id, whatsapp_jid) where whatsapp_jid is not null;
+create index idx_engagement_whatsapp_anywhere on engagement.user_profiles (whatsapp_jid) where whatsapp_jid is not null;
+select onceward.protect('engagement.user_profiles');
+
+create table engagement.user_engagement_states (
+    organization_id uuid not null default onceward.organization(),
+    user_id uuid not null,
+    state text not null default 'active' check (state in ('active', 'goodbye_sent', 'remind_later', 'dormant', 'help_flow')),
+    state_since timestamptz not null default onceward.now(),
+    last_activity_at timestamptz not null default onceward.now(),
+    goodbye_sent_at timestamptz,
+    goodbye_expires_at timestamptz,
+    goodbye_key text,                       -- of the message; null: no message, because the user is in the holdout group
+    remind_at timestamptz,
+    replied_at timestamptz,                 -- the last answer help, later or stop: older activity does not undo it
+    goodbye_failures int not null default 0,    -- goodbyes in a row that could not be sent
+    goodbye_retry_at timestamptz,           -- no goodbye before this time, unless there is new activity
+    unreachable_at timestamptz,             -- no goodbye at all, until there is new activity or a new number
+    unreachable_because text,
+    primary key (organization_id, user_id),
+    foreign key (organization_id, user_id) references engagement.user_profiles on delete cascade,
+    check ((state = 'goodbye_sent') = (goodbye_expires_at is not null)),
+    check ((state = 'remind_later') = (remind_at is not null))
+) with (fillfactor = 85);
+create index idx_engagement_state on engagement.user_engagement_states (organization_id, state);
+create index idx_engagement_last_activity on engagement.user_engagement_states (organization_id, last_activity_at, user_id)
+    where state = 'active';
+create index idx_engagement_goodbye_expires on engagement.user_engagement_states (organization_id, goodbye_expires_at, user_id)
+    where goodbye_expires_at is not null;
+create index idx_engagement_remind_at on engagement.user_engagement_states (organization_id, remind_at, user_id)
+    where remind_at is not null;
+create index idx_engagement_unreachable on engagement.user_engagement_states (organization_id, unreachable_at desc)
+    where unreachable_at is not null;
+select onceward.protect('engagement.user_engagement_states');
+
+create table engagement.transactions (
+    organization_id uuid not null default onceward.organization(),
+    id uuid not null default gen_random_uuid(),
+    user_id uuid not null,
+    created_at timestamptz not null default onceward.now(),
+    primary key (organization_id, id),
+    foreign key (organization_id, user_id) references engagement.user_profiles on delete cascade
+);
+create index idx_engagement_transactions on engagement.transactions (organization_id, user_id, created_at);
+select onceward.protect('engagement.transactions');
+
+create table engagement.transitions (
+    id bigint primary key default nextval('onceward.ids'),
+    organization_id uuid not null default onceward.organization(),
+    user_id uuid not null,
+    at timestamptz not null default onceward.now(),
+    from_state text not null,
+    to_state text not null,
+    trigger text not null,
+    held_out boolean not null default false,    -- the goodbye was left out, to measure what it achieves
+    caused_by bigint default onceward.cause()
+);
+comment on table engagement.transitions is 'Every change of a state. Written with the change, never changed.';
+create index transitions_user on engagement.transitions (organization_id, user_id, id desc);
+create index transitions_at on engagement.transitions (organization_id, at);
+select onceward.protect('engagement.transitions');
+revoke update on engagement.transitions from onceward_app;
+
+create table engagement.job_runs (
+    organization_id uuid not null default onceward.organization(),
+    run_id bigint not null,
+    job text not null check (job in ('engagement-daily', 'engagement-weekly')),
+    check_type text not null,
+    started_at timestamptz not null default onceward.now(),
+    updated_at timestamptz not null default onceward.now(),
+    processed bigint not null default 0,
+    succeeded bigint not null default 0,
+    failed bigint not null default 0,
+    skipped bigint not null default 0,
+    primary key (organization_id, run_id, check_type)
+);
+comment on table engagement.job_runs is 'The part of a run that concerns one organization, counted in the commits of the run.';
+select onceward.protect('engagement.job_runs');
+
+create table engagement.job_errors (
+    id bigint primary key default nextval('onceward.ids'),
+    organization_id uuid not null default onceward.organization(),
+    run_id bigint not null,
+    check_type text not null,
+    user_id uuid not null,
+    error text not null,
+    at timestamptz not null default onceward.now()
+);
+create index job_errors_run on engagement.job_errors (organization_id, run_id desc, id);
+create index job_errors_user on engagement.job_errors (organization_id, user_id, id desc);
+select onceward.protect('engagement.job_errors');
+
+create function engagement.organizations_of(p_numbers text[]) returns setof uuid
+    language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+-- The organizations that know one of these spellings of a number, for a webhook of a source that serves all of them.
+    select distinct p.organization_id from engagement.user_profiles p where p.whatsapp_jid = any(p_numbers)
+$$;
+revoke all on function engagement.organizations_of(text[]) from public;
+grant execute on function engagement.organizations_of(text[]) to onceward_app, onceward_engine;
+
+create view engagement.engagement_message_queue with (security_invoker = true) as
+    select m.id, p.user_id,
+           case m.template when 'engagement.goodbye.self_select' then 'goodbye'
+                           when 'engagement.weekly_review' then 'weekly_review' end as message_type,
+           m.template as message_key,
+           m.data - 'destination' - 'instead_of' as message_params,
+           coalesce(m.data ->> 'destination', 'individual') as destination,
+           coalesce(m.address, p.whatsapp_jid) as destination_jid,
+           coalesce(m.scheduled_for, m.created_at) as scheduled_for,
+           m.sent_at,
+           case m.status when 'success' then 'sent' when 'processing' then 'pending'
+                         when 'dead_letter' then 'failed' else m.status end as status,
+           m.attempts - case m.status when 'success' then 1 else 0 end as retry_count,
+           m.reason as error_message, m.key as idempotency_key, m.created_at
+      from onceward.messages m
+      join engagement.user_profiles p on p.organization_id = m.organization_id and p.user_id::text = m.recipient
+     where m.template in ('engagement.goodbye.self_select', 'engagement.weekly_review');
+comment on view engagement.engagement_message_queue is
+    'Messages of engagement under the names that its specification uses: dead_letter = failed, success = sent.';
+grant select on engagement.engagement_message_queue to onceward_app, onceward_engine;
+
+select onceward.watch('engagement.job_runs');

@@ -1,0 +1,54 @@
+"""Queue messages of engagement. The idempotency key decides: the same key twice is one message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from onceward import Tx
+from onceward.messages import Queued, Recipient, Sending
+from onceward_apps.engagement.model import TEMPLATES, Destination, MessageType, route
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedMessage:
+    """A message to one user. `destination_jid` None means the number of the profile when the message is sent."""
+
+    user_id: UUID
+    message_type: MessageType
+    idempotency_key: str
+    message_params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    destination: Destination = "individual"
+    destination_jid: str | None = field(default=None, repr=False)
+    locale: str | None = None
+    scheduled_for: datetime | None = None
+
+
+async def queue_message(tx: Tx, message: QueuedMessage) -> Queued:
+    """Queue one message. `duplicate` is true if the key was used before; then nothing is queued."""
+    [done] = await queue_messages(tx, message.message_type, [message])
+    return done
+
+
+async def queue_messages(tx: Tx, message_type: MessageType, batch: Sequence[QueuedMessage]) -> list[Queued]:
+    """Queue messages of one type in a few statements."""
+    template = TEMPLATES.get(message_type)
+    if template is None:
+        raise ValueError(f"message_type {message_type!r} is reserved: there is no such message")
+    return await tx.send_many(template, [_sending(each) for each in batch], channel="whatsapp")
+
+
+def _sending(message: QueuedMessage) -> Sending:
+    routed = route(message.destination)
+    recorded = {"destination": routed.destination}
+    if routed.instead_of is not None:
+        recorded["instead_of"] = routed.instead_of
+    return Sending(
+        to=Recipient(ref=str(message.user_id), whatsapp=message.destination_jid, locale=message.locale),
+        key=message.idempotency_key,
+        data={**message.message_params, **recorded},
+        not_before=message.scheduled_for,
+    )

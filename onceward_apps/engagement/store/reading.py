@@ -1,0 +1,199 @@
+"""What people and jobs read: users, histories, the funnel, runs and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+from uuid import UUID
+
+from onceward import Tx
+
+
+class Reader(Protocol):
+    """A transaction, a page of the dashboard or a live query. Row-level security limits what it sees."""
+
+    async def fetch(self, query: str, *args: Any) -> list[Any]: ...
+
+    async def fetchrow(self, query: str, *args: Any) -> Any: ...
+
+    async def fetchval(self, query: str, *args: Any) -> Any: ...
+
+
+BY_NUMBER = """
+select s.user_id, s.state, p.reengagement_opt_out
+  from engagement.user_profiles p join engagement.user_engagement_states s using (organization_id, user_id)
+ where p.organization_id = $1 and p.whatsapp_jid = any($2::text[])
+ order by s.user_id for update of s
+"""
+
+TRANSITIONS = """
+select id, user_id, at, from_state, to_state, trigger, held_out from engagement.transitions where id = any($1::bigint[])
+"""
+
+QUEUED = """
+select id, user_id, message_type, message_params, destination, created_at
+  from engagement.engagement_message_queue where id = any($1::bigint[])
+"""
+
+USER = """
+select p.user_id, p.locale, p.preferred_destination, p.reengagement_opt_out, p.whatsapp_jid is not null as has_number, p.created_at,
+       s.state, s.state_since, s.last_activity_at, s.goodbye_sent_at, s.goodbye_expires_at, s.remind_at, s.replied_at,
+       s.goodbye_failures, s.goodbye_retry_at, s.unreachable_at, s.unreachable_because
+  from engagement.user_profiles p join engagement.user_engagement_states s using (organization_id, user_id)
+ where p.organization_id = $1 and p.user_id = $2
+"""
+
+USER_MESSAGES = """
+select id, message_type, message_key, message_params, destination, scheduled_for, sent_at, status, retry_count, error_message,
+       idempotency_key, created_at
+  from engagement.engagement_message_queue where user_id = $1 order by id desc limit $2
+"""
+
+USER_TRANSITIONS = """
+select id, at, from_state, to_state, trigger, held_out, caused_by from engagement.transitions
+ where organization_id = $1 and user_id = $2 order by id desc limit $3
+"""
+
+USER_ERRORS = """
+select id, at, check_type, error, run_id from engagement.job_errors
+ where organization_id = $1 and user_id = $2 order by id desc limit $3
+"""
+
+ACTIVITY_COUNT = """
+select count(*) from engagement.transactions
+ where organization_id = $1 and user_id = $2 and created_at > onceward.now() - $3::interval and created_at <= onceward.now()
+"""
+
+FUNNEL = """
+select s.state, count(*) as users,
+       count(*) filter (where s.unreachable_at is not null) as unreachable
+  from engagement.user_engagement_states s where ($1::uuid is null or s.organization_id = $1) group by s.state
+"""
+
+OPTED_OUT = """
+select count(*) from engagement.user_profiles p where ($1::uuid is null or p.organization_id = $1) and p.reengagement_opt_out
+"""
+
+MOVES = """
+select from_state, to_state, trigger, count(*) as users from engagement.transitions
+ where ($1::uuid is null or organization_id = $1) and at >= $2 and at < $3
+ group by from_state, to_state, trigger order by count(*) desc, from_state, to_state
+"""
+
+RUNS = """
+select run_id, job, min(started_at) as started_at, max(updated_at) as updated_at,
+       sum(processed)::bigint as processed, sum(succeeded)::bigint as succeeded, sum(failed)::bigint as failed,
+       sum(skipped)::bigint as skipped,
+       jsonb_object_agg(check_type, jsonb_build_object('processed', processed, 'succeeded', succeeded, 'failed', failed, 'skipped', skipped)
+                        ) as checks
+  from engagement.job_runs where ($1::uuid is null or organization_id = $1)
+ group by run_id, job order by run_id desc limit $2
+"""
+
+ERRORS = """
+select run_id, check_type, user_id, error, at from engagement.job_errors
+ where ($1::uuid is null or organization_id = $1) and run_id = any($2::bigint[]) order by id limit 200
+"""
+
+UNREACHABLE = """
+select user_id, unreachable_at, unreachable_because, goodbye_failures from engagement.user_engagement_states
+ where ($1::uuid is null or organization_id = $1) and unreachable_at is not null order by unreachable_at desc limit $2
+"""
+
+# Only users whose 14 days are over: the others may still return.
+RETURNS = """
+select t.held_out, count(*) as users,
+       count(*) filter (where exists (
+           select from engagement.transitions r
+            where r.organization_id = t.organization_id and r.user_id = t.user_id and r.id > t.id
+              and r.trigger in ('activity', 'reply_help') and r.at <= t.at + $3::interval)) as returned
+  from engagement.transitions t
+ where ($1::uuid is null or t.organization_id = $1) and t.trigger = 'inactivity_14d' and t.at > onceward.now() - $2::interval
+   and t.at <= onceward.now() - $3::interval
+ group by t.held_out order by t.held_out
+"""
+
+QUEUE_STATES = """
+select message_type, status, count(*) as messages from engagement.engagement_message_queue
+ where created_at > onceward.now() - interval '7 days' group by message_type, status order by message_type, status
+"""
+
+LONGEST_HISTORY = 200
+RETURN_DAYS = 14
+
+
+async def by_number(tx: Tx, numbers: Sequence[str]) -> list[Any]:
+    """Return the users with this number, locked."""
+    return await tx.fetch(BY_NUMBER, tx.organization, list(numbers))
+
+
+async def organizations_of(tx: Tx, numbers: Sequence[str]) -> list[UUID]:
+    rows = await tx.fetch("select * from engagement.organizations_of($1) as organization_id", list(numbers))
+    return [row["organization_id"] for row in rows]
+
+
+async def transitions(tx: Tx, ids: Sequence[int]) -> list[Any]:
+    return await tx.fetch(TRANSITIONS, list(ids))
+
+
+async def queued_messages(tx: Tx, ids: Sequence[int]) -> list[Any]:
+    return await tx.fetch(QUEUED, list(ids))
+
+
+async def user(reader: Reader, organization: UUID | None, user_id: UUID) -> Any:
+    return await reader.fetchrow(USER, organization, user_id)
+
+
+async def user_messages(reader: Reader, user_id: UUID) -> list[Any]:
+    return await reader.fetch(USER_MESSAGES, user_id, LONGEST_HISTORY)
+
+
+async def user_transitions(reader: Reader, organization: UUID | None, user_id: UUID) -> list[Any]:
+    return await reader.fetch(USER_TRANSITIONS, organization, user_id, LONGEST_HISTORY)
+
+
+async def user_errors(reader: Reader, organization: UUID | None, user_id: UUID) -> list[Any]:
+    return await reader.fetch(USER_ERRORS, organization, user_id, LONGEST_HISTORY)
+
+
+async def activity_count(tx: Tx, user_id: UUID, days: int) -> int:
+    return await tx.fetchval(ACTIVITY_COUNT, tx.organization, user_id, timedelta(days=days))
+
+
+async def funnel(reader: Reader, organization: UUID | None) -> list[Any]:
+    return await reader.fetch(FUNNEL, organization)
+
+
+async def opted_out(reader: Reader, organization: UUID | None) -> int:
+    return await reader.fetchval(OPTED_OUT, organization)
+
+
+async def moves(reader: Reader, organization: UUID | None, *, since: datetime, until: datetime) -> list[Any]:
+    return await reader.fetch(MOVES, organization, since, until)
+
+
+async def runs(reader: Reader, organization: UUID | None, *, limit: int = 20) -> list[dict[str, Any]]:
+    """Return the latest runs with their errors."""
+    rows: list[dict[str, Any]] = [{**dict(row), "errors": []} for row in await reader.fetch(RUNS, organization, limit)]
+    by_id = {row["run_id"]: row for row in rows}
+    for error in await reader.fetch(ERRORS, organization, list(by_id)):
+        by_id[error["run_id"]]["errors"].append(dict(error))
+    return rows
+
+
+async def unreachable(reader: Reader, organization: UUID | None, *, limit: int = 100) -> list[Any]:
+    return await reader.fetch(UNREACHABLE, organization, limit)
+
+
+async def returns(reader: Reader, organization: UUID | None, *, days: int = 180) -> list[Any]:
+    """Return how many users came back within 14 days, with and without a goodbye."""
+    return await reader.fetch(RETURNS, organization, timedelta(days=days), timedelta(days=RETURN_DAYS))
+
+
+async def queue_states(reader: Reader) -> list[Any]:
+    return await reader.fetch(QUEUE_STATES)
+
+
+async def now(reader: Reader) -> datetime:
+    return await reader.fetchval("select onceward.now()")
