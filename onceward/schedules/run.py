@@ -17,7 +17,7 @@ import inspect
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, get_type_hints
 from uuid import UUID
@@ -36,6 +36,9 @@ log = structlog.get_logger(__name__)
 MARK = "select verdict, earlier from onceward.mark_item($1, $2, $3, $4, $5, $6, $7)"
 HELD = "select onceward.holds_run($1, $2)"
 DONE = "select key, run_id, outcome from onceward.run_items where scope = $1 and step = $2 and outcome <> 'failed'"
+MARKED = """
+select outcome, count(*) as items from onceward.run_items where scope = $1 and step = $2 and run_id = $3 group by outcome
+"""
 PROGRESS = """
 with held as (select id from onceward.work where id = $1 and lease = $2 for share)
 update onceward.runs r set processed = $3, succeeded = $4, failed = $5, skipped = $6 from held where r.id = held.id
@@ -76,15 +79,15 @@ class Counts:
     failed: int = 0
     skipped: int = 0
 
-    def add(self, outcome: str) -> None:
-        self.processed += 1
+    def add(self, outcome: str, items: int = 1) -> None:
+        self.processed += items
         match outcome:
             case "success":
-                self.succeeded += 1
+                self.succeeded += items
             case "failed":
-                self.failed += 1
+                self.failed += items
             case _:
-                self.skipped += 1
+                self.skipped += items
 
 
 class Run:
@@ -224,7 +227,13 @@ class Run:
         )
         if isinstance(items, (list, tuple)):
             self.total = (self.total or 0) + len(items)  # pyright: ignore[reportUnknownArgumentType]
+        before = replace(self.counts)
         await batches.all(items)
+        if self._resumed:
+            # Items that an earlier attempt finished may no longer be among the items: the marks count them all.
+            self.counts = before
+            for row in await self._db.fetch(MARKED, self._scope, batches.step, self.id):
+                self.counts.add(row["outcome"], row["items"])
         await self.save_progress()
         return self.counts
 
@@ -247,7 +256,7 @@ class Run:
             if skipped or failed:
                 correct = "select onceward.correct_items($1, $2, $3, $4, $5, $6, $7)"
                 await tx.execute(correct, self._scope, step, self.id, lease, skipped, [*failed], [*failed.values()])
-        return outcomes | {key: outcome for key, outcome in done.items() if outcome != "before"}
+        return outcomes | done
 
     async def record_failure(self, step: str, key: str, error: BaseException) -> str:
         """Record the failure of an item whose transaction was rolled back, and return its outcome."""

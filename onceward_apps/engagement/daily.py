@@ -13,10 +13,10 @@ from datetime import timedelta
 from typing import Any
 
 from onceward import BatchResult, Run, Tx
-from onceward_apps.engagement import metrics
+from onceward_apps.engagement import deciding, metrics
 from onceward_apps.engagement.activity import set_opt_out
 from onceward_apps.engagement.app import app, settings
-from onceward_apps.engagement.model import Trigger, goodbye_key, held_out
+from onceward_apps.engagement.model import Trigger, goodbye_key
 from onceward_apps.engagement.moving import times, transition_many
 from onceward_apps.engagement.queueing import QueuedMessage, queue_messages
 from onceward_apps.engagement.reporting import Row, Step, item_key
@@ -96,14 +96,12 @@ async def take_back(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
 async def say_goodbye(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
     """Queue the goodbye for inactive users. Users of the holdout group move without a message."""
     now = await reading.now(tx)
-    percent = settings().holdout_percent
+    decisions = {row["user_id"]: deciding.goodbye(row, now, settings()) for row in rows}
     numberless = [row["user_id"] for row in rows if row["whatsapp_jid"] is None and not row["reengagement_opt_out"]]
     if numberless:
         await states.mark_unreachable(tx, numberless, NO_NUMBER)
-    chosen = {
-        row["user_id"]: row for row in rows if row["whatsapp_jid"] is not None and not row["reengagement_opt_out"]
-    }
-    without = {user: held_out(user, percent) for user in chosen}
+    chosen = {row["user_id"]: row for row in rows if not decisions[row["user_id"]].skips}
+    without = {user: decisions[user].action == "goodbye held out" for user in chosen}
     moved = await transition_many(
         tx,
         "inactivity_14d",

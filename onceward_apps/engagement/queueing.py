@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from onceward import Tx
 from onceward.messages import Queued, Recipient, Sending
-from onceward_apps.engagement.model import TEMPLATES, Destination, MessageType, route
+from onceward_apps.engagement.errors import InvalidProfile
+from onceward_apps.engagement.model import TEMPLATES, BadNumber, Destination, MessageType, normalize_number, route
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,3 +53,28 @@ def _sending(message: QueuedMessage) -> Sending:
         data={**message.message_params, **recorded},
         not_before=message.scheduled_for,
     )
+
+
+async def send_test(tx: Tx, message_type: MessageType, number: str, *, locale: str, actor: str | None) -> Queued:
+    """Send a message with sample data to a number, for somebody who wants to see it. It changes no user."""
+    try:
+        address = normalize_number(number)
+    except BadNumber as error:
+        raise InvalidProfile(str(error)) from error
+    template = tx.engine.templates.get(TEMPLATES[message_type])
+    key = f"engagement:test:{uuid4()}"
+    queued = await tx.send(
+        template.name,
+        to=Recipient(whatsapp=address, locale=locale),
+        key=key,
+        data=template.sample,
+        channel="whatsapp",
+    )
+    await tx.audit(
+        "engagement_test_sent",
+        entity_type="Message",
+        entity_id=queued.id,
+        metadata={"message_type": message_type, "locale": locale},
+        actor=actor,
+    )
+    return queued

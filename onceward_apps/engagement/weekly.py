@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward import BatchResult, Run, Tx
-from onceward_apps.engagement import metrics
+from onceward_apps.engagement import deciding, metrics
 from onceward_apps.engagement.app import app, settings
 from onceward_apps.engagement.jobs import capture_reviews
 from onceward_apps.engagement.model import Destination, weekly_key
@@ -74,7 +74,7 @@ async def run_weekly_review_job(run: Run) -> dict[str, Any]:
 async def review(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
     """Queue the reviews of one batch. Opted-out users and users without a number are skipped."""
     now = await reading.now(tx)
-    chosen = [row for row in rows if not row["reengagement_opt_out"] and row["whatsapp_jid"] is not None]
+    chosen = [row for row in rows if not deciding.review(row).skips]
     queued = await queue_messages(
         tx,
         "weekly_review",
@@ -95,6 +95,6 @@ async def review(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
     if new:
         await tx.enqueue(capture_reviews, messages=new)
         metrics.QUEUED.labels("weekly_review").inc(len(new))
-    skipped = [item_key(row) for row in rows if row["reengagement_opt_out"] or row["whatsapp_jid"] is None]
+    skipped = [item_key(row) for row in rows if deciding.review(row).skips]
     await states.count(tx, step.run.id, step.job, CHECK, succeeded=len(chosen), skipped=len(skipped))
     return BatchResult(skipped=skipped)

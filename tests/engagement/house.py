@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import orjson
+from aiohttp import web
 
 from onceward import Engine, Onceward
 from onceward.db import Database
@@ -33,6 +34,18 @@ SECRET = "a secret of the tests that is long enough"
 BOX = SecretBox(["a key of the tests, which is long enough"])
 
 
+class TimedWhatsApp(WhatsAppSimulator):
+    """Notes when each message arrives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrivals: list[float] = []
+
+    async def _send(self, request: web.Request) -> web.Response:
+        self.arrivals.append(time.monotonic())
+        return await super()._send(request)
+
+
 class House:
     """One organization with users, on a clock that stands still until it is moved."""
 
@@ -41,7 +54,7 @@ class House:
         self.app = app
         self.engine = Engine(db, app.registry, event_types=app.event_types)
         self.clock = FrozenClock(db, MONDAY)
-        self.whatsapp = WhatsAppSimulator()
+        self.whatsapp = TimedWhatsApp()
         self.posthog = PostHogSimulator()
         self.inbox = Inbox(
             db, app.registry, app.handlers, self.engine.waker, open_tx=self.engine.open_tx, box=BOX, environ={}
@@ -145,6 +158,7 @@ class House:
         return await self.run("engagement-weekly")
 
     async def run(self, name: str) -> Report:
+        await self.clock.advance(microseconds=1)  # two runs of a schedule are never due at the same moment
         report = await run_here(self.db, self.app.schedules[name], open_tx=self.engine.open_tx, by="test")
         assert report.status == "success", report
         return report
@@ -222,7 +236,8 @@ class House:
     async def queue(self, user_id: UUID | None = None) -> list[Any]:
         """The messages of a user, or all, under the names of the seed."""
         return await self.db.fetch(
-            "select * from engagement.engagement_message_queue where $1::uuid is null or user_id = $1 order by id", user_id
+            "select * from engagement.engagement_message_queue where $1::uuid is null or user_id = $1 order by id",
+            user_id,
         )
 
     async def transitions(self, user_id: UUID) -> list[tuple[str, str, str]]:
@@ -234,5 +249,3 @@ class House:
 
 def counts(report: Report) -> tuple[int, int, int, int]:
     return report.processed, report.succeeded, report.failed, report.skipped
-
-

@@ -1,0 +1,44 @@
+"""Several organizations on one installation: each has its own users, runs and errors, even under the same ids and numbers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import uuid4
+
+from onceward_apps.engagement.store import reading
+from tests.engagement.house import House, counts
+
+
+async def test_the_same_user_id_in_two_organizations_is_two_users(house: House) -> None:
+    other, user = await house.add_organization("other"), uuid4()
+    await house.user(id=user, inactive=timedelta(days=15))
+    await house.user(id=user, inactive=timedelta(days=15), organization=other)
+    assert counts(await house.daily()) == (2, 2, 0, 0)
+    for organization in (house.organization, other):
+        assert (await house.row(user, organization))["state"] == "goodbye_sent"
+        async with house.acting(organization) as tx:
+            [run] = await reading.runs(tx, organization)
+            assert (run["processed"], run["succeeded"]) == (1, 1)
+            assert len(await reading.user_messages(tx, user)) == 1
+
+
+async def test_activity_of_one_organization_does_not_reach_the_other(house: House) -> None:
+    other, user = await house.add_organization("other"), uuid4()
+    await house.user(id=user, inactive=timedelta(days=15))
+    await house.user(id=user, inactive=timedelta(days=15), organization=other)
+    await house.daily()
+    await house.clock.advance(hours=1)
+    await house.active(user)
+    assert (await house.row(user))["state"] == "active"
+    assert (await house.row(user, other))["state"] == "goodbye_sent"
+
+
+async def test_a_source_of_the_whole_installation_finds_the_organization_by_the_number(house: House) -> None:
+    await house.source()
+    user = await house.user(number="+5511933334444")
+    assert await house.reply("+4915112345678", "stop") == "unknown_number"
+    assert await house.reply("+5511933334444", "stop") == "stop"
+    assert (await house.row(user))["reengagement_opt_out"]
+    other = await house.add_organization("other")
+    await house.user(number="+5511933334444", organization=other)
+    assert await house.reply("+5511933334444", "help") == "ambiguous_number"
