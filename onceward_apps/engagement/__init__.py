@@ -1,6 +1,6 @@
 """Engagement: the right message once, or none. Built on Onceward's public API only."""
 
-from onceward_apps.engagement import handlers, jobs, schedules
+from onceward_apps.engagement import handlers, jobs, queries, routes, schedules
 from onceward_apps.engagement.activity import record_activity, record_transactions, save_profile, set_opt_out
 from onceward_apps.engagement.app import app
 from onceward_apps.engagement.moving import transition_state
@@ -18,9 +18,11 @@ __all__ = [
     "handlers",
     "jobs",
     "process_message_queue",
+    "queries",
     "queue_message",
     "record_activity",
     "record_transactions",
+    "routes",
     "run_daily_engagement_job",
     "run_weekly_review_job",
     "save_profile",

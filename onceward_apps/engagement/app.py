@@ -16,13 +16,13 @@ HERE = Path(__file__).parent
 class EngagementSettings(FeatureSettings):
     """Settings with the prefix `ONCEWARD_ENGAGEMENT_`."""
 
-    inactivity_days: int = Field(14, ge=1, description="Days without activity after which a user gets the goodbye.")
-    goodbye_hours: int = Field(
-        48, ge=1, description="Hours that a user has to answer the goodbye before the user is dormant."
+    inactivity_days: float = Field(14, gt=0, description="Days without activity after which a user gets the goodbye.")
+    goodbye_hours: float = Field(
+        48, gt=0, description="Hours that a user has to answer the goodbye before the user is dormant."
     )
-    remind_days: int = Field(14, ge=1, description="Days after the answer `later` until the user is dormant.")
-    retry_days: int = Field(
-        7, ge=1, description="Days to wait before the next goodbye to a user after a goodbye that could not be sent."
+    remind_days: float = Field(14, gt=0, description="Days after the answer `later` until the user is dormant.")
+    retry_days: float = Field(
+        7, gt=0, description="Days to wait before the next goodbye to a user after a goodbye that could not be sent."
     )
     most_goodbyes: int = Field(
         3, ge=1, description="Goodbyes in a row that may fail before a user is listed as unreachable."

@@ -102,7 +102,8 @@ def preview(
         counts: Counter[str] = Counter()
         listed: list[dict[str, Any]] = []
         async with acting(organization) as tx:
-            async for each in previewed(tx, job):
+            assert tx.organization is not None
+            async for each in previewed(tx, tx.organization, job):
                 counts[each.action] += 1
                 if len(listed) < limit:
                     listed.append(asdict(each))

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
-from onceward import Tx
 from onceward_apps.engagement.app import EngagementSettings, settings
 from onceward_apps.engagement.model import REVIEWED, held_out
-from onceward_apps.engagement.store import candidates
+from onceward_apps.engagement.store import candidates, reading
+from onceward_apps.engagement.store.reading import Reader
 
 Row = Any
 Action = Literal["goodbye", "goodbye held out", "weekly_review", "dormant", "back to active", "nothing"]
@@ -70,36 +70,35 @@ def review(row: Row) -> Decision:
     return Decision("weekly_review", "activity in 7 days")
 
 
-async def preview(tx: Tx, job: Literal["daily", "weekly"]) -> AsyncGenerator[Previewed]:
+async def preview(reader: Reader, organization: UUID, job: Literal["daily", "weekly"]) -> AsyncGenerator[Previewed]:
     """Yield what the run would do now for this organization. Reads only; at most `MOST_READ` users of each check."""
-    now: datetime = await tx.fetchval("select onceward.now()")
+    now = await reading.now(reader)
     configured = settings()
-    assert tx.organization is not None
     if job == "weekly":
-        checks = [("weekly_review", candidates.reviewed(tx.fetch, tx.organization, size=1000), review)]
+        checks = [("weekly_review", candidates.reviewed(reader.fetch, organization, size=1000), review)]
     else:
         period = configured.inactivity
-        hours = f"no answer to the goodbye for {configured.goodbye_hours} hours"
+        hours = f"no answer to the goodbye for {configured.goodbye_hours:g} hours"
         checks = [
             (
                 "goodbye_given_up",
-                candidates.given_up(tx.fetch, tx.organization, size=1000),
+                candidates.given_up(reader.fetch, organization, size=1000),
                 lambda row: Decision("back to active", f"goodbye not sent: {row['reason'] or row['status']}"),
             ),
             (
                 "inactivity_14d",
-                candidates.inactive(tx.fetch, tx.organization, period=period, size=1000),
+                candidates.inactive(reader.fetch, organization, period=period, size=1000),
                 lambda row: goodbye(row, now, configured),
             ),
             (
                 "goodbye_timeout",
-                candidates.expired(tx.fetch, tx.organization, size=1000),
+                candidates.expired(reader.fetch, organization, size=1000),
                 lambda row: ending(row, hours),
             ),
             (
                 "reminder_due",
-                candidates.reminders(tx.fetch, tx.organization, size=1000),
-                lambda row: ending(row, f"answered later {configured.remind_days} days ago"),
+                candidates.reminders(reader.fetch, organization, size=1000),
+                lambda row: ending(row, f"answered later {configured.remind_days:g} days ago"),
             ),
         ]
     for check_type, rows, decide in checks:

@@ -1,0 +1,174 @@
+"""The API and the pages of the dashboard, through a running process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import aiohttp
+import pytest
+from pydantic import SecretStr
+
+from onceward import Onceward
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
+from onceward.schedules import run_here
+from onceward.settings import Settings
+from onceward.trust import create_organization
+from onceward.trust.keys import create_key
+from onceward_apps.engagement import app as engagement
+
+URL = "/api/v1/engagement"
+
+
+class Site:
+    def __init__(self, runtime: Process, http: aiohttp.ClientSession, key: str) -> None:
+        self.runtime = runtime
+        self.db = runtime.database
+        self._http = http
+        self.key = key
+
+    async def call(self, method: str, path: str, *, key: str | None = None, **options: Any) -> tuple[int, Any]:
+        assert self.runtime.web is not None
+        headers = {"Authorization": f"Bearer {key or self.key}"}
+        async with self._http.request(method, self.runtime.web.url + path, headers=headers, **options) as reply:
+            text = await reply.text()
+            return reply.status, await reply.json(content_type=None) if text[:1] in ("{", "[") else text
+
+    async def run(self, name: str) -> Any:
+        assert self.runtime.engine is not None
+        return await run_here(self.db, engagement.schedules[name], open_tx=self.runtime.engine.open_tx, by="test")
+
+
+@pytest.fixture
+async def site(database_url: str, tmp_path: Path, app: Onceward) -> AsyncIterator[Site]:
+    settings = Settings(
+        database_url=SecretStr(database_url),
+        data_dir=tmp_path,
+        port=0,
+        pool_min=1,
+        pool_max=6,
+        secret_key=SecretStr("k" * 32),
+        shutdown_grace_s=1,
+    )
+    runtime = Process(app, settings, FEATURES)
+    await runtime.start({"web"})
+    async with aiohttp.ClientSession() as http:
+        try:
+            async with runtime.database.transaction(role="engine") as tx:
+                made = await create_organization(tx, "nexfin", name="NexFin", actor="test")
+                key = await create_key(
+                    tx, name="k", organization=made.organization_id, scopes=["operator"], actor="test"
+                )
+            yield Site(runtime, http, key.text)
+        finally:
+            await runtime.stop()
+
+
+def ago(**units: float) -> str:
+    return (datetime.now(UTC) - timedelta(**units)).isoformat()
+
+
+async def add_user(site: Site, *, days: float, **more: Any) -> str:
+    user = str(uuid4())
+    profile = {"whatsapp_jid": "+5511987654321", "locale": "pt-BR", "last_activity_at": ago(days=days), **more}
+    status, answer = await site.call("PUT", f"{URL}/users/{user}", json=profile)
+    assert status == 200, answer
+    return user
+
+
+async def test_a_users_way_through_the_api_and_the_pages(site: Site) -> None:
+    gone, here = await add_user(site, days=20), await add_user(site, days=1)
+    status, seen = await site.call("GET", f"{URL}/preview")
+    assert (status, seen["counts"]) == (200, {"goodbye": 1})
+    assert seen["users"] == [
+        {"user_id": gone, "check_type": "inactivity_14d", "action": "goodbye", "why": "no activity for 20 days"}
+    ]
+    _, weekly = await site.call("GET", f"{URL}/preview?job=weekly")
+    assert weekly["users"] == [
+        {"user_id": here, "check_type": "weekly_review", "action": "weekly_review", "why": "activity in 7 days"}
+    ]
+    assert await site.db.fetchval("select count(*) from onceward.messages") == 0  # a dry run changes nothing
+    page = (await site.call("GET", "/dashboard/engagement/preview"))[1]
+    assert gone in page
+    assert "no activity for 20 days" in page
+    await site.run("engagement-daily")
+    _, user = await site.call("GET", f"{URL}/users/{gone}")
+    assert user["user"]["state"] == "goodbye_sent"
+    assert [event["what"] for event in user["history"]] == ["message", "state changed"]
+    assert "dormant at" in user["explanation"][0]
+    assert "whatsapp_jid" not in user["user"]
+    page = (await site.call("GET", f"/dashboard/engagement/user?id={gone}"))[1]
+    assert "no activity for 14 days" in page
+    assert "5511987654321" not in page
+    _, runs = await site.call("GET", f"{URL}/runs")
+    [run] = runs["runs"]
+    assert (run["job"], run["processed"], run["succeeded"]) == ("engagement-daily", 1, 1)
+    assert [each["job"] for each in runs["next"]] == ["engagement-daily", "engagement-weekly"]
+    page = (await site.call("GET", "/dashboard/engagement"))[1]
+    assert "Next engagement-daily" in page
+    assert "goodbye sent" in page
+    _, done = await site.call("POST", f"{URL}/activity", json={"activity": [{"user_id": gone, "at": ago(seconds=0)}]})
+    assert (done["recorded"], done["became_active"]) == (1, [gone])
+    _, funnel = await site.call("GET", f"{URL}/funnel")
+    assert {each["state"]: each["users"] for each in funnel["funnel"]}["active"] == 2
+    assert (await site.call("GET", f"{URL}/returns")) == (200, [])
+
+
+async def test_transactions_are_counted_once_and_opt_outs_are_kept(site: Site) -> None:
+    user = await add_user(site, days=20)
+    body = {"transactions": [{"id": str(uuid4()), "user_id": user, "created_at": ago(hours=1)}]}
+    assert (await site.call("POST", f"{URL}/transactions", json=body))[1]["recorded"] == 1
+    assert (await site.call("POST", f"{URL}/transactions", json=body))[1]["recorded"] == 0
+    _, answer = await site.call("POST", f"{URL}/users/{user}/opt-out", json={})
+    assert (answer["opted_out"], answer["changed"]) == (True, True)
+    assert (await site.call("GET", f"{URL}/preview?job=weekly"))[1]["counts"] == {"nothing": 1}
+    _, answer = await site.call("POST", f"{URL}/users/{user}/opt-out", json={"opted_out": False})
+    assert answer["changed"]
+
+
+async def test_a_test_message_goes_to_the_caller_and_changes_no_user(site: Site) -> None:
+    body = {"number": "+5511911112222", "message": "weekly_review", "locale": "pt-BR"}
+    status, answer = await site.call("POST", f"{URL}/test-messages", json=body)
+    assert status == 202
+    row = await site.db.fetchrow(
+        "select template, address, data from onceward.messages where id = $1", answer["message_id"]
+    )
+    assert tuple(row) == ("engagement.weekly_review", "+5511911112222", {"transaction_count": 3})
+    assert await site.db.fetchval("select count(*) from engagement.user_profiles") == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("PUT", "/users/{new}", {"whatsapp_jid": "120363@g.us"}, 422),
+        ("PUT", "/users/{new}", {"locale": "<script>"}, 422),
+        ("PUT", "/users/not-a-uuid", {}, 422),
+        ("GET", "/users/{new}", None, 404),
+        ("POST", "/users/{new}/opt-out", {}, 404),
+        ("POST", "/activity", {"activity": []}, 422),
+        ("POST", "/activity", {"activity": [{"user_id": "x", "at": "now"}]}, 422),
+        ("POST", "/test-messages", {"number": "me"}, 422),
+        ("POST", "/runs", {}, 405),
+    ],
+)
+async def test_wrong_requests_are_refused(site: Site, method: str, path: str, body: Any, status: int) -> None:
+    answered, _ = await site.call(method, URL + path.replace("{new}", str(uuid4())), json=body)
+    assert answered == status
+
+
+async def test_there_is_no_route_that_starts_a_run(site: Site) -> None:
+    from onceward_apps.engagement.routes import router
+
+    writes = {route.path for route in router.routes if {"POST", "PUT"} & getattr(route, "methods", set())}  # type: ignore[attr-defined]
+    assert writes == {
+        f"{URL}/users/{{user_id}}",
+        f"{URL}/users/{{user_id}}/opt-out",
+        f"{URL}/activity",
+        f"{URL}/transactions",
+        f"{URL}/test-messages",
+    }
+    assert (await site.call("GET", "/dashboard/engagement/user?id=nobody"))[0] == 404
