@@ -120,6 +120,8 @@ def explain(row: Row, now: datetime, configured: EngagementSettings) -> list[str
     if not row["has_number"]:
         reasons.append("There is no WhatsApp number, so no message can be sent.")
     match row["state"]:
+        case "active" if reasons:
+            pass  # the user gets no goodbye, whenever it would be due
         case "active" if row["unreachable_at"] is not None:
             reasons.append("Unreachable: no goodbye until there is new activity or a new number.")
         case "active" if row["goodbye_retry_at"] is not None and row["goodbye_retry_at"] > now:

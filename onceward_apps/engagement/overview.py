@@ -104,9 +104,10 @@ def _moved(row: Any) -> dict[str, Any]:
 
 
 def _queued(row: Any) -> dict[str, Any]:
+    transactions = (row["message_params"] or {}).get("transaction_count")
     reasons = {
         "goodbye": f"no activity for {(row['message_params'] or {}).get('days')} days",
-        "weekly_review": f"{(row['message_params'] or {}).get('transaction_count')} transactions in the week",
+        "weekly_review": f"{transactions} transactions in the week" if transactions else "activity in the week",
     }
     text = f"{row['message_type']} {row['status']}"
     if row["sent_at"] is not None:
