@@ -23,13 +23,6 @@ async def forget_users(tx: Transaction, _person: Person, found: Sequence[Found],
 
 ERASERS: tuple[Eraser, ...] = (
     Eraser(
-        name="engagement users",
-        table="engagement.user_profiles",
-        columns={"user_id": "whole", "whatsapp_jid": "whole"},
-        erase=forget_users,
-        names=("user_id", "whatsapp_jid"),
-    ),
-    Eraser(
         name="errors of engagement runs",
         table="engagement.job_errors",
         columns={"error": "text", "user_id": "whole"},
@@ -41,12 +34,19 @@ ERASERS: tuple[Eraser, ...] = (
         columns={"user_id": "whole"},
         delete=True,
     ),
+    # After the others, because it also deletes their rows: a person may be known by number only.
+    Eraser(
+        name="engagement users",
+        table="engagement.user_profiles",
+        columns={"user_id": "whole", "whatsapp_jid": "whole"},
+        erase=forget_users,
+        names=("user_id", "whatsapp_jid"),
+    ),
 )
 
 WITH_USER = "deleted with the user"
 
 UNSEARCHED: dict[str, str] = {
-    "engagement.user_profiles.preferred_destination": "a closed set",
     "engagement.user_profiles.locale": "a language",
     "engagement.user_engagement_states.*": WITH_USER,
     "engagement.transactions.*": WITH_USER,

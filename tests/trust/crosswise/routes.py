@@ -40,6 +40,8 @@ PORTAL = {"onceward_portal": "@portal"}
 ACCESS = {"access": "@order_token"}
 API = "/api/v1"
 TICKETING = "/api/v1/ticketing"
+ENGAGEMENT = "/api/v1/engagement"
+USER = {"user_id": "$engaged"}
 PUBLIC = "/api/v1/ticketing/public"
 CHECKOUT = {"checkout_id": "$checkout"}
 EVENT = {"event_id": "$event"}
@@ -104,6 +106,11 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{TICKETING}/coupons"): Ask(),
     ("GET", f"{TICKETING}/refunds"): Ask(),
     ("GET", f"{TICKETING}/disputes"): Ask(blank=True),
+    ("GET", f"{ENGAGEMENT}/users/{{user_id}}"): Ask(fill=USER, blank=True),
+    ("GET", f"{ENGAGEMENT}/funnel"): Ask(blank=True),
+    ("GET", f"{ENGAGEMENT}/runs"): Ask(blank=True),
+    ("GET", f"{ENGAGEMENT}/returns"): Ask(blank=True),
+    ("GET", f"{ENGAGEMENT}/preview"): Ask(),
     ("GET", f"{PUBLIC}/events/{{event_id}}"): Ask(fill=EVENT, shows="public"),
     ("GET", f"{PUBLIC}/events/{{event_id}}/holds"): Ask(fill=EVENT, headers={"x-basket": "@basket"}),
     ("GET", "/api/tickets"): Ask(query={**CHECKOUT, "token": "@order_token"}),
@@ -145,6 +152,13 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{API}/deliveries/{{id}}/resend"): Ask(fill={"id": "$delivery"}),
     ("POST", f"{API}/deliveries/replay"): Ask(json={**SINCE, "endpoint_id": "$endpoint"}),
     ("POST", f"{API}/resends/{{id}}/cancel"): Ask(fill={"id": "$resend"}),
+    ("PUT", f"{ENGAGEMENT}/users/{{user_id}}"): Ask(fill=USER, json={"locale": "en"}),
+    ("POST", f"{ENGAGEMENT}/users/{{user_id}}/opt-out"): Ask(fill=USER, json={}),
+    ("POST", f"{ENGAGEMENT}/activity"): Ask(json={"activity": [{"user_id": "$engaged", "at": "2026-01-01T00:00:00Z"}]}),
+    ("POST", f"{ENGAGEMENT}/transactions"): Ask(
+        json={"transactions": [{"id": "$engaged", "user_id": "$engaged", "created_at": "2026-01-01T00:00:00Z"}]}
+    ),
+    ("POST", f"{ENGAGEMENT}/test-messages"): Ask(json={"number": "+5511987654321"}),
     ("POST", f"{API}/publish"): Ask(
         json={"type": "ticket.scanned", "data": {}}, headers={"Idempotency-Key": "$message_key:scanned"}, refused=True
     ),

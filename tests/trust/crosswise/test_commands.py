@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from onceward.cli.commands import build
 from onceward.runtime import FEATURES
-from onceward_apps.ticketing import app as ticketing
+from onceward_apps.all import app as bundled
 from tests.trust.crosswise.rows import digest, needles
 from tests.trust.crosswise.test_routes import filled
 from tests.trust.crosswise.world import World
 
-ALL = FEATURES.plus(ticketing.features())
+ALL = FEATURES.plus(bundled.features())
 
 # Arguments by command, as in the table of routes; none: it makes or follows something and names nothing that exists.
 COMMANDS: dict[str, str | None] = {
@@ -55,6 +55,12 @@ COMMANDS: dict[str, str | None] = {
     "ticketing settle-refund": "$unpaid_refund --note test",
     "ticketing cancel-event": "$event --reason test --yes",
     "ticketing cancellation": "$event",
+    "engagement funnel": "--json",
+    "engagement user": "$engaged --json",
+    "engagement preview": "--json",
+    "engagement returns": "--json",
+    "engagement opt-out": "$engaged",
+    "engagement test-send": None,
     "endpoints rm": "$endpoint",
     "export": "--person $message_key",
     "erase": "--person $message_key --yes",

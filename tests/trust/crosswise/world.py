@@ -111,6 +111,7 @@ class World:
             org.csrf = (await reply.json())["csrf_token"]
         await self._outbound(org)
         await self._tickets(org)
+        await self._engagement(org)
         await fill_tables(self.db, org.id, getattr(webhook_id, "webhook_id", webhook_id), org.private, org.ids)
         return org
 
@@ -159,6 +160,14 @@ class World:
             org, "POST", "/api/v1/notifications", json={**told, "message": {"title": org.private, "body": org.private}}
         )
         org.ids["notification"] = str(notified["id"])
+
+    async def _engagement(self, org: Org) -> None:
+        org.ids["engaged"] = str(uuid4())
+        profile = {
+            "whatsapp_jid": f"+55119{10_000_000 + len(org.private)}",
+            "last_activity_at": (datetime.now(UTC) - timedelta(days=20)).isoformat(),
+        }
+        await self.own(org, "PUT", f"/api/v1/engagement/users/{org.ids['engaged']}", json=profile)
 
     async def _tickets(self, org: Org) -> None:
         venue = await self.own(org, "POST", "/api/v1/ticketing/venues", json={"name": org.public})
