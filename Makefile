@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test acceptance contract stall soak check format docs screenshots bench bench-smoke bench-peers lock clean
+.PHONY: help install demo test acceptance coverage contract stall soak check format docs screenshots bench bench-smoke bench-peers lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ test: $(READY) ## run the tests on a real PostgreSQL
 
 acceptance: $(READY) ## print every acceptance item of the apps with pass or fail; ARGS=engagement for one app
 	@$(BIN)/python tools/acceptance.py --workers $(WORKERS) $(ARGS)
+
+coverage: $(READY) ## check how much of an app its tests execute: 85 % of lines, 80 % of branches, 90 % of functions; APP=engagement
+	@$(BIN)/python tools/app_coverage.py $(or $(APP),engagement) $(ARGS)
 
 contract: $(READY) ## run the contract test of the webhook pipeline; dumps and logs go to contract-artifacts
 	@ONCEWARD_TEST_ARTIFACTS=contract-artifacts $(BIN)/python -m pytest -n 0 tests/contract $(ARGS)

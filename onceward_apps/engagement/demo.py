@@ -51,17 +51,17 @@ FATES = (
     ("is refused", 1),
 )
 WORDS = {"answers help": "ajuda", "answers later": "depois", "answers stop": "parar", "comes back": "Oi! Voltei."}
-FAST = EngagementSettings.model_validate(
-    {"goodbye_hours": 0.02, "remind_days": 0.002, "retry_days": 0.001, "holdout_percent": 10}
-)
+FAST = {"goodbye_hours": 0.02, "remind_days": 0.002, "retry_days": 0.001}
 
 
 class EngagementDemo:
     """A part of the process. Without a `crowd` the only users are calls of `visit`."""
 
-    def __init__(self, context: Context, *, crowd: bool = True) -> None:
+    def __init__(self, context: Context, *, crowd: bool = True, holdout_percent: int = 10, pace_s: float = 0.5) -> None:
         self._context = context
         self._crowd = crowd
+        self._settings = EngagementSettings.model_validate({**FAST, "holdout_percent": holdout_percent})
+        self._pace_s = pace_s
         self.whatsapp = WhatsAppSimulator()
         self.posthog = PostHogSimulator()
         self.dice = random.Random()
@@ -77,7 +77,7 @@ class EngagementDemo:
     async def start(self) -> None:
         await self.whatsapp.start()
         await self.posthog.start()
-        app.use_settings(FAST)
+        app.use_settings(self._settings)
         self._client = ServiceClient()
         app.services.use("posthog", PostHog(self._client, "phc_demo", base_url=self.posthog.url))
         self._use_simulated_whatsapp(self._client)
@@ -97,7 +97,7 @@ class EngagementDemo:
         channel = WhatsAppChannel(
             WhatsApp(client, self.whatsapp.phone_number_id, "demo-token", base_url=self.whatsapp.url)
         )
-        limits = {"whatsapp": [Limit(count=1, per_s=0.5)]}
+        limits = {"whatsapp": [Limit(count=1, per_s=self._pace_s)]}
         sender = Sender(self._context.database, [channel], self.engine.templates, limits=limits)
         simulated = Registry()
         sender.install(simulated)
@@ -148,7 +148,7 @@ class EngagementDemo:
         day = 0
         while True:
             for _ in range(self.dice.randint(1, 3)):
-                self._go(self.visit(self.dice.choices(names, weights)[0]))
+                self._go(self._live(self.dice.choices(names, weights)[0]))
             await asyncio.sleep(1)
             await self.run(DAILY)
             if day % 10 == 0:
@@ -167,8 +167,14 @@ class EngagementDemo:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def visit(self, fate: str) -> None:
-        """Let somebody be inactive for 15 days, and do after the goodbye what `fate` names."""
+    async def _live(self, fate: str) -> None:
+        """Let somebody be inactive, and answer the goodbye some seconds after it."""
+        number = await self.visit(fate)
+        await asyncio.sleep(self.dice.uniform(8, 15))
+        self.answer(fate, number)
+
+    async def visit(self, fate: str) -> str:
+        """Create somebody who was inactive for 15 days, and prepare what `fate` names. Return the number."""
         user_id, number = await self.add_user(inactive=timedelta(days=15))
         match fate:
             case "has no WhatsApp":
@@ -180,6 +186,9 @@ class EngagementDemo:
             case _:
                 pass
         log.info("demo.user_inactive", user_id=str(user_id), fate=fate)
+        return number
+
+    def answer(self, fate: str, number: str) -> None:
+        """Let the person write what `fate` names, if anything."""
         if fate in WORDS:
-            await asyncio.sleep(self.dice.uniform(8, 15))
             self.whatsapp.receive_text(number, WORDS[fate])

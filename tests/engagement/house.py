@@ -191,7 +191,7 @@ class House:
         await self.deliver(message)
         return await self.effect(message["id"])
 
-    async def deliver(self, message: dict[str, Any]) -> Told:
+    async def deliver(self, message: dict[str, Any], *, handle: bool = True) -> Told:
         value = {
             "messaging_product": "whatsapp",
             "metadata": {"display_phone_number": "1", "phone_number_id": "100200300"},
@@ -208,7 +208,8 @@ class House:
             self.inbox, "/webhooks/engagement-whatsapp", body, {**headers, "content-length": str(len(body))}
         )
         assert told.status == 200, told
-        await self.drain()
+        if handle:
+            await self.drain()
         return told
 
     async def effect(self, wamid: str) -> Any:
