@@ -23,6 +23,7 @@ from onceward.providers.inbound.registry import get_provider
 from onceward.providers.outbound.posthog import PostHog
 from onceward.providers.outbound.whatsapp import WhatsApp
 from onceward.schedules import Report, Scheduler, run_here
+from onceward.settings import Settings
 from onceward.testing import FrozenClock, drain
 from onceward.testing.simulators import PostHogSimulator, WhatsAppSimulator
 from onceward.trust import SecretBox
@@ -80,6 +81,10 @@ class House:
         await Scheduler(self.db, self.app.schedules.values()).register()
         await self.clock.__aenter__()
         return self
+
+    def no_posthog(self) -> None:
+        """As on an installation that has no account there."""
+        self.app.services.configure(Settings())
 
     async def close(self) -> None:
         await self.engine.stop()

@@ -20,6 +20,7 @@ from onceward.settings import Settings
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
 from onceward_apps.engagement import app as engagement
+from tests.live.conftest import Client
 
 URL = "/api/v1/engagement"
 
@@ -109,7 +110,7 @@ async def test_a_users_way_through_the_api_and_the_pages(site: Site) -> None:
     assert (run["job"], run["processed"], run["succeeded"]) == ("engagement-daily", 1, 1)
     assert [each["job"] for each in runs["next"]] == ["engagement-daily", "engagement-weekly"]
     page = (await site.call("GET", "/dashboard/engagement"))[1]
-    assert "Next engagement-daily" in page
+    assert "Next runs" in page
     assert "goodbye sent" in page
     _, done = await site.call("POST", f"{URL}/activity", json={"activity": [{"user_id": gone, "at": ago(seconds=0)}]})
     assert (done["recorded"], done["became_active"]) == (1, [gone])
@@ -172,3 +173,39 @@ async def test_there_is_no_route_that_starts_a_run(site: Site) -> None:
         f"{URL}/test-messages",
     }
     assert (await site.call("GET", "/dashboard/engagement/user?id=nobody"))[0] == 404
+
+
+async def test_buttons_of_the_pages_opt_out_and_send_a_test_to_oneself(site: Site) -> None:
+    user = await add_user(site, days=1)
+    page = "/dashboard/engagement"
+    for form, opted_out in (({"user": user}, True), ({"user": user, "opted_out": "no"}, False)):
+        status, shown = await site.call("POST", f"{page}/opt-out", data=form)
+        assert (status, user in shown) == (200, True)
+        row = await site.db.fetchval("select reengagement_opt_out from engagement.user_profiles")
+        assert row is opted_out
+    await site.call("POST", f"{page}/test", data={"number": "+5511911112222", "message": "goodbye", "locale": "pt"})
+    row = await site.db.fetchrow("select template, locale from onceward.messages")
+    assert tuple(row) == ("engagement.goodbye.self_select", "pt")
+    for path, form in (("opt-out", {"user": str(uuid4())}), ("test", {"number": "me"})):
+        assert (await site.call("POST", f"{page}/{path}", data=form))[0] >= 400
+    assert (await site.call("POST", f"{page}/opt-out", data={"user": "x"}))[0] >= 400
+
+
+async def test_an_administrator_chooses_an_organization_first(site: Site) -> None:
+    user = await add_user(site, days=20)
+    async with site.db.transaction(role="engine") as tx:
+        admin = (await create_key(tx, name="a", organization=None, scopes=["admin"], actor="test")).text
+    assert (await site.call("GET", f"{URL}/funnel", key=admin))[0] in (400, 403)
+    assert "Choose one at the top" in (await site.call("GET", "/dashboard/engagement/preview", key=admin))[1]
+    assert (await site.call("GET", f"/dashboard/engagement/user?id={user}", key=admin))[0] == 404
+    assert (await site.call("GET", "/dashboard/engagement", key=admin))[0] == 200
+
+
+async def test_the_live_query_counts_the_users(site: Site) -> None:
+    await add_user(site, days=1)
+    assert site.runtime.web is not None
+    client = await Client.open(f"{site.runtime.web.url.replace('http', 'ws', 1)}/live", site.key)
+    id = await client.subscribe("engagement.funnel")
+    await client.until(lambda: id in client.results)
+    assert client.results[id]["total"] == 1
+    await client.close()
