@@ -1,0 +1,47 @@
+"""The statements of the runs use their indexes: a page costs what it returns, not what the table holds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from onceward.db import Database
+from onceward_apps.engagement.store import candidates
+
+USERS = """
+with o as (insert into onceward.organizations (slug, name) values ('o', 'o') returning organization_id),
+p as (insert into engagement.user_profiles (organization_id, user_id, whatsapp_jid)
+      select o.organization_id, gen_random_uuid(), '+5511900000001' from o, generate_series(1, 6000) returning *)
+insert into engagement.user_engagement_states (organization_id, user_id, state, last_activity_at, goodbye_expires_at, remind_at)
+select organization_id, user_id, s.state, now() - interval '60 days' * random(),
+       case s.state when 'goodbye_sent' then now() - interval '1 day' * random() end,
+       case s.state when 'remind_later' then now() - interval '1 day' * random() end
+  from p, lateral (select (array['active', 'active', 'goodbye_sent', 'remind_later', 'dormant', 'dormant', 'dormant'])
+                          [1 + floor(random() * 7)::int + 0 * length(p.user_id::text)] as state) s
+returning organization_id
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [
+        (candidates.INACTIVE, "idx_engagement_last_activity"),
+        (candidates.EXPIRED, "idx_engagement_goodbye_expires"),
+        (candidates.REMINDERS, "idx_engagement_remind_at"),
+        (candidates.REVIEWED, "user_engagement_states_pkey"),
+    ],
+)
+async def test_a_page_of_candidates_is_read_by_its_index(db: Database, statement: str, index: str) -> None:
+    organization: UUID = await db.fetchval(USERS)
+    await db.execute("analyze engagement.user_profiles, engagement.user_engagement_states")
+    nobody = UUID(int=0)
+    arguments = (
+        (organization, nobody, 100)
+        if statement is candidates.REVIEWED
+        else (organization, timedelta(days=14), datetime(1900, 1, 1, tzinfo=UTC), nobody, 100)
+    )
+    plan = "\n".join(row[0] for row in await db.fetch(f"explain {statement}", *arguments))
+    assert index in plan, plan
+    assert "Seq Scan on user_engagement_states" not in plan, plan
