@@ -101,10 +101,15 @@ async def preview(reader: Reader, organization: UUID, job: Literal["daily", "wee
                 lambda row: ending(row, f"answered later {configured.remind_days:g} days ago"),
             ),
         ]
+    given_up: set[UUID] = set()
     for check_type, rows, decide in checks:
         read = 0
         async for row in rows:
+            if row["user_id"] in given_up:
+                continue  # the first check makes the user active again, so the others do not find it
             decision = decide(row)
+            if decision.action == "back to active":
+                given_up.add(row["user_id"])
             yield Previewed(user_id=row["user_id"], check_type=check_type, action=decision.action, why=decision.why)
             read += 1
             if read == MOST_READ:

@@ -71,7 +71,6 @@ async def test_a_dry_run_says_what_the_run_then_does(house: House) -> None:
         seen = {(each.user_id, each.check_type): each async for each in preview(tx, house.organization, "daily")}
     assert {key: each.action for key, each in seen.items()} == {
         (refused, "goodbye_given_up"): "back to active",
-        (refused, "goodbye_timeout"): "dormant",  # the next check of the same run no longer finds it
         (silent, "goodbye_timeout"): "dormant",
         (later, "reminder_due"): "dormant",
         (gone, "inactivity_14d"): "goodbye",

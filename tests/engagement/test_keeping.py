@@ -147,7 +147,6 @@ def test_the_commands_show_who_gets_what_and_why(command: Command, database_url:
 
 
 def test_the_simulation_prints_what_would_have_been_sent(command: Command) -> None:
-    done = command("simulate", "--days", "3", "--users", "5", "--json")
+    done = command("simulate", "--days", "2", "--users", "5")
     assert done.exit_code == 0, done.output
-    assert len(json.loads(done.stdout)["days"]) == 3
-    assert "5 users, 2 days" in command("simulate", "--days", "2", "--users", "5").stdout
+    assert "5 users, 2 days" in done.stdout
