@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import Any
 
 from onceward.db import Connection, Database
@@ -21,17 +20,12 @@ from onceward.outbox.publishing import QUEUE, RETRY_QUEUE
 from onceward.outbox.report import AttemptReport
 from onceward.outbox.schedule import LONGEST_RETRY_AFTER_S, POLICY, wait_s
 from onceward.outbox.targets import Target, Targets
+from onceward.statements import read_statement
 from onceward.work import Claimed, Permanent, Registry, Retry, Task
 from onceward.work.gate import gate
 
-LOAD = """
-select d.id, d.endpoint_id, e.version, p.message_id, p.type, p.body
-  from onceward.deliveries d
-  join onceward.endpoints e using (endpoint_id)
-  join onceward.published p on p.id = d.caused_by
- where d.id = any($1::bigint[]) and p.body is not null
-"""
-FINISH = (Path(__file__).parent / "sql" / "finish_deliveries.sql").read_text(encoding="utf-8")
+LOAD = read_statement("outbox", "load_deliveries")
+FINISH = read_statement("outbox", "finish_deliveries")
 BUSY = frozenset({429, 503})
 KEPT_CHARACTERS = 1024
 
