@@ -10,7 +10,6 @@ from onceward.trust.invariants import Check
 from onceward.work.checks import work_has_a_body
 
 UNFINISHED = read_statement("inbox", "check_unfinished_without_work")
-
 ENDED = read_statement("inbox", "check_finished_with_work")
 
 

@@ -19,17 +19,7 @@ from onceward.trust import Identity, record
 DEFAULT_LIMIT = 100
 
 FIND = read_statement("inbox", "find_events")
-
-AGAIN = """
--- Only if the status is still $2: another operator may have replayed the event in the meantime.
-with locked as materialized (
-    select e from onceward.webhook_events e
-     where e.seq = $1 and e.status = $2 and (e.status <> 'success' or e.result = '"unhandled"')
-       for update
-)
-select onceward.queue_event(e, 0), onceward.settled_event((e).seq, 'retry', 0, null, null) from locked
-"""
-
+AGAIN = read_statement("inbox", "requeue_event")
 COPY = read_statement("inbox", "copy_event")
 
 

@@ -28,9 +28,7 @@ CHANGED = "sources changed"
 """The wake-up message that makes every node reload its sources. No queue may have this name."""
 
 INSERT = read_statement("inbox", "add_source")
-
 LIST = read_statement("inbox", "list_sources")
-
 PARK = read_statement("inbox", "move_waiting_events")
 
 

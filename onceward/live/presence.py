@@ -20,11 +20,8 @@ LEASE = timedelta(minutes=5)
 API_LEASES = UUID("6f6e6365-7761-7264-6c69-766570726573")
 
 ENTER = read_statement("live", "enter_place")
-
 TAKE = read_statement("live", "enter_place_until")
-
 SWEEP = read_statement("live", "sweep_presence")
-
 HERE = read_statement("live", "list_present")
 
 

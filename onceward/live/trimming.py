@@ -13,11 +13,8 @@ from onceward.statements import read_statement
 LOCK = 0x6C697665  # "live"
 
 OLD_MARK = read_statement("live", "find_old_mark")
-
 TRIM_FEED = read_statement("live", "trim_feed")
-
 TRIM_TOPICS = read_statement("live", "trim_topics")
-
 TRIM_LONG_TOPICS = read_statement("live", "trim_long_topics")
 
 

@@ -19,9 +19,7 @@ from onceward.trust import severity as severity_named
 from onceward.work import Waker
 
 CREATE = read_statement("messages", "create_notification")
-
 EXISTING = read_statement("messages", "find_notification")
-
 SHOW = read_statement("messages", "show_notification")
 
 

@@ -11,13 +11,9 @@ from onceward.statements import read_statement
 from onceward.trust import record
 
 LIST = read_statement("messages", "list_messages")
-
 SHOW = read_statement("messages", "show_message")
-
 ATTEMPTS = read_statement("messages", "list_attempts")
-
 SENT = read_statement("messages", "mark_sent")
-
 RESEND = read_statement("messages", "resend_message")
 
 PARKED = "select name, parked_until, parked_for, failures from onceward.queues where parked_until > clock_timestamp()"

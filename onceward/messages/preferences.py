@@ -11,9 +11,7 @@ from onceward.messages.recipient import CHANNELS, Recipient
 from onceward.statements import read_statement
 
 SAVE = read_statement("messages", "save_recipient")
-
 OPT_OUT = read_statement("messages", "opt_out")
-
 OPT_IN = read_statement("messages", "opt_in")
 HEARD_FROM = read_statement("messages", "heard_from")
 

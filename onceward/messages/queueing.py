@@ -19,15 +19,9 @@ MAX_KEY_CHARACTERS = 500
 MAX_DATA_BYTES = 256 << 10
 AT_ONCE = 5000
 
-KEEP_TEMPLATE = """
--- Stored per organization, so that no organization can replace a text of another one.
-insert into onceward.templates (organization_id, name, version, content) values ($1, $2, $3, $4) on conflict do nothing
-"""
-
+KEEP_TEMPLATE = read_statement("messages", "keep_template")
 INSERT = read_statement("messages", "queue_messages")
-
 EXISTING = read_statement("messages", "find_messages")
-
 CANCEL = read_statement("messages", "cancel_message")
 
 

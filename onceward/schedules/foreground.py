@@ -29,7 +29,6 @@ from onceward.work.leases import Leases
 from onceward.work.settle import Acknowledger
 
 HOLD = read_statement("schedules", "hold_run")
-
 REPORT = read_statement("schedules", "report_run")
 
 

@@ -15,15 +15,10 @@ from onceward.trust import record
 from onceward.work import Waker
 
 LIST = read_statement("schedules", "list_schedules")
-
 RUNS = read_statement("schedules", "list_runs")
-
 ERRORS = read_statement("schedules", "list_failed_items")
-
 PAUSE = read_statement("schedules", "pause_schedule")
-
 RESUME = read_statement("schedules", "resume_schedule")
-
 LAST_BROKEN = read_statement("schedules", "find_failed_scope")
 
 

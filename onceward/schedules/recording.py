@@ -19,9 +19,7 @@ from onceward.work.settle import describe, result_json
 log = structlog.get_logger(__name__)
 
 BEGIN = read_statement("schedules", "begin_run")
-
 OVER = read_statement("schedules", "find_ended_run")
-
 CLOSE = read_statement("schedules", "close_run")
 
 AGAIN = "update onceward.runs set duration_ms = coalesce(duration_ms, 0) + $2, error = $3 where id = $1"

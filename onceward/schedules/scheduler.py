@@ -21,15 +21,12 @@ from onceward.work import Loop, Waker
 log = structlog.get_logger(__name__)
 
 REGISTER = read_statement("schedules", "register_schedule")
-
 DUE = read_statement("schedules", "due_schedules")
 
 DECIDED = "update onceward.schedules set decided_until = $2, next_at = $3 where name = $1"
 
 ABANDONED = read_statement("schedules", "fail_abandoned_runs")
-
 PRUNE_MARKS = read_statement("schedules", "prune_marks")
-
 PRUNE = read_statement("schedules", "prune_runs")
 
 

@@ -17,7 +17,6 @@ from onceward.statements import read_statement
 from onceward.trust.identity import Identity
 
 INSERT = read_statement("trust", "add_audit_entry")
-
 LIST = read_statement("trust", "list_audit_entries")
 
 

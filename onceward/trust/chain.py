@@ -37,7 +37,6 @@ from onceward.audit_log where id = any($1)
 """
 
 UNSEALED = read_statement("trust", "check_unsealed")
-
 ERASURES = read_statement("trust", "list_erased_entries")
 
 

@@ -13,11 +13,8 @@ from onceward.trust.invariants import Check
 from onceward.trust.secrets import SecretBox, unreadable
 
 TENANT_TABLES = read_statement("trust", "check_tenant_tables")
-
 VIEWS = read_statement("trust", "check_views")
-
 BYPASS = read_statement("trust", "check_handler_roles")
-
 DEFINERS = read_statement("trust", "check_definers")
 
 

@@ -14,9 +14,7 @@ IDS_PER_ENTRY = 1000
 WHO = frozenset({"actor", "user_id", "entity_id"})
 
 BLANK_WHO = read_statement("trust", "blank_audit_actor")
-
 BLANK_CONTENT = read_statement("trust", "blank_audit_content")
-
 CLOSE = read_statement("trust", "close_users")
 
 

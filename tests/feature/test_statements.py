@@ -12,7 +12,7 @@ import onceward
 ROOT = Path(onceward.__file__).parent
 PACKAGES = ("capacity", "inbox", "ledger", "limits", "live", "messages", "outbox", "schedules", "trust", "workflows")
 CALLED = re.compile(r"""read_statement\(\s*"(\w+)",\s*"(\w+)"\s*\)""")
-STATEMENT = re.compile(r"\s*(?:select|insert|update|delete|with|merge)\b", re.IGNORECASE)
+STATEMENT = re.compile(r"(?:\s*--[^\n]*\n)*\s*(?:select|insert|update|delete|with|merge)\b", re.IGNORECASE)
 COMPOSED = {("inbox/reading.py", "SHOW"), ("outbox/reading.py", "DELIVERY")}
 """Statements to which Python adds a condition. They stay beside the code that does it."""
 

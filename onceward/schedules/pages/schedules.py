@@ -16,8 +16,6 @@ from onceward.web.dashboard.page import Missing, Page, View
 from onceward.web.dashboard.site import Site
 
 RECENT = read_statement("schedules", "recent_runs")
-
-
 COUNTS = read_statement("schedules", "count_schedules")
 
 
