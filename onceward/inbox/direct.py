@@ -11,10 +11,9 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-import asyncpg
 import structlog
 
-from onceward.db import BROKEN, DatabaseError
+from onceward.db import FAILED
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
@@ -137,7 +136,7 @@ class _Sender:
         self.respond(answer)
 
     def set_exception(self, error: BaseException, /) -> None:
-        if isinstance(error, (Overloaded, DatabaseError, asyncpg.PostgresError, *BROKEN)):
+        if isinstance(error, (Overloaded, *FAILED)):
             self.respond(answers.not_stored(self.source, error))
         else:
             log.error("request.failed", source=self.source.name, exc_info=error)

@@ -13,11 +13,10 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-import asyncpg
 import orjson
 import structlog
 
-from onceward.db import BROKEN, DatabaseError
+from onceward.db import FAILED
 from onceward.inbox import answers
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
@@ -222,7 +221,7 @@ class Receiver:
         if transmission_id is not None:
             try:
                 await self._transmissions.bind(source, transmission_id, request.body)
-            except (DatabaseError, asyncpg.PostgresError, *BROKEN) as error:
+            except FAILED as error:
                 return answers.not_stored(source, error)
         reply = provider.challenge(config, request)
         if reply is not None:
@@ -242,7 +241,7 @@ class Receiver:
         gate("ack-verified")
         try:
             stored = await self.commits.submit(events)
-        except (Overloaded, DatabaseError, asyncpg.PostgresError, *BROKEN) as error:
+        except (Overloaded, *FAILED) as error:
             return answers.not_stored(source, error)
         gate("ack-committed")
         if any(each.running for each in stored):

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 
 from onceward.db import Connection
+from onceward.db.sql_files import load_sql
 from onceward.live.snapshot import Snapshot, Version
 
-ADVANCE = files("onceward.live").joinpath("sql/advance.sql").read_text(encoding="utf-8")
+ADVANCE = load_sql(__file__, "advance")
 START = """
 select pg_current_snapshot()::text as snapshot, epoch,
        coalesce((select life from onceward.feed_life), onceward.begin_feed_life()) as life

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import Any
 
 from onceward.db import Connection, Database
+from onceward.db.sql_files import load_sql
 from onceward.http import GuardedClient, HttpError, Response
 from onceward.outbox import metrics
 from onceward.outbox.publishing import QUEUE, RETRY_QUEUE
@@ -30,7 +30,7 @@ select d.id, d.endpoint_id, e.version, p.message_id, p.type, p.body
   join onceward.published p on p.id = d.caused_by
  where d.id = any($1::bigint[]) and p.body is not null
 """
-FINISH = (Path(__file__).parent / "sql" / "finish_deliveries.sql").read_text(encoding="utf-8")
+FINISH = load_sql(__file__, "finish_deliveries")
 BUSY = frozenset({429, 503})
 KEPT_CHARACTERS = 1024
 

@@ -49,15 +49,17 @@ with off as (
 ), ended as (
     delete from onceward.work w using off where w.id = off.id
     returning w.id, w.organization_id, w.attempts, w.task
-), noted as (
-    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, started_at, error)
-    select id, organization_id, attempts + 1, 'delivery', task, 'cancelled', clock_timestamp(),
-           '{"type": "EndpointDisabled", "message": "the endpoint is disabled", "reason": "endpoint_disabled"}'
-      from ended
+), failed as (
+    update onceward.deliveries d
+       set status = 'failed', error = 'the endpoint is disabled', failed_at = coalesce(d.failed_at, onceward.now())
+      from ended where d.id = ended.id
 )
-update onceward.deliveries d
-   set status = 'failed', error = 'the endpoint is disabled', failed_at = coalesce(d.failed_at, onceward.now())
-  from ended where d.id = ended.id
+select count(*)::int,
+       onceward.record_attempts(array_agg(row(
+           id, organization_id, attempts + 1, 'delivery', task, 'cancelled', null, clock_timestamp(), clock_timestamp(), null,
+           '{"type": "EndpointDisabled", "message": "the endpoint is disabled", "reason": "endpoint_disabled"}'
+       )::onceward.attempts))
+  from ended
 """
 PRUNE = """
 with mark as (
@@ -126,8 +128,7 @@ async def watch(db: Database) -> list[str]:
 
 async def sweep(conn: Connection, *, at_once: int = 1000) -> int:
     """End up to `at_once` waiting deliveries of disabled endpoints. They can be recovered when the endpoint is enabled."""
-    command_tag = await conn.execute(SWEEP, at_once)
-    return int(command_tag.rsplit(" ", 1)[-1])
+    return await conn.fetchval(SWEEP, at_once)
 
 
 async def prune(conn: Connection, *, keep: timedelta, keep_keys: timedelta, at_once: int = 500) -> int:

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from onceward.db.sql_files import load_sql
 
-
-def read(name: str) -> str:
-    """Return the text of `sql/<name>.sql`."""
-    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
-
-
-START_MANY = read("start_many")
-RECORD = read("record")
-FINISH = read("finish")
+START_MANY = load_sql(__file__, "start_many")
+RECORD = load_sql(__file__, "record")
+FINISH = load_sql(__file__, "finish")
