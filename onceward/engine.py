@@ -24,8 +24,8 @@ from onceward.work import (
     Registry,
     Waker,
     insert,
-    insert_alike,
     item,
+    items,
     queue_of,
 )
 
@@ -88,23 +88,24 @@ class Engine:
     ) -> list[Enqueued]:
         """Enqueue the same job many times, in one transaction."""
         async with self.db.transaction(role="engine", organization=organization) as tx:
-            done = await insert_alike(tx.conn, what, arguments, organization=organization)
+            jobs = items(what, arguments, organization=organization)
+            done = await insert(tx.conn, jobs, count=len(arguments))
         if done:
             self.waker.wake(queue_of(what))
         return done
 
-    async def _flush(self, items: Sequence[Item]) -> Sequence[Enqueued]:
+    async def _flush(self, jobs: Sequence[Item]) -> Sequence[Enqueued]:
         # Sorted by key: two nodes that insert the same keys in different orders would deadlock.
-        order = sorted(range(len(items)), key=lambda n: items[n].options.unique_key or "")
+        order = sorted(range(len(jobs)), key=lambda n: jobs[n].options.unique_key or "")
         async with self.db.acquire() as conn:
-            if any(each.options.unique_key for each in items):
+            if any(each.options.unique_key for each in jobs):
                 async with conn.transaction():
-                    done = await insert(conn, [items[n] for n in order])
+                    done = await insert(conn, [jobs[n] for n in order])
             else:
-                done = await insert(conn, [items[n] for n in order])
-        for queue in {each.queue for each in items}:
+                done = await insert(conn, [jobs[n] for n in order])
+        for queue in {each.queue for each in jobs}:
             self.waker.wake(queue)
-        placed: list[Enqueued] = [Enqueued(0)] * len(items)
+        placed: list[Enqueued] = [Enqueued(0)] * len(jobs)
         for n, result in zip(order, done, strict=True):
             placed[n] = result
         return placed
@@ -145,15 +146,8 @@ class Engine:
     @asynccontextmanager
     async def transaction(self, *, organization: UUID | None = None, cause: Cause | None = None) -> AsyncGenerator[Tx]:
         """Open a `Tx` outside a handler: in an API route, a script or a test."""
-        async with self.db.acquire() as conn:
-            tx = Tx(conn, self, organization=organization, cause=cause)
-            await tx.open()
-            try:
-                yield tx
-            except BaseException:
-                await asyncio.shield(tx.rollback())
-                raise
-            await tx.commit()
+        async with self.db.acquire() as conn, Tx(conn, self, organization=organization, cause=cause) as tx:
+            yield tx
 
     def open_tx(self, conn: Connection, work: Claimed) -> Tx:
         """Return the transaction of a handler, with the organization and the cause of its work item."""

@@ -46,7 +46,8 @@ class Tx(Transaction):
     async def enqueue_many(self, what: JobTask | Order, arguments: Sequence[dict[str, Any]], /) -> list[Enqueued]:
         """Enqueue the same job many times, once for each set of arguments."""
         caused_by = None if self.cause is None else self.cause.id
-        done = await work.insert_alike(self.conn, what, arguments, organization=self.organization, caused_by=caused_by)
+        jobs = work.items(what, arguments, organization=self.organization, caused_by=caused_by)
+        done = await work.insert(self.conn, jobs, count=len(arguments))
         if done:
             self.after_commit(partial(self.engine.waker.wake, work.queue_of(what)))
         return done

@@ -12,6 +12,8 @@ DatabaseError
 
 from __future__ import annotations
 
+import asyncpg
+
 
 class DatabaseError(Exception):
     """The base of the errors of this package. Errors of PostgreSQL are raised as asyncpg exceptions."""
@@ -43,3 +45,28 @@ class ChangedFile(MigrationError):
 
 class BrokenLine(MigrationError):
     """The migrations of an owner are not numbered 0001, 0002, ... without gaps."""
+
+
+# The failures of a database call, each set named once. TimeoutError is an OSError, so every set contains it.
+
+BROKEN = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the server ended the session while the next statement was being sent
+    ConnectionError,
+    OSError,
+)
+"""The exceptions that asyncpg raises when the connection fails, not the statement."""
+
+OUTAGE = (
+    *BROKEN,
+    Unavailable,
+    asyncpg.AdminShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+)
+"""The exceptions that are raised while the server is down, starting, unreachable or out of connections."""
+
+FAILED = (*BROKEN, DatabaseError, asyncpg.PostgresError)
+"""Every exception by which a database call fails. A loop catches these, logs the failure and tries again."""

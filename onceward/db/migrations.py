@@ -22,6 +22,7 @@ import structlog
 from onceward.db.errors import BrokenLine, ChangedFile, MigrationError, NewerSchema
 from onceward.db.statements import split
 from onceward.feature import Migrations
+from onceward.statements import read_statement
 
 log = structlog.get_logger(__name__)
 
@@ -30,23 +31,8 @@ LOCK_EVERY_S = 0.1
 NAME = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 NO_TRANSACTION = "-- onceward: no transaction"
 
-INVALID_INDEXES = """
-select c.relname as name, c.oid::regclass::text as qualified
-  from pg_index i join pg_class c on c.oid = i.indexrelid
- where not i.indisvalid
-"""
-
-BOOTSTRAP = """
-create schema if not exists onceward;
-create table if not exists onceward.migrations (
-    owner text not null,
-    number int not null,
-    name text not null,
-    checksum text not null,
-    applied_at timestamptz not null default clock_timestamp(),
-    primary key (owner, number)
-);
-"""
+CREATE_MIGRATIONS = read_statement("db", "create_migrations")
+INVALID_INDEXES = read_statement("db", "invalid_indexes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +94,7 @@ async def migrate(conn: asyncpg.Connection[Any], lines: Sequence[Migrations]) ->
     """Apply the pending migrations and return them. Nodes that migrate at the same time wait, then find none pending."""
     await _lock(conn)
     try:
-        await conn.execute(BOOTSTRAP)
+        await conn.execute(CREATE_MIGRATIONS)
         pending = await plan(conn, lines)
         if pending:
             await _prepare(conn, lines)

@@ -10,10 +10,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Database, DatabaseError, loudness
+from onceward.db import FAILED, Database, loudness
 from onceward.inbox.environment import Declaration
 from onceward.inbox.handlers import task_name
 from onceward.inbox.source import Secret, Source, build, unseal
@@ -162,7 +161,7 @@ class Catalog:
                 await asyncio.sleep(self._began + LOOKS_APART_S - called_at)
                 try:
                     await self.refresh()
-                except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
+                except FAILED as error:
                     log.log(loudness(error), "sources.read_failed", error=type(error).__name__)
         return self._sources.get(name)
 

@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 
-import asyncpg
 import structlog
 
-from onceward.db import BROKEN, DatabaseError
+from onceward.db import FAILED
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
@@ -165,7 +164,7 @@ class _Sender:
         self.respond(answer)
 
     def set_exception(self, error: BaseException, /) -> None:
-        if isinstance(error, (Overloaded, DatabaseError, asyncpg.PostgresError, *BROKEN)):
+        if isinstance(error, (Overloaded, *FAILED)):
             self.respond(answers.not_stored(self.source, error))
         else:
             log.error("request.failed", source=self.source.name, exc_info=error)

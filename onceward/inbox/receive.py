@@ -13,10 +13,9 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-import asyncpg
 import structlog
 
-from onceward.db import BROKEN, DatabaseError
+from onceward.db import FAILED
 from onceward.inbox import answers
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
@@ -221,7 +220,7 @@ class Receiver:
         if transmission_id is not None:
             try:
                 await self._transmissions.bind(source, transmission_id, request.body)
-            except (DatabaseError, asyncpg.PostgresError, *BROKEN) as error:
+            except FAILED as error:
                 return answers.not_stored(source, error)
         if not isinstance(intake, Intake):
             return answers.replied(intake)
@@ -231,7 +230,7 @@ class Receiver:
         gate("ack-verified")
         try:
             stored = await self.commits.submit(intake.events)
-        except (Overloaded, DatabaseError, asyncpg.PostgresError, *BROKEN) as error:
+        except (Overloaded, *FAILED) as error:
             return answers.not_stored(source, error)
         gate("ack-committed")
         if any(each.running for each in stored):

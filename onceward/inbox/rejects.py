@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Database, DatabaseError, loudness
+from onceward.db import FAILED, Database, loudness
 from onceward.inbox import metrics
 from onceward.inbox.source import Source
 from onceward.statements import read_statement
@@ -91,5 +90,5 @@ class Rejects:
                 count = sum(1 + each.more for each in waiting if each.name == name and each.reason in FORGED)
                 details = {"source": name, "count": count}
                 await self._db.execute(ALERT, f"Webhooks for {name} that its sender did not sign", details)
-        except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
+        except FAILED as error:
             log.log(loudness(error), "rejects.store_failed", count=len(waiting), error=type(error).__name__)

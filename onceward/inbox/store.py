@@ -18,7 +18,7 @@ from uuid import UUID
 import asyncpg
 import orjson
 
-from onceward.db import BROKEN, Connection, Database, RawJson, Unavailable
+from onceward.db import FAILED, Connection, Database, RawJson, Unavailable
 from onceward.inbox import metrics
 from onceward.inbox.handlers import followers
 from onceward.inbox.reused import ReusedIds
@@ -95,7 +95,7 @@ class Store:
             if conn is None or conn.is_closed():
                 try:
                     conn = await self._db.connect(application_name="onceward inbox")
-                except (*BROKEN, asyncpg.PostgresError, TimeoutError) as error:
+                except FAILED as error:
                     raise Unavailable(
                         f"no database connection was available: {error or type(error).__name__}"
                     ) from error

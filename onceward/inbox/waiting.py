@@ -9,10 +9,9 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Database, DatabaseError, end, loudness
+from onceward.db import FAILED, Database, end, loudness
 from onceward.inbox.store import Stored, standing
 from onceward.statements import read_statement
 
@@ -86,7 +85,7 @@ class Waiting:
         while self._waiters:
             try:
                 rows = await self._db.fetch(LOOK, list(self._waiters))
-            except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
+            except FAILED as error:
                 log.log(loudness(error), "results.read_failed", error=type(error).__name__)
                 rows = []
             self._latest = {row["seq"]: standing(row) for row in rows}

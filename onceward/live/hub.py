@@ -13,9 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
-import asyncpg
-
-from onceward.db import BROKEN, Database, DatabaseError, end
+from onceward.db import FAILED, Database, end
 from onceward.live import metrics
 from onceward.live.access import Viewer
 from onceward.live.connection import Connection, Follow, Subscription
@@ -226,7 +224,7 @@ class Hub:
                 group.viewer,
                 timeout_s=self.options.query_timeout_s,
             )
-        except (*BROKEN, DatabaseError, TimeoutError, asyncpg.PostgresError) as error:
+        except FAILED as error:
             self._failed(group, QueryFault(f"query {group.definition.name} failed: {type(error).__name__}"), error)
             return
         except LiveError as error:

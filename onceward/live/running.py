@@ -15,8 +15,7 @@ import asyncpg
 import orjson
 from pydantic import BaseModel
 
-from onceward.db import Connection, Database, Unavailable
-from onceward.db.transaction import BROKEN
+from onceward.db import BROKEN, Connection, Database, Unavailable
 from onceward.live.access import Viewer
 from onceward.live.errors import NotWatched, QueryFault
 from onceward.live.query import Dependency, Query, QueryDefinition
@@ -69,7 +68,7 @@ async def _end(conn: Connection) -> None:
     except asyncio.CancelledError:
         await asyncio.wait({rollback})
         raise
-    except (*BROKEN, TimeoutError):
+    except BROKEN:
         conn.terminate()
 
 

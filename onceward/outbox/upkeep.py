@@ -64,8 +64,7 @@ async def watch(db: Database) -> list[str]:
 
 async def sweep(conn: Connection, *, at_once: int = 1000) -> int:
     """End up to `at_once` waiting deliveries of disabled endpoints. They can be recovered when the endpoint is enabled."""
-    command_tag = await conn.execute(SWEEP, at_once)
-    return int(command_tag.rsplit(" ", 1)[-1])
+    return await conn.fetchval(SWEEP, at_once)
 
 
 async def prune(conn: Connection, *, keep: timedelta, keep_keys: timedelta, at_once: int = 500) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 import structlog
 
-from onceward.db import BROKEN, Database, RawJson, Transaction, Unavailable
+from onceward.db import OUTAGE, Database, RawJson, Transaction
 from onceward.schedules import metrics
 from onceward.schedules.run import HELD, Run
 from onceward.schedules.scheduler import report_failure
@@ -133,7 +133,7 @@ async def _succeeded(db: Database, run: Run, lease: int, result: Any, duration_m
 
 
 async def _failed(db: Database, run: Run, lease: int, error: Exception, duration_ms: int, *, last: bool) -> None:
-    if isinstance(error, (Unavailable, *BROKEN)):
+    if isinstance(error, OUTAGE):
         return  # the database is unavailable: the job is retried without counting the attempt
     described = describe(error)
     c = run.counts

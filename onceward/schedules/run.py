@@ -25,7 +25,7 @@ from uuid import UUID
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Cause, Database, OutcomeUnknown, Transaction, Unavailable
+from onceward.db import OUTAGE, Cause, Database, OutcomeUnknown, Transaction, Unavailable
 from onceward.statements import read_statement
 from onceward.work import Claimed, Superseded
 from onceward.work.gate import gate
@@ -148,14 +148,9 @@ class Run:
             tx: Transaction = self._work.open_tx(conn, self._work)
             tx.organization = organization
             tx.cause = Cause("run", self.id)
-            await tx.open()
-            try:
+            async with tx:
                 yield tx
-            except BaseException:
-                await asyncio.shield(tx.rollback())
-                raise
-            gate("item-before-commit")
-            await tx.commit()
+                gate("item-before-commit")
             gate("item-after-commit")
 
     # -- items --------------------------------------------------------------------------------------------------------
@@ -224,7 +219,7 @@ class Run:
             return await self._record(step, key, "skipped")
         except _ItemFailed as failed:
             return await self._record_failure(step, key, failed.error)
-        except (Unavailable, Superseded, *BROKEN):
+        except (Superseded, *OUTAGE):
             raise  # the database is unavailable or another worker holds the run: not a failure of the item
         except OutcomeUnknown:
             # If the mark exists, this attempt committed the item, and doing it again has no effect.
@@ -260,8 +255,8 @@ async def _call(call: Callable[..., Any], item: Any, tx: Transaction) -> None:
     """Call the item's function. An `OSError` of its code (a file, a socket, a timeout) is not a database outage."""
     try:
         await call(item, tx)
-    except BROKEN as error:
-        if isinstance(error, asyncpg.PostgresConnectionError) or tx.conn.is_closed():
+    except OUTAGE as error:
+        if isinstance(error, asyncpg.PostgresConnectionError | Unavailable) or tx.conn.is_closed():
             raise
         raise _ItemFailed(error) from error
 

@@ -7,7 +7,7 @@ from onceward.lazy import lazy
 if TYPE_CHECKING:
     from onceward.work.claimed import Claimed
     from onceward.work.consequences import Node, Trace, trace
-    from onceward.work.enqueuing import Enqueued, Item, bundle, enqueue, enqueue_sql, insert, insert_alike, item, items
+    from onceward.work.enqueuing import Enqueued, Item, bundle, enqueue, enqueue_sql, insert, item, items
     from onceward.work.executor import Executor, Host, judge
     from onceward.work.group_commit import GroupCommit, Overloaded
     from onceward.work.job import Job
@@ -71,7 +71,6 @@ __all__ = [
     "enqueue",
     "enqueue_sql",
     "insert",
-    "insert_alike",
     "item",
     "items",
     "judge",

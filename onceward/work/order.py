@@ -42,11 +42,6 @@ class Options:
     max_attempts: int | None = None
     tags: tuple[str, ...] = ()
 
-    @property
-    def plain(self) -> bool:
-        """Return whether a bulk insert can write the job: it has no unique key."""
-        return self.unique_key is None
-
 
 class Orderable:
     """The options of an enqueue as methods. Each method returns a new order."""

@@ -121,24 +121,21 @@ class StepCall(Generic[T]):
     async def _in_transaction(self, attempt: int, started: datetime) -> T:
         host, work = self._run.host, self._run.work
         async with host.db.acquire() as conn:
-            tx = host.open_tx(conn, work)
             try:
-                await tx.open()
-                async with asyncio.timeout(self._how.timeout_s):
-                    value = await self._callee.call(self._arguments, step=self._step(attempt), tx=tx)
-                text, value = self._round_trip(value)
-                gate("workflow-before-commit")
-                await tx.commit(recording(work.id, work.lease, self.place, attempt, text, started))
+                async with host.open_tx(conn, work) as tx:
+                    async with asyncio.timeout(self._how.timeout_s):
+                        value = await self._callee.call(self._arguments, step=self._step(attempt), tx=tx)
+                    text, value = self._round_trip(value)
+                    gate("workflow-before-commit")
+                    await tx.commit(recording(work.id, work.lease, self.place, attempt, text, started))
                 gate("workflow-after-commit")
                 return value
             except OutcomeUnknown as error:
-                tx.abandon()
                 lost = HistoryChanged(
                     0.05, "the outcome of a step's commit is unknown: the next run reads it from the history"
                 )
                 raise Interrupted(lost) from error
             except BaseException as error:
-                await asyncio.shield(tx.rollback())
                 if isinstance(error, asyncpg.PostgresError) and error.sqlstate == LOST_LEASE:
                     raise Interrupted(Superseded()) from error
                 note_lost_connection(error, conn)

@@ -155,9 +155,10 @@ begin
         update onceward.work set dead_reason = p_reason, dead_at = onceward.now() where id = any(p_ids)
         returning id, organization_id, task
     loop
-        insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, error)
-        values (v.id, v.organization_id, 1, 'event', v.task, 'dead_letter',
-                jsonb_build_object('type', 'PayloadInvalid', 'message', p_said, 'reason', p_reason));
+        perform onceward.record_attempts(array[row(
+            v.id, v.organization_id, 1, 'event', v.task, 'dead_letter', null, null, clock_timestamp(), null,
+            jsonb_build_object('type', 'PayloadInvalid', 'message', p_said, 'reason', p_reason)
+        )::onceward.attempts]);
         perform onceward.settled_event(v.id, 'dead_letter', 1, null, jsonb_build_object(
             'said', p_reason || ': ' || p_said));
     end loop;
@@ -308,9 +309,11 @@ begin
     else
         delete from onceward.work where id = p.seq;
     end if;
-    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, started_at, result, error)
-    values (p.seq, p.organization_id, greatest(p.attempts, 1), 'event', p.provider || '/' || p.type, p.status, p.last_attempt_at, p.result,
-            case when p.error is not null then jsonb_build_object('type', 'Reported', 'message', p.error, 'reason', v_reason) end);
+    perform onceward.record_attempts(array[row(
+        p.seq, p.organization_id, greatest(p.attempts, 1), 'event', p.provider || '/' || p.type, p.status, null, p.last_attempt_at,
+        clock_timestamp(), p.result,
+        case when p.error is not null then jsonb_build_object('type', 'Reported', 'message', p.error, 'reason', v_reason) end
+    )::onceward.attempts]);
     perform onceward.count_outcome(p.webhook_id, p.provider, p.status, v_reason);
 end
 $$;

@@ -14,11 +14,13 @@ with waiting as materialized (
        for update of w skip locked
 ), gone as (
     delete from onceward.work w using waiting where w.id = waiting.id
-), noted as (
-    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, result)
-    select id, organization_id, attempts + 1, 'event', task, 'success', '"unhandled"' from waiting
+), recorded as materialized (
+    select onceward.record_attempts(array_agg(row(
+               id, organization_id, attempts + 1, 'event', task, 'success', null, null, clock_timestamp(), '"unhandled"', null
+           )::onceward.attempts))
+      from waiting
 ), done as (
     select e.provider, e.type, onceward.settled_event(w.id, 'success', w.attempts + 1, '"unhandled"', null)
       from waiting w join onceward.webhook_events e on e.seq = w.id
 )
-select provider, type, count(*) from done group by 1, 2
+select provider, type, count(*) from done cross join recorded group by 1, 2

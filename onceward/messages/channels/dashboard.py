@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-import asyncpg
-
-from onceward.db import BROKEN, Database, Unavailable
+from onceward.db import FAILED, Database
 from onceward.messages.channel import Letter
 from onceward.providers.outbound import Absent, Accepted, Lookup, Outcome, Unreachable
 from onceward.statements import read_statement
@@ -38,7 +36,7 @@ class DashboardChannel:
                 letter.rendered.subject,
                 letter.rendered.text,
             )
-        except (*BROKEN, Unavailable, asyncpg.PostgresError) as error:
+        except FAILED as error:
             return Unreachable(f"the database did not accept the row ({error.__class__.__name__})")
         return Accepted(str(letter.id))
 

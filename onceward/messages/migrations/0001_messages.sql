@@ -346,9 +346,10 @@ begin
     end if;
     if v_lost then
         delete from onceward.work w where w.id = p_id;
-        insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, error)
-        values (p_id, v.organization_id, p_number, 'message', 'message:' || v.channel, 'unknown',
-                jsonb_build_object('type', 'WorkerLost', 'message', v_reason));
+        perform onceward.record_attempts(array[row(
+            p_id, v.organization_id, p_number, 'message', 'message:' || v.channel, 'unknown', null, null, clock_timestamp(), null,
+            jsonb_build_object('type', 'WorkerLost', 'message', v_reason)
+        )::onceward.attempts]);
     end if;
     update onceward.messages m
        set status = v_status,

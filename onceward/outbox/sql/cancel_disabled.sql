@@ -8,12 +8,14 @@ with off as (
 ), ended as (
     delete from onceward.work w using off where w.id = off.id
     returning w.id, w.organization_id, w.attempts, w.task
-), noted as (
-    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, started_at, error)
-    select id, organization_id, attempts + 1, 'delivery', task, 'cancelled', clock_timestamp(),
-           '{"type": "EndpointDisabled", "message": "the endpoint is disabled", "reason": "endpoint_disabled"}'
-      from ended
+), failed as (
+    update onceward.deliveries d
+       set status = 'failed', error = 'the endpoint is disabled', failed_at = coalesce(d.failed_at, onceward.now())
+      from ended where d.id = ended.id
 )
-update onceward.deliveries d
-   set status = 'failed', error = 'the endpoint is disabled', failed_at = coalesce(d.failed_at, onceward.now())
-  from ended where d.id = ended.id
+select count(*)::int,
+       onceward.record_attempts(array_agg(row(
+           id, organization_id, attempts + 1, 'delivery', task, 'cancelled', null, clock_timestamp(), clock_timestamp(), null,
+           '{"type": "EndpointDisabled", "message": "the endpoint is disabled", "reason": "endpoint_disabled"}'
+       )::onceward.attempts))
+  from ended

@@ -166,6 +166,13 @@ grant select, insert, update, delete on onceward.prune_marks, onceward.prune_lat
 
 -- The ways out of processing. Each clears the lease or deletes the row; each is fenced by (id, lease).
 
+create function onceward.record_attempts(p_attempts onceward.attempts[]) returns void language plpgsql as $$
+-- Append finished attempts. Nothing else inserts into onceward.attempts, so every end of a work item passes through here.
+begin
+    insert into onceward.attempts select a.* from unnest(p_attempts) a;
+end
+$$;
+
 create function onceward.settled(p_kind text, p_id bigint, p_outcome text, p_number int, p_result jsonb, p_error jsonb)
     returns void language plpgsql as $$
 -- Tell the kind's own table what became of its row: onceward.settled_<kind>, made by the package that owns it.
@@ -238,9 +245,9 @@ begin
     if not found then
         return false;
     end if;
-    insert into onceward.attempts
-        (work_id, organization_id, number, kind, task, outcome, worker, started_at, result, error)
-    values (p_id, v.organization_id, v.attempts + 1, v.kind, v.task, p_outcome, p_worker, p_started, p_result, p_error);
+    perform onceward.record_attempts(array[row(
+        p_id, v.organization_id, v.attempts + 1, v.kind, v.task, p_outcome, p_worker, p_started, clock_timestamp(), p_result, p_error
+    )::onceward.attempts]);
     if v.bundle is not null then
         perform onceward.leave_bundle(v.bundle);
     end if;
@@ -268,8 +275,9 @@ begin
     if not found then
         raise exception 'work % is no longer held under this lease', p_id using errcode = 'OW001';
     end if;
-    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, worker, started_at, result)
-    values (p_id, v_organization, v_number, v_kind, v_task, 'success', p_worker, p_started, p_result);
+    perform onceward.record_attempts(array[row(
+        p_id, v_organization, v_number, v_kind, v_task, 'success', p_worker, p_started, clock_timestamp(), p_result, null
+    )::onceward.attempts]);
     if v_bundle is not null then
         perform onceward.leave_bundle(v_bundle);
     end if;
@@ -286,16 +294,18 @@ declare
     v_count int;
     v_bundles bigint[];
     v_bundle bigint;
+    v_attempts onceward.attempts[];
 begin
     with done as (
         delete from onceward.work
          where id = any(p_ids) and lease = any(p_leases)
         returning id, organization_id, attempts, kind, task, claimed_at, bundle
-    ), noted as (
-        insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, worker, started_at)
-        select id, organization_id, attempts + 1, kind, task, 'success', p_worker, claimed_at from done
     )
-    select count(*), array_agg(bundle order by bundle) filter (where bundle is not null) into v_count, v_bundles from done;
+    select count(*), array_agg(bundle order by bundle) filter (where bundle is not null),
+           array_agg(row(id, organization_id, attempts + 1, kind, task, 'success', p_worker, claimed_at, (select clock_timestamp()), null, null
+                     )::onceward.attempts)
+      into v_count, v_bundles, v_attempts from done;
+    perform onceward.record_attempts(v_attempts);
     -- In order, so that two batches with members of the same bundles do not wait for each other.
     foreach v_bundle in array coalesce(v_bundles, '{}') loop
         perform onceward.leave_bundle(v_bundle);
@@ -345,12 +355,13 @@ begin
                    dead_at = case when v_counts and w.crashes + 1 >= 3 then onceward.now() end
              where w.id = v_row.id;
             if v_counts then
-                insert into onceward.attempts
-                    (work_id, organization_id, number, kind, task, outcome, worker, started_at, error)
-                values (v_row.id, v_row.organization_id, v_row.attempts + 1, v_row.kind, v_row.task,
-                        case when v_row.crashes + 1 >= 3 then 'dead_letter' else 'crashed' end, p_worker, v_row.claimed_at,
-                        jsonb_build_object('type', 'WorkerLost', 'message', 'the worker holding it stopped without a word',
-                                           'reason', 'worker_lost'));
+                perform onceward.record_attempts(array[row(
+                    v_row.id, v_row.organization_id, v_row.attempts + 1, v_row.kind, v_row.task,
+                    case when v_row.crashes + 1 >= 3 then 'dead_letter' else 'crashed' end, p_worker, v_row.claimed_at,
+                    clock_timestamp(), null,
+                    jsonb_build_object('type', 'WorkerLost', 'message', 'the worker that held the work stopped responding',
+                                       'reason', 'worker_lost')
+                )::onceward.attempts]);
                 if v_row.kind <> 'job' then
                     perform onceward.settled(v_row.kind, v_row.id,
                         case when v_row.crashes + 1 >= 3 then 'dead_letter' else 'crashed' end, v_row.attempts + 1,
@@ -767,9 +778,10 @@ begin
     if not found then
         return 'gone';
     end if;
-    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, started_at, error)
-    values (p_id, v.organization_id, v.attempts + 1, v.kind, v.task, 'discarded', clock_timestamp(),
-            jsonb_build_object('type', 'Discarded', 'message', 'discarded by an operator', 'reason', v.dead_reason));
+    perform onceward.record_attempts(array[row(
+        p_id, v.organization_id, v.attempts + 1, v.kind, v.task, 'discarded', null, clock_timestamp(), clock_timestamp(), null,
+        jsonb_build_object('type', 'Discarded', 'message', 'discarded by an operator', 'reason', v.dead_reason)
+    )::onceward.attempts]);
     if v.bundle is not null then
         perform onceward.leave_bundle(v.bundle);
     end if;
@@ -793,9 +805,10 @@ begin
         return 'asked';
     end if;
     delete from onceward.work where id = p_id;
-    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, started_at, error)
-    values (p_id, v.organization_id, v.attempts + 1, v.kind, v.task, 'cancelled', clock_timestamp(),
-            '{"type": "Cancelled", "message": "cancelled before it started"}');
+    perform onceward.record_attempts(array[row(
+        p_id, v.organization_id, v.attempts + 1, v.kind, v.task, 'cancelled', null, clock_timestamp(), clock_timestamp(), null,
+        '{"type": "Cancelled", "message": "cancelled before it started"}'
+    )::onceward.attempts]);
     if v.bundle is not null then
         perform onceward.leave_bundle(v.bundle);
     end if;

@@ -13,9 +13,18 @@ with known as (
            error = jsonb_build_object('type', 'NoHandler', 'reason', 'no_handler',
                                       'message', 'no running worker has a workflow of this name: ' || f.name)
       from stray s where f.id = s.id and s.old
+), moved as (
+    update onceward.work w
+       set sort_at = case when s.old then w.sort_at else onceward.now() + interval '30 seconds' end,
+           dead_reason = case when s.old then 'no_handler' end, dead_at = case when s.old then onceward.now() end
+      from stray s where w.id = s.id
+    returning w.id, w.organization_id, w.attempts, w.task, w.dead_reason
+), recorded as materialized (
+    select onceward.record_attempts(array_agg(row(
+               id, organization_id, attempts + 1, 'workflow', task, 'dead_letter', null, null, clock_timestamp(), null,
+               jsonb_build_object('type', 'NoHandler', 'reason', 'no_handler',
+                                  'message', 'no running worker has a workflow of this name')
+           )::onceward.attempts))
+      from moved where dead_reason is not null
 )
-update onceward.work w
-   set sort_at = case when s.old then w.sort_at else onceward.now() + interval '30 seconds' end,
-       dead_reason = case when s.old then 'no_handler' end, dead_at = case when s.old then onceward.now() end
-  from stray s where w.id = s.id
-returning w.task
+select task from moved cross join recorded
