@@ -4,9 +4,9 @@ create table onceward.capacity_pools (
     key text not null check (length(key) between 1 and 200),
     capacity bigint check (capacity >= 0),            -- null: unlimited; 0: closed
     named boolean not null default false,             -- every claim names its unit
-    held bigint not null default 0 check (held >= 0), -- expired holds count until somebody reaps them
+    held bigint not null default 0 check (held >= 0), -- includes expired holds until they are reaped
     sold bigint not null default 0 check (sold >= 0),
-    kept bigint not null default 0 check (kept >= 0), -- given out before the capacity was lowered below it; only falls
+    kept bigint not null default 0 check (kept >= 0), -- the excess over a lowered capacity; it only decreases
     caused_by bigint,
     created_at timestamptz not null default onceward.now(),
     unique (organization_id, key),
@@ -14,7 +14,7 @@ create table onceward.capacity_pools (
     constraint capacity_not_oversold check (capacity is null or held + sold <= greatest(capacity, kept))
 ) with (fillfactor = 50);
 comment on constraint capacity_not_oversold on onceward.capacity_pools is
-    'Overselling is impossible at every isolation level: the counter and the claim are one statement, and this refuses it.';
+    'Prevents overselling at every isolation level: the claim and the counter change in one statement, which this constraint checks.';
 select onceward.protect('onceward.capacity_pools');
 
 create table onceward.capacity_units (
@@ -52,10 +52,10 @@ create index capacity_claims_holder on onceward.capacity_claims (organization_id
 create index capacity_claims_caused_by on onceward.capacity_claims (caused_by) where caused_by is not null;
 select onceward.protect('onceward.capacity_claims');
 
--- Read freely, written through the functions below.
+-- The app role can read these tables; only the functions of this package write to them.
 revoke insert, update, delete on onceward.capacity_pools, onceward.capacity_units, onceward.capacity_claims
     from onceward_app, onceward_engine;
 
--- What an event caused is found by its cause: `onceward trace` must not read a whole table for it.
+-- `onceward trace` finds rows by their cause, and must not read the whole table.
 
 create index capacity_pools_caused_by on onceward.capacity_pools (caused_by) where caused_by is not null;

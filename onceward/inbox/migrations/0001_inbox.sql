@@ -1,10 +1,12 @@
+-- Sources of webhooks, the received events (one per source and event id), and the rejected requests.
+
 create table onceward.sources (
     webhook_id uuid primary key default gen_random_uuid(),
     organization_id uuid references onceward.organizations on delete cascade,
-    name text not null unique check (name ~ '^[a-z0-9][a-z0-9_-]{0,62}$' and name <> 'payments'),
+    name text not null check (name ~ '^[a-z0-9][a-z0-9_-]{0,62}$' and name <> 'payments'),
     provider text not null,
     mode text not null default 'ack' check (mode in ('ack', 'inline', 'external')),
-    secrets bytea,                         -- sealed: all live secrets, and those options that are secret too
+    secrets bytea,                         -- encrypted: all valid secrets, and the secret options
     options jsonb not null default '{}',
     public_url text,
     tolerance_s int not null default 300 check (tolerance_s between 1 and 86400),
@@ -16,14 +18,17 @@ create table onceward.sources (
     paused_at timestamptz,
     paused_by text,
     created_at timestamptz not null default onceward.now(),
-    changed_at timestamptz not null default clock_timestamp()
+    changed_at timestamptz not null default clock_timestamp(),
+    deleted_at timestamptz                 -- a deleted source keeps its row, so that its events keep its name
 );
+-- The name of a deleted source can be used again.
+create unique index sources_name on onceward.sources (name) where deleted_at is null;
 comment on table onceward.sources is
-    'Senders of webhooks. Without an organization a source speaks for the platform; its handlers say whom they act for.';
+    'Senders of webhooks. A source without an organization belongs to the platform; its handlers choose the organization they act for.';
 select onceward.protect('onceward.sources');
 revoke select, insert, update, delete on onceward.sources from onceward_app;
 grant select (webhook_id, organization_id, name, provider, mode, public_url, ordering, rate_per_s, max_body_bytes,
-              retention_days, origin, paused_at, created_at) on onceward.sources to onceward_app;
+              retention_days, origin, paused_at, created_at, deleted_at) on onceward.sources to onceward_app;
 
 insert into onceward.sources (webhook_id, name, provider, mode, origin)
 values ('00000000-0000-4000-8000-00000000050a', 'sql', 'sql', 'external', 'builtin');
@@ -36,9 +41,9 @@ create table onceward.webhook_events (
     organization_id uuid,
     provider text not null,
     type text not null,
-    payload jsonb,                         -- null: pruned, or nothing that jsonb can hold
+    payload jsonb,                         -- null: pruned, or not representable as jsonb
     raw bytea,                             -- the body, byte for byte
-    headers jsonb,                         -- of an allow-list
+    headers jsonb,                         -- only those of an allow-list
     signature text,
     status text not null default 'pending'
         check (status in ('pending', 'processing', 'success', 'failed', 'dead_letter')),
@@ -50,25 +55,25 @@ create table onceward.webhook_events (
     received_at timestamptz not null default onceward.now(),
     caused_by bigint,
     origin text not null default 'sql' check (origin in ('http', 'sql', 'replay')),
-    route text,                            -- the name its handler is looked up under; null: the source's
-    settles int not null default 0,        -- counted up by the engine: an UPDATE that leaves it alone came from outside
+    route text,                            -- the name under which the handler is registered; null: the name of the source
+    settles int not null default 0,        -- increased by the engine: an UPDATE that does not change it came from outside
     unique (webhook_id, event_id)
 ) with (fillfactor = 85);
 comment on table onceward.webhook_events is
-    'Bodies of events, inserted once; seq is the id of the work. Status is in no index: its update stays within the page.';
+    'Bodies of events, inserted once; seq is the id of the work. No index contains the status, so its update stays within the page.';
 create index webhook_events_caused_by on onceward.webhook_events (caused_by) where caused_by is not null;
 select onceward.protect('onceward.webhook_events');
 revoke delete on onceward.webhook_events from onceward_app;
 
 create table onceward.webhook_transmissions (
     webhook_id uuid not null,
-    transmission_id text not null,         -- the sender's, or a hash of it
+    transmission_id text not null,         -- the id at the sender, or a hash of it
     body_sha256 bytea not null,
     received_at timestamptz not null default onceward.now(),
     primary key (webhook_id, transmission_id)
 );
 comment on table onceward.webhook_transmissions is
-    'For senders that sign only a checksum of the body: under a transmission id no second body is accepted.';
+    'For senders that sign only a checksum of the body: a transmission id is accepted with one body only.';
 create index webhook_transmissions_received on onceward.webhook_transmissions (received_at);
 grant select, insert, update, delete on onceward.webhook_transmissions to onceward_engine;
 
@@ -79,7 +84,7 @@ create unlogged table onceward.webhook_counts (
     label text not null
 );
 comment on table onceward.webhook_counts is
-    'What happened outside a process that is scraped: a node takes the rows and counts them. Lost in a crash, at no harm.';
+    'Counts from outside the processes that Prometheus scrapes: a node takes the rows and adds them to its metrics. A crash may lose rows.';
 grant select, insert, delete on onceward.webhook_counts to onceward_engine;
 
 create table onceward.webhook_rejects (
@@ -92,10 +97,10 @@ create table onceward.webhook_rejects (
     status int not null,
     ip text,
     bytes int,
-    more int not null default 0            -- how many of the same kind were only counted since the last sample
+    more int not null default 0            -- how many similar requests were only counted since the last sample
 );
 comment on table onceward.webhook_rejects is
-    'A sample of what was turned away, never its body: a ring of slots, so it cannot grow.';
+    'A sample of the rejected requests, without their bodies. The table is a ring of slots, so it cannot grow.';
 create sequence onceward.webhook_reject_slots maxvalue 5000 cycle;
 select onceward.protect('onceward.webhook_rejects');
 revoke insert, update, delete on onceward.webhook_rejects from onceward_app;
@@ -106,26 +111,26 @@ create table onceward.unhandled_types (
     first_seen timestamptz not null default onceward.now(),
     primary key (provider, type)
 );
-comment on table onceward.unhandled_types is 'Types that were warned about: once each, by whichever node saw one first.';
+comment on table onceward.unhandled_types is 'Event types without a handler. The first node that sees a type logs one warning.';
 grant select, insert, update, delete on onceward.unhandled_types to onceward_engine;
 
 create table onceward.prune_events (
-    seq bigint primary key                 -- unfinished, or a dead letter, when its age was reached
+    seq bigint primary key                 -- it was unfinished or a dead letter when it reached the age for pruning
 );
 grant select, insert, update, delete on onceward.prune_events to onceward_engine;
 
--- Events for other languages: plain INSERT and UPDATE of webhook_events, and two functions to claim and to mark.
--- Only events of sources in mode `external` are handed out here; an unknown webhook_id belongs to the source `sql`.
+-- Events for other languages: plain INSERT and UPDATE of webhook_events, and functions that claim an event and mark its result.
+-- They hand out only events of sources in mode `external`. An unknown webhook_id belongs to the source `sql`.
 
 do $$
 begin
     if to_regtype('public.webhook_event_status') is null then
         create type public.webhook_event_status as enum ('pending', 'processing', 'success', 'failed', 'dead_letter');
-        -- Stored as text: operators of enums are not leakproof, and an index on one is lost under row-level security.
+        -- The column is text: the operators of enums are not leakproof, so row-level security could not use an index on an enum.
         create cast (public.webhook_event_status as text) with inout as implicit;
     end if;
     if to_regclass('public.webhook_events') is not null then
-        raise exception 'public.webhook_events exists and is not ours: rename it, then migrate again';
+        raise exception 'public.webhook_events exists and does not belong to Onceward: rename it, then migrate again';
     end if;
 end
 $$;
@@ -145,9 +150,3 @@ create policy sql_worker on onceward.webhook_events for all to onceward_sql_work
 
 create schema webhook;
 grant usage on schema webhook to onceward_sql_worker, onceward_engine;
-
--- A source that is deleted keeps its row, so that its events keep its name; the name itself is free for another.
-alter table onceward.sources add column deleted_at timestamptz;
-alter table onceward.sources drop constraint sources_name_key;
-create unique index sources_name on onceward.sources (name) where deleted_at is null;
-grant select (deleted_at) on onceward.sources to onceward_app;

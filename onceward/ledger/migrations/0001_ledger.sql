@@ -1,4 +1,4 @@
--- Ledger: accounts, journals and their entries. An entry names one debit and one credit, so nothing can be out of balance.
+-- Accounts, journals and their entries. An entry has one debit and one credit account, so the ledger is always in balance.
 
 create table onceward.ledger_accounts (
     id bigint not null default nextval('onceward.ids'),
@@ -7,11 +7,11 @@ create table onceward.ledger_accounts (
     currency text not null check (currency ~ '^[A-Z]{3}$'),
     kind text not null check (kind in ('asset', 'liability', 'equity', 'revenue', 'expense')),
     name text,
-    bounded boolean not null default false,       -- its balance may not fall below zero; posting to it takes a lock
+    bounded boolean not null default false,       -- its balance may not fall below zero; posting to it locks a row
     debit_normal boolean not null generated always as (kind in ('asset', 'expense')) stored,
     caused_by bigint,
     created_at timestamptz not null default onceward.now(),
-    primary key (id, organization_id, currency),  -- what entries refer to: another organization or currency cannot match
+    primary key (id, organization_id, currency),  -- entries refer to this key, so the organization and currency must match
     unique (organization_id, code, currency)
 );
 select onceward.protect('onceward.ledger_accounts');
@@ -21,10 +21,10 @@ create table onceward.ledger_journals (
     organization_id uuid not null,
     key text not null check (length(key) between 1 and 200),
     kind text not null check (kind in ('posted', 'pending', 'settlement', 'void', 'reversal')),
-    about bigint,                                 -- the journal that is settled, voided or reversed
-    body bytea not null,                          -- digest of what was asked under the key
+    about bigint,                                 -- the journal that this one settles, voids or reverses
+    body bytea not null,                          -- digest of the request with this key
     entries int not null check ((entries = 0) = (kind = 'void')),
-    total numeric not null,                       -- count and sum are kept here so that a missing entry is found
+    total numeric not null,                       -- with the count, it reveals a missing entry
     memo text,
     caused_by bigint,
     created_at timestamptz not null default onceward.now(),
@@ -61,20 +61,20 @@ create table onceward.ledger_entries (
         references onceward.ledger_accounts (id, organization_id, currency)
 );
 comment on constraint ledger_amount_in_range on onceward.ledger_entries is
-    'Minor units; the upper end is what every JSON reader keeps exactly.';
+    'Minor units. The upper bound is the largest integer that every JSON reader keeps exactly.';
 create index ledger_entries_debit on onceward.ledger_entries (debit_id, id);
 create index ledger_entries_credit on onceward.ledger_entries (credit_id, id);
 create index ledger_entries_by_id on onceward.ledger_entries using brin (id);
 select onceward.protect('onceward.ledger_entries');
 
--- Derived, and recomputed by `onceward ledger check`. ------------------------------------------------------------------
+-- Derived tables. `onceward ledger check` computes them again and compares.
 
 create table onceward.ledger_pending (
     journal_id bigint primary key,
     organization_id uuid not null,
     foreign key (journal_id, organization_id) references onceward.ledger_journals (id, organization_id)
 );
-comment on table onceward.ledger_pending is 'Pending journals that are neither settled nor voided yet.';
+comment on table onceward.ledger_pending is 'Pending journals that are not yet settled or voided.';
 select onceward.protect('onceward.ledger_pending');
 
 create table onceward.ledger_drawn (
@@ -85,7 +85,7 @@ create table onceward.ledger_drawn (
     constraint ledger_not_overdrawn check (drawn between 1 and amount)
 );
 comment on table onceward.ledger_drawn is
-    'How much of an entry has been reversed (or, if it was pending, settled): the check bounds it at every isolation level.';
+    'How much of an entry has been reversed (or settled, if it was pending). The check limits it at every isolation level.';
 select onceward.protect('onceward.ledger_drawn');
 
 create table onceward.ledger_bounds (
@@ -95,14 +95,14 @@ create table onceward.ledger_bounds (
     reserved bigint not null default 0 check (reserved >= 0),
     constraint ledger_not_below_zero check (balance - reserved >= 0)
 ) with (fillfactor = 50);
-comment on table onceward.ledger_bounds is 'One row for each bounded account, locked by those who post to it. Others have none.';
+comment on table onceward.ledger_bounds is 'One row for each bounded account, which every posting to it locks. Other accounts have no row.';
 select onceward.protect('onceward.ledger_bounds');
 
 create table onceward.ledger_horizon (
     one boolean primary key default true check (one),
-    through bigint not null default 0,            -- entries up to this id are in the checkpoints, and no more can appear
+    through bigint not null default 0,            -- the checkpoints contain all entries up to this id, and no new one can appear
     proposed bigint,
-    barrier xid8                                  -- once every transaction older than this is over, `proposed` is safe
+    barrier xid8                                  -- when all older transactions have ended, `proposed` is safe
 );
 insert into onceward.ledger_horizon default values;
 grant select on onceward.ledger_horizon to onceward_app, onceward_engine;
@@ -113,15 +113,15 @@ create table onceward.ledger_checkpoints (
     debits numeric not null,
     credits numeric not null
 );
-comment on table onceward.ledger_checkpoints is 'Sums of each account''s posted entries up to the horizon.';
+comment on table onceward.ledger_checkpoints is 'The sums of the posted entries of each account, up to the horizon.';
 select onceward.protect('onceward.ledger_checkpoints');
 
--- Read freely, written through functions only. -------------------------------------------------------------------------
+-- The app role can read these tables; only the functions of this package write to them.
 
 revoke insert, update, delete on onceward.ledger_accounts, onceward.ledger_journals, onceward.ledger_entries,
     onceward.ledger_pending, onceward.ledger_drawn, onceward.ledger_bounds, onceward.ledger_checkpoints
     from onceward_app, onceward_engine;
 
--- What an event caused is found by its cause: `onceward trace` must not read a whole table for it.
+-- `onceward trace` finds rows by their cause, and must not read the whole table.
 
 create index ledger_accounts_caused_by on onceward.ledger_accounts (caused_by) where caused_by is not null;

@@ -1,5 +1,5 @@
--- Notices for administrators: rows that any part writes in its own transaction and that messages turns into mail,
--- Slack and dashboard entries, a whole storm into one.
+-- Notices for administrators. Any part writes them in its own transaction; messages turns them into mail, Slack messages and
+-- dashboard entries, and puts many notices into one message.
 
 create table onceward.notices (
     id bigint primary key default nextval('onceward.ids'),
@@ -10,36 +10,36 @@ create table onceward.notices (
     details jsonb not null default '{}',
     channels text[],                        -- null: mail, Slack and dashboard
     audience text not null default 'admin' check (audience in ('admin', 'fraud', 'accounting', 'security')),
-    group_key text not null,                -- notices of one group go out together
+    group_key text not null,                -- notices of one group share a message
     caused_by bigint,
     created_at timestamptz not null default onceward.now(),
-    told_at timestamptz,                    -- when it became part of a message
-    told_in bigint                          -- which notification that was
+    told_at timestamptz,                    -- when it became part of a notification
+    told_in bigint                          -- the notification that contains it
 );
-comment on table onceward.notices is 'What administrators should know. Written with what it is about, told by the notifier.';
+comment on table onceward.notices is 'Notices for administrators. They are written in the transaction of their cause, and the notifier sends them.';
 create index notices_untold on onceward.notices (group_key, id) where told_at is null;
 create index notices_told on onceward.notices (group_key, told_at desc) where told_at is not null;
 select onceward.protect('onceward.notices');
 
--- Messages: one row is queue entry, timer, dedupe key and record. The work row beside it lives until it is sent.
+-- Messages: one row is the queue entry, the timer, the unique key and the record. Its row in work exists until it is sent.
 
 create table onceward.templates (
     organization_id uuid,
     name text not null,
-    version text not null,                  -- hash of the content: the same text is the same version on every node
+    version text not null,                  -- hash of the content, so that the same text has the same version on every node
     content jsonb not null,
     created_at timestamptz not null default onceward.now()
 );
 create unique index templates_version on onceward.templates
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), name, version);
 comment on table onceward.templates is
-    'Every version of a template that an organization queued a message with: an edit does not change what is queued already.';
+    'Every version of a template that was used for a queued message. An edit does not change messages that are already queued.';
 select onceward.protect('onceward.templates');
 revoke update, delete on onceward.templates from onceward_app;
 
 create table onceward.recipients (
     organization_id uuid,
-    ref text not null,                      -- the application's name for the person
+    ref text not null,                      -- the id of the person in the application
     email text,
     phone text,
     whatsapp text,
@@ -52,7 +52,7 @@ create table onceward.recipients (
     destination text not null default 'individual' check (destination in ('individual', 'group')),
     quiet_from time,
     quiet_to time,
-    heard_at timestamptz,                   -- last message from them: opens WhatsApp's window of 24 hours
+    heard_at timestamptz,                   -- the last message from them, which opens the 24-hour window of WhatsApp
     updated_at timestamptz not null default onceward.now()
 );
 create unique index recipients_ref on onceward.recipients
@@ -62,7 +62,7 @@ select onceward.protect('onceward.recipients');
 
 create table onceward.opt_outs (
     organization_id uuid,
-    recipient text not null,                -- a ref, an address in lower case, or `erased:` and its onceward.person_hash
+    recipient text not null,                -- a ref, an address in lower case, or `erased:` and the onceward.person_hash
     channel text not null default '*',
     category text not null default '*',
     source text not null,
@@ -79,7 +79,7 @@ create table onceward.notifications (
     severity text not null check (severity in ('info', 'warn', 'error', 'fatal')),
     channels text[] not null,
     recipients int not null,
-    round smallint not null default 1,      -- 2: failed channels are tried once more
+    round smallint not null default 1,      -- 2: failed channels get one more attempt
     remaining int not null,
     sent int not null default 0,
     failed int not null default 0,
@@ -88,7 +88,7 @@ create table onceward.notifications (
     created_at timestamptz not null default onceward.now(),
     finished_at timestamptz
 );
-comment on table onceward.notifications is 'One thing said over several channels, and what came of all of them together.';
+comment on table onceward.notifications is 'One notification over several channels, and the result of all its messages.';
 create unique index notifications_key on onceward.notifications
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), key) where key is not null;
 select onceward.protect('onceward.notifications');
@@ -96,7 +96,7 @@ select onceward.protect('onceward.notifications');
 create table onceward.messages (
     id bigint primary key,
     organization_id uuid,
-    key text not null,                      -- kept for ever: the same key twice is one message
+    key text not null,                      -- kept for ever: a second message with the same key is not created
     channel text not null,
     template text not null,
     version text not null,
@@ -105,26 +105,26 @@ create table onceward.messages (
     locale text,
     timezone text,
     recipient text not null,                -- a ref, or the address itself
-    address text,                           -- null: looked up by ref when it is sent
+    address text,                           -- null: looked up by ref at the time of sending
     policy text not null default 'quick',
     scheduled_for timestamptz,
     notification bigint,
-    token uuid,                             -- names this message in its unsubscribe link
+    token uuid,                             -- identifies this message in its unsubscribe link
     status text not null default 'pending' check (status in
         ('pending', 'processing', 'success', 'failed', 'dead_letter', 'cancelled', 'unknown')),
     reason text,                            -- why it was not sent
-    sending bigint,                         -- the lease under which the latest send began, until it is answered
+    sending bigint,                         -- the lease of the latest send, until the service answers
     sending_since timestamptz,
-    unsure_since timestamptz,               -- when the first send began that was never answered; later tries do not clear it
-    blind boolean,                          -- that send can be neither repeated nor looked up
+    unsure_since timestamptz,               -- when the first send without an answer began; later attempts do not clear it
+    blind boolean,                          -- that send can neither be repeated nor looked up
     attempts smallint not null default 0,
-    reference text,                         -- what the service calls it
-    delivery text,                          -- what the service told later: delivered, read, bounced
+    reference text,                         -- the id at the service
+    delivery text,                          -- what the service reported later: delivered, read, bounced
     sent_at timestamptz,
     caused_by bigint,
     created_at timestamptz not null default onceward.now()
 ) with (fillfactor = 85);
-comment on table onceward.messages is 'What is said to whom. The text is made when it is sent, from the version it was queued with.';
+comment on table onceward.messages is 'Messages to recipients. The text is rendered at the time of sending, from the template version of the time of queueing.';
 create unique index messages_key on onceward.messages
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), key);
 create index messages_caused_by on onceward.messages (caused_by) where caused_by is not null;
@@ -148,19 +148,19 @@ create table onceward.dashboard_messages (
 create index dashboard_messages_unread on onceward.dashboard_messages (recipient, id desc) where read_at is null;
 select onceward.protect('onceward.dashboard_messages');
 
--- A channel that cannot be reached is parked: its queue is not claimed from, and nothing uses up attempts.
+-- An unreachable channel is paused: no worker claims from its queue, and no message uses up attempts.
 alter table onceward.queues
     add column parked_until timestamptz,
     add column parked_for text,
     add column failures int not null default 0;
 
 create table onceward.send_slots (
-    scope text primary key,                 -- channel, sender or recipient under a limit
+    scope text primary key,                 -- a channel, sender or recipient with a limit
     next_at timestamptz not null            -- when the next send may begin
 ) with (fillfactor = 50);
 grant select, insert, update, delete on onceward.send_slots to onceward_engine;
 
--- What an event caused is found by its cause: `onceward trace` must not read a whole table for it.
+-- `onceward trace` finds rows by their cause, and must not read the whole table.
 
 create index notices_caused_by on onceward.notices (caused_by) where caused_by is not null;
 create index notifications_caused_by on onceward.notifications (caused_by) where caused_by is not null;

@@ -1,4 +1,4 @@
--- Outbound webhooks: who is told (endpoints), of what (published), and one delivery per endpoint and event.
+-- Outbound webhooks: the endpoints of customers, the published events, and one delivery per endpoint and event.
 
 create table onceward.event_types (
     name text primary key check (name ~ '^[a-z0-9_-]+(\.[a-z0-9_-]+)*$' and length(name) <= 128),
@@ -8,7 +8,7 @@ create table onceward.event_types (
     declared_by text not null,             -- the app, or `api`
     changed_at timestamptz not null default onceward.now()
 );
-comment on table onceward.event_types is 'The catalogue: what endpoints may subscribe to. Apps write theirs at start.';
+comment on table onceward.event_types is 'The event types that endpoints can subscribe to. Apps write their types at start.';
 grant select on onceward.event_types to onceward_app;
 grant select, insert, update, delete on onceward.event_types to onceward_engine;
 insert into onceward.event_types (name, description, schema, sample, declared_by)
@@ -22,12 +22,12 @@ create table onceward.endpoints (
     url text not null,
     description text not null default '',
     events text[] not null check (cardinality(events) > 0),   -- names, `prefix.*`, or `*`
-    channels text[],                       -- null: whatever the channel; else only events of one of these
-    headers bytea,                         -- sealed JSON: headers of their own may hold credentials
+    channels text[],                       -- null: all channels; otherwise only events of one of these
+    headers bytea,                         -- encrypted JSON, because custom headers may contain credentials
     metadata jsonb not null default '{}',
-    owner text,                            -- who is told when it is disabled
+    owner text,                            -- who is notified when the endpoint is disabled
     active boolean not null default true,
-    enabled_at timestamptz not null default onceward.now(),   -- failures before do not count
+    enabled_at timestamptz not null default onceward.now(),   -- earlier failures do not count
     disabled_at timestamptz,
     disabled_reason text check (disabled_reason in ('manual', 'failing', 'gone', 'asked', 'deleted')),
     warned_at timestamptz,
@@ -36,12 +36,12 @@ create table onceward.endpoints (
     ordered boolean not null default false,
     retry_waits_s double precision[],      -- null: the schedule of the instance
     ed25519 boolean not null default false,
-    direct boolean not null default false, -- made for a URL that came with a request; gets only what is addressed to it
-    version bigint not null default nextval('onceward.ids'),  -- changes with everything that sending depends on
+    direct boolean not null default false, -- created for a URL of a request; receives only events that are addressed to it
+    version bigint not null default nextval('onceward.ids'),  -- changes with every setting that sending depends on
     created_at timestamptz not null default onceward.now(),
     deleted_at timestamptz
 );
-comment on table onceward.endpoints is 'Addresses of customers. A deleted one stays for its history, without secrets.';
+comment on table onceward.endpoints is 'Endpoints of customers. A deleted endpoint keeps its row for the history, without secrets.';
 create index endpoints_active on onceward.endpoints (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'))
     where active;
 create index endpoints_organization on onceward.endpoints (organization_id);
@@ -53,9 +53,9 @@ create table onceward.endpoint_secrets (
     secret_id uuid primary key default gen_random_uuid(),
     organization_id uuid,
     endpoint_id uuid not null references onceward.endpoints on delete cascade,
-    secret bytea not null,                 -- sealed: the key's bytes
+    secret bytea not null,                 -- encrypted: the bytes of the key
     created_at timestamptz not null default onceward.now(),
-    expires_at timestamptz                 -- null: the current one; else it signs along until then
+    expires_at timestamptz                 -- null: the current secret; otherwise it also signs until then
 );
 create index endpoint_secrets_endpoint on onceward.endpoint_secrets (endpoint_id);
 select onceward.protect('onceward.endpoint_secrets');
@@ -64,13 +64,13 @@ revoke select, insert, update, delete on onceward.endpoint_secrets from onceward
 create table onceward.signing_keys (
     key_id uuid primary key default gen_random_uuid(),
     organization_id uuid references onceward.organizations on delete cascade,
-    private_key bytea not null,            -- sealed: an ed25519 seed
+    private_key bytea not null,            -- encrypted: an ed25519 seed
     public_key bytea not null,
     created_at timestamptz not null default onceward.now(),
     unique nulls not distinct (organization_id)
 );
 comment on table onceward.signing_keys is
-    'One pair per organization for v1a signatures: with one for all, an organization could speak for another.';
+    'One key pair per organization for v1a signatures. With one pair for all, an organization could sign for another.';
 select onceward.protect('onceward.signing_keys');
 revoke select, insert, update, delete on onceward.signing_keys from onceward_app;
 
@@ -80,13 +80,13 @@ create table onceward.published (
     message_id text not null unique,       -- webhook-id: the same at every endpoint and on every attempt
     type text not null,
     key text,
-    fingerprint bytea not null,            -- of type, channels and data: the same key with other content is a mistake
+    fingerprint bytea not null,            -- hash of type, channels and data: the same key with other content is an error
     channels text[],
-    body bytea,                            -- as it is sent, fixed here; null: pruned
+    body bytea,                            -- the exact bytes that are sent; null: pruned
     caused_by bigint,
     created_at timestamptz not null default onceward.now()
 );
-comment on table onceward.published is 'Events that were published, each payload once.';
+comment on table onceward.published is 'Published events. Each payload is stored once.';
 create unique index published_key on onceward.published
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), key) where key is not null;
 create index published_created on onceward.published (created_at);
@@ -95,21 +95,21 @@ select onceward.protect('onceward.published');
 revoke update, delete on onceward.published from onceward_app;
 
 create table onceward.deliveries (
-    id bigint primary key,                 -- also the id of its work
+    id bigint primary key,                 -- also the id of its row in work
     organization_id uuid,
     endpoint_id uuid not null,
     type text not null,
     status text not null default 'pending'
         check (status in ('pending', 'success', 'failed', 'dead_letter', 'cancelled')),
-    attempts int not null default 0,       -- all that were made, resends included
+    attempts int not null default 0,       -- all attempts, including resends
     response_status smallint,
     error text,
     last_attempt_at timestamptz,
-    failed_at timestamptz,                 -- when its quick tries were used up: what auto-disable counts
+    failed_at timestamptz,                 -- when the fast retries were used up; auto-disable counts from here
     caused_by bigint not null,             -- the published event
     created_at timestamptz not null default onceward.now()
 ) with (fillfactor = 80);
-comment on table onceward.deliveries is 'One per event and endpoint; unfinished while a row of onceward.work has the same id.';
+comment on table onceward.deliveries is 'One row per event and endpoint. A delivery is unfinished while a row of onceward.work has the same id.';
 create index deliveries_endpoint on onceward.deliveries (endpoint_id, id);
 create index deliveries_caused_by on onceward.deliveries (caused_by);
 create index deliveries_failed on onceward.deliveries (endpoint_id, failed_at) where failed_at is not null;
@@ -126,7 +126,7 @@ create table onceward.endpoint_notices (
     created_at timestamptz not null default onceward.now(),
     told_at timestamptz
 );
-comment on table onceward.endpoint_notices is 'What an owner is told about an endpoint, written with the decision itself.';
+comment on table onceward.endpoint_notices is 'Notices for the owner of an endpoint, written in the transaction of the decision.';
 create index endpoint_notices_untold on onceward.endpoint_notices (id) where told_at is null;
 create index endpoint_notices_endpoint on onceward.endpoint_notices (endpoint_id, id);
 select onceward.protect('onceward.endpoint_notices');
@@ -141,10 +141,10 @@ create table onceward.resends (
     statuses text[],
     since timestamptz not null,
     until timestamptz not null,
-    missing boolean not null,              -- also events that the endpoint never got a delivery of
+    missing boolean not null,              -- include events without a delivery to the endpoint
     rate_per_s double precision not null check (rate_per_s > 0),
     state text not null default 'running' check (state in ('running', 'done', 'cancelled')),
-    cursor bigint not null default 0,      -- deliveries up to this id are done
+    cursor bigint not null default 0,      -- deliveries up to this id have been handled
     missing_cursor bigint not null default 0,
     matched int not null default 0,
     resent int not null default 0,
@@ -154,7 +154,7 @@ create table onceward.resends (
     created_at timestamptz not null default onceward.now(),
     finished_at timestamptz
 );
-comment on table onceward.resends is 'Bulk resends. Their progress is in the row, so any node goes on where another stopped.';
+comment on table onceward.resends is 'Bulk resends. The row contains the progress, so any node can continue where another stopped.';
 create index resends_running on onceward.resends (id) where state = 'running';
 select onceward.protect('onceward.resends');
 revoke insert, update, delete on onceward.resends from onceward_app;
@@ -163,11 +163,11 @@ create table onceward.portal_tokens (
     hash bytea primary key,
     organization_id uuid references onceward.organizations on delete cascade,
     endpoint_ids uuid[],                   -- null: every endpoint of the organization
-    may_act boolean not null,              -- false: look only
+    may_act boolean not null,              -- false: read only
     created_by text not null,
     created_at timestamptz not null default onceward.now(),
     expires_at timestamptz not null
 );
-comment on table onceward.portal_tokens is 'For the customers of an organization: the consumer page, for a limited time.';
+comment on table onceward.portal_tokens is 'Tokens with which customers of an organization open the portal page for a limited time.';
 select onceward.protect('onceward.portal_tokens');
 revoke select, insert, update, delete on onceward.portal_tokens from onceward_app;

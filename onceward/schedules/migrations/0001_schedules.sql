@@ -1,35 +1,35 @@
--- Schedules: what is to run when, every run there was, and which items of a run are done.
+-- Schedules, their runs, and the finished items of a run.
 
 create table onceward.schedules (
     name text primary key,
     task text not null,
     queue text not null,
     cron text,                              -- an expression in `tz`, or
-    every_s double precision,               -- an interval, counted from the epoch so that all nodes agree
+    every_s double precision,               -- an interval, counted from the epoch, so that all nodes agree
     tz text not null default 'UTC',
     missed text not null check (missed in ('once', 'skip', 'all')),
-    window_s double precision not null,     -- missed = all: how far back
-    most int not null,                      -- missed = all: how many
+    window_s double precision not null,     -- missed = all: how far back missed times are run
+    most int not null,                      -- missed = all: how many missed times are run
     overlap text not null check (overlap in ('skip', 'queue', 'allow')),
     jitter_s double precision not null default 0,
-    decided_until timestamptz not null,     -- due times up to here have been decided on
-    next_at timestamptz,                    -- the next one; null: there is none
+    decided_until timestamptz not null,     -- all due times up to this one have been decided
+    next_at timestamptz,                    -- the next due time; null: none
     paused_at timestamptz,
     paused_by text,
     created_at timestamptz not null default onceward.now(),
     check ((cron is null) <> (every_s is null))
 );
-comment on table onceward.schedules is 'One row per schedule, written by whichever node knows it. Any node may act on it.';
+comment on table onceward.schedules is 'One row per schedule, written by the nodes that know it. Any node may start its runs.';
 grant select, insert, update, delete on onceward.schedules to onceward_engine;
 
 create table onceward.runs (
-    id bigint primary key,                  -- also the id of the job that does it
+    id bigint primary key,                  -- also the id of its job
     schedule text not null,
     due_at timestamptz not null,
     origin text not null check (origin in ('clock', 'late', 'operator', 'backfill')),
     status text not null default 'pending' check (status in ('pending', 'running', 'success', 'failed', 'skipped')),
-    reason text,                            -- why it was skipped or failed
-    scope bigint not null,                  -- runs that share it share the marks of items that are done
+    reason text,                            -- why the run was skipped or failed
+    scope bigint not null,                  -- runs with the same scope share their finished items
     asked_by text,
     attempts smallint not null default 0,
     started_at timestamptz,
@@ -41,11 +41,11 @@ create table onceward.runs (
     skipped bigint not null default 0,
     result jsonb,
     error jsonb,
-    has_marks boolean not null default true, -- false: pruning has removed the marks of items that were done
+    has_marks boolean not null default true, -- false: pruning has removed the finished items
     created_at timestamptz not null default onceward.now(),
     unique (schedule, due_at)
 );
-comment on table onceward.runs is 'One row per due time, unique: however many nodes notice that it is due, one run exists.';
+comment on table onceward.runs is 'One row per due time. The row is unique, so one run exists even if many nodes see that it is due.';
 create index runs_recent on onceward.runs (schedule, id desc);
 create index runs_unfinished on onceward.runs (schedule) where status in ('pending', 'running');
 create index runs_finished on onceward.runs (finished_at) where finished_at is not null;
@@ -54,16 +54,16 @@ grant select, insert, update, delete on onceward.runs to onceward_engine;
 
 create table onceward.run_items (
     scope bigint not null,
-    step text not null,                     -- which `run.each` of the run
-    key text not null,                      -- which item
+    step text not null,                     -- the `run.each` of the run
+    key text not null,                      -- the item
     run_id bigint not null,
-    lease bigint not null,                  -- of the attempt that did it
+    lease bigint not null,                  -- the lease of the attempt that finished it
     outcome text not null check (outcome in ('success', 'failed', 'skipped')),
     error jsonb,
     at timestamptz not null default onceward.now(),
     primary key (scope, step, key)
 );
 comment on table onceward.run_items is
-    'Written in the transaction of the item itself: what stands here as done is done, and is not done again.';
+    'Finished items, written in the transaction of the item itself. An item in this table is not done again.';
 create index run_items_failed on onceward.run_items (run_id) where outcome = 'failed';
 grant select, insert, update, delete on onceward.run_items to onceward_engine;

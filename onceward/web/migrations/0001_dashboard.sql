@@ -1,4 +1,3 @@
--- What the dashboard needs to stay fast however much history there is.
-
--- New pages are summarised as they fill, so that "the last minute" reads the last minute and not the last vacuum.
+-- Keep the dashboard fast, however long the history is: summarise new pages of the index as they fill, so that a query for the
+-- last minute does not read everything since the last vacuum.
 alter index onceward.attempts_finished set (autosummarize = on);

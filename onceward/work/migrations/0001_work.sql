@@ -1,4 +1,4 @@
--- Work: what is left to do (hot, narrow), what it is about (bodies), and what was done (attempts).
+-- Unfinished work (narrow rows, often updated), the bodies of jobs, and the finished attempts.
 
 create table onceward.jobs (
     id bigint primary key,
@@ -9,7 +9,7 @@ create table onceward.jobs (
     tags text[],
     created_at timestamptz not null default onceward.now()
 );
-comment on table onceward.jobs is 'Bodies of jobs, inserted once. Unfinished while a row of onceward.work has the same id.';
+comment on table onceward.jobs is 'Bodies of jobs, inserted once. A job is unfinished while a row of onceward.work has the same id.';
 create index jobs_caused_by on onceward.jobs (caused_by) where caused_by is not null;
 select onceward.protect('onceward.jobs');
 
@@ -19,31 +19,31 @@ create table onceward.work (
     kind text not null check (kind in ('event', 'job', 'message', 'delivery')),
     task text not null,
     queue text not null,
-    sort_at timestamptz not null,          -- due time, less the head start that priority gives
+    sort_at timestamptz not null,          -- due time minus the head start of the priority
     attempts smallint not null default 0,  -- attempts that ended in failure
-    crashes smallint not null default 0,   -- workers that died with it: a suspect from 2 on, dead at 3
-    max_attempts smallint,                 -- null: as its task says
-    lease bigint,                          -- the fence: random, made by the claimer
-    claimed_at timestamptz,                -- real time, with the lease
-    lane text,                             -- null for most: pays nothing for what it does not use
-    cap smallint,                          -- how many of the lane may run at once; null: any number
-    slot smallint,                         -- which of them this one is
-    ordered boolean,                       -- the lane runs in id order; a waiting head blocks it
+    crashes smallint not null default 0,   -- workers that died while running it: 2 make it a suspect, 3 a dead letter
+    max_attempts smallint,                 -- null: the limit of its task
+    lease bigint,                          -- random number of the claim; every write of an outcome is fenced by it
+    claimed_at timestamptz,                -- real time of the claim
+    lane text,                             -- null for most rows, which then need no lane index
+    cap smallint,                          -- how many rows of the lane may run at once; null: no limit
+    slot smallint,                         -- the slot of this row, if the lane has a cap
+    ordered boolean,                       -- the lane runs in the order of ids; a waiting first row blocks it
     parent text,                           -- a second cap over several lanes
     parent_cap smallint,
     parent_slot smallint,
     unique_key text,
-    bundle bigint,                         -- member of a bundle that something waits for
-    cancel boolean,                        -- asked to stop while running
+    bundle bigint,                         -- the bundle that this row is a member of
+    cancel boolean,                        -- a request to stop the running work
     dead_reason text,                      -- dead letter since dead_at
     dead_at timestamptz
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
-comment on table onceward.work is 'Unfinished work of all kinds, dead letters included. The outcome deletes the row.';
+comment on table onceward.work is 'Unfinished work of all kinds, including dead letters. The outcome deletes the row.';
 
 create index work_ready on onceward.work (queue, sort_at)
     where lease is null and lane is null and dead_reason is null;
--- A row in a lane is in exactly one of these two. Ordered lanes go by id; in the others, what is due later must not be in
--- the way.
+-- A row in a lane is in exactly one of these two indexes. Ordered lanes run in the order of ids; in other lanes, rows that are
+-- due later must not delay rows that are due now.
 create index work_lane_ordered on onceward.work (queue, lane, id)
     where lane is not null and ordered and lease is null and dead_reason is null;
 create index work_lane_due on onceward.work (queue, lane, sort_at, id)
@@ -53,6 +53,8 @@ create unique index work_parent_slot on onceward.work (queue, parent, parent_slo
 create unique index work_unique on onceward.work (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), unique_key)
     where unique_key is not null and dead_reason is null;
 create index work_dead on onceward.work (dead_at) where dead_reason is not null;
+create index work_suspect on onceward.work (queue, sort_at)
+    where crashes > 1 and lease is null and dead_reason is null;
 create index work_cancel on onceward.work (id) where cancel;
 create index work_bundle on onceward.work (bundle) where bundle is not null;
 select onceward.protect('onceward.work');
@@ -71,7 +73,7 @@ create table onceward.attempts (
     result jsonb,
     error jsonb                            -- type, message, stack, reason
 );
-comment on table onceward.attempts is 'Every finished attempt, appended once.';
+comment on table onceward.attempts is 'Every finished attempt. Rows are only appended.';
 create index attempts_work on onceward.attempts (work_id);
 create index attempts_finished on onceward.attempts using brin (finished_at);
 select onceward.protect('onceward.attempts');
@@ -84,7 +86,7 @@ create table onceward.claims (
     claimed_at timestamptz not null default clock_timestamp()
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 comment on table onceward.claims is
-    'One row per claim, so that a dead worker''s rows are found without an index that every claim of every row would pay for.';
+    'One row per claim. It finds the work of a dead worker without an index on onceward.work, which every claim would have to update.';
 create index claims_worker on onceward.claims (worker);
 grant select, insert, update, delete on onceward.claims to onceward_engine;
 
@@ -94,10 +96,10 @@ create table onceward.workers (
     version text not null,
     queues text[] not null,
     tasks text[] not null,
-    forms text[] not null default '{}',    -- "task digest": what its version of each task accepts
-    beat bigint not null default 0,        -- counted up by the worker; a rescuer compares it with itself only
+    forms text[] not null default '{}',    -- "task digest": the arguments that its version of each task accepts
+    beat bigint not null default 0,        -- increased by the worker; a rescuer compares it only with earlier values
     started_at timestamptz not null default clock_timestamp(),
-    beat_at timestamptz not null default clock_timestamp(),   -- for people to read, never compared
+    beat_at timestamptz not null default clock_timestamp(),   -- shown to people, never compared
     stopping boolean not null default false
 ) with (fillfactor = 50);
 grant select, insert, update, delete on onceward.workers to onceward_engine;
@@ -113,25 +115,25 @@ create table onceward.lanes (
     queue text not null,
     lane text not null,
     paused_at timestamptz,
-    cap smallint check (cap > 0),          -- instead of the cap of the rows
+    cap smallint check (cap > 0),          -- replaces the cap of the rows
     weight smallint not null default 1 check (weight between 1 and 100),
     rate_per_s double precision check (rate_per_s > 0),
-    next_at timestamptz,                   -- rate: when the next one may start
-    open_until timestamptz,                -- breaker: nothing starts before
-    failures int not null default 0,       -- breaker: in a row
+    next_at timestamptz,                   -- rate: when the next row may start
+    open_until timestamptz,                -- breaker: no row starts before this time
+    failures int not null default 0,       -- breaker: consecutive failures
     primary key (queue, lane)
 );
-comment on table onceward.lanes is 'Only lanes with settings of their own have a row here.';
+comment on table onceward.lanes is 'Lanes with settings of their own. Other lanes have no row.';
 grant select, insert, update, delete on onceward.lanes to onceward_engine;
 
 create table onceward.unique_keys (
     organization_id uuid not null default '00000000-0000-0000-0000-000000000000',
     key text not null,
     work_id bigint not null,
-    expires_at timestamptz,                -- null: for ever
+    expires_at timestamptz,                -- null: never
     primary key (organization_id, key)
 );
-comment on table onceward.unique_keys is 'Unique keys that outlive the work that took them.';
+comment on table onceward.unique_keys is 'Unique keys that stay reserved after their work has finished.';
 alter table onceward.unique_keys enable row level security;
 create policy own_rows on onceward.unique_keys for all to onceward_app
     using (organization_id = coalesce(onceward.organization(), '00000000-0000-0000-0000-000000000000'))
@@ -143,7 +145,7 @@ create table onceward.bundles (
     id bigint primary key,
     organization_id uuid,
     remaining int not null,
-    then_id bigint                         -- the job that is released when none remains
+    then_id bigint                         -- the job that becomes due when no member remains
 );
 select onceward.protect('onceward.bundles');
 
@@ -157,14 +159,9 @@ select onceward.protect('onceward.checkpoints');
 
 create table onceward.prune_marks (
     name text primary key,
-    through bigint not null default 0      -- ids up to here have been looked at
+    through bigint not null default 0      -- all ids up to this one have been examined
 );
 create table onceward.prune_later (
-    id bigint primary key                  -- unfinished when the mark passed it
+    id bigint primary key                  -- it was unfinished when pruning passed it
 );
 grant select, insert, update, delete on onceward.prune_marks, onceward.prune_later to onceward_engine;
-
--- Claiming by lane: order, exact concurrency, fairness, pause, rate and breaker in one mechanism.
-
-create index work_suspect on onceward.work (queue, sort_at)
-    where crashes > 1 and lease is null and dead_reason is null;

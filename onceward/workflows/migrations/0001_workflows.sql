@@ -1,4 +1,4 @@
--- Workflows: one row each, one row per step in the order in which the code asks for them, and a mailbox of signals.
+-- Workflows, their steps in the order in which the code calls them, and unread signals.
 
 alter table onceward.work drop constraint work_kind_check;
 alter table onceward.work add constraint work_kind_check
@@ -8,23 +8,23 @@ create table onceward.workflows (
     id bigint primary key,                 -- also the id of its row in onceward.work while it is unfinished
     organization_id uuid,
     name text not null,
-    key text,                              -- at most one workflow of this name with this key, ever
-    version text not null,                 -- of the code that it was started with
+    key text,                              -- at most one workflow of this name ever has this key
+    version text not null,                 -- the version of the code that started it
     args json not null,
     state text not null default 'running' check (state in
         ('running', 'compensating', 'success', 'failed', 'cancelled', 'continued', 'dead_letter')),
-    ending text check (ending in ('failed', 'cancelled')),   -- decided: from here on only compensations run
+    ending text check (ending in ('failed', 'cancelled')),   -- set: from now on only compensations run
     attributes jsonb,                      -- for search
-    result json,                           -- json, not jsonb: a replay must see members in the order of the first run
+    result json,                           -- json, not jsonb: a replay must read members in the order of the first run
     error jsonb,
     caused_by bigint,
-    parent_id bigint,                      -- the workflow that waits for this one, and at which of its steps
+    parent_id bigint,                      -- the workflow that waits for this one, and its step
     parent_position int,
     forked_from bigint,
     created_at timestamptz not null default onceward.now(),
     finished_at timestamptz
 ) with (fillfactor = 85);
-comment on table onceward.workflows is 'Unfinished while a row of onceward.work has the same id.';
+comment on table onceward.workflows is 'A workflow is unfinished while a row of onceward.work has the same id.';
 create unique index workflows_key
     on onceward.workflows (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), name, key) where key is not null;
 create index workflows_caused_by on onceward.workflows (caused_by) where caused_by is not null;
@@ -33,7 +33,7 @@ select onceward.protect('onceward.workflows');
 
 create table onceward.workflow_steps (
     workflow_id bigint not null,
-    position int not null,                 -- in the order in which the code asked
+    position int not null,                 -- the order in which the code calls the steps
     organization_id uuid,
     kind text not null check (kind in ('step', 'compensation', 'sleep', 'signal', 'child', 'value')),
     key text not null,
@@ -42,14 +42,14 @@ create table onceward.workflow_steps (
     attempts smallint not null default 0,
     result json,
     error jsonb,
-    due_at timestamptz,                    -- of a retry, the end of a sleep, the deadline of a wait
+    due_at timestamptz,                    -- time of a retry, end of a sleep, or deadline of a wait
     ref bigint,                            -- the child workflow
-    match jsonb,                           -- what an announced event must contain
+    match jsonb,                           -- the content that an announced event must have
     started_at timestamptz,
     finished_at timestamptz,
     primary key (workflow_id, position)
 ) with (fillfactor = 90);
-comment on table onceward.workflow_steps is 'What workflows have done. A row that says done is never run again.';
+comment on table onceward.workflow_steps is 'The steps of workflows. A step that is done never runs again.';
 create index workflow_steps_awaited on onceward.workflow_steps (name) where kind = 'signal' and state = 'waiting';
 select onceward.protect('onceward.workflow_steps');
 
@@ -61,13 +61,13 @@ create table onceward.workflow_signals (
     payload json not null,
     created_at timestamptz not null default onceward.now()
 );
-comment on table onceward.workflow_signals is 'Signals that came before anybody waited for them. Taken out by the wait.';
+comment on table onceward.workflow_signals is 'Signals that arrived before a wait for them. The wait removes the signal.';
 create index workflow_signals_for on onceward.workflow_signals (workflow_id, name, id);
 select onceward.protect('onceward.workflow_signals');
 
 create table onceward.workflow_rates (
-    name text primary key,                 -- of the step's function
+    name text primary key,                 -- the name of the step function
     next_at timestamptz not null
 );
-comment on table onceward.workflow_rates is 'When the next step with a rate may start, on all nodes together.';
+comment on table onceward.workflow_rates is 'When the next step with a rate limit may start, over all nodes.';
 grant select, insert, update, delete on onceward.workflow_rates to onceward_engine;
