@@ -40,29 +40,35 @@ class Onceward:
         name: str,
         *,
         migrations: Path | None = None,
+        functions: Path | None = None,
         settings: type[FeatureSettings] | None = None,
         commands: Sequence[Reference] = (),
         pages: Reference | None = None,
         checks: Reference | None = None,
         erasers: Reference | None = None,
         metrics: str | None = None,
+        alerts: Path | None = None,
         traced: Sequence[Traced] = (),
     ) -> None:
         """Create an app. A reference (`package.module:name`) is imported when it is first needed.
 
+        `migrations`: the folder of numbered SQL files. `functions`: the folder of repeatable files with SQL functions.
         `settings`: fields of the model become `ONCEWARD_<NAME>_<FIELD>`. `commands`: functions that add commands to a
-        Typer application. `pages`, `checks`, `erasers`, `traced`: see docs/features.md.
+        Typer application. `alerts`: a file with Prometheus alert rules. `pages`, `checks`, `erasers`, `traced`: see
+        docs/features.md.
         """
         self.name = name
         self._own = Feature(
             name=name,
             migrations=migrations,
+            functions=functions,
             settings=settings,
             commands=tuple(commands),
             pages=pages,
             checks=checks,
             erasers=erasers,
             metrics=metrics,
+            alerts=alerts,
             traced=tuple(traced),
         )
         self.registry = Registry()

@@ -7,7 +7,7 @@ import hashlib
 import os
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import asyncpg
@@ -16,6 +16,7 @@ import pytest
 
 from onceward.db import Database, migrate
 from onceward.db.embedded import EmbeddedPostgres
+from onceward.feature import Migrations
 from onceward.runtime import FEATURES
 from tests.skips import pytest_sessionfinish
 
@@ -39,10 +40,12 @@ def server_url() -> Iterator[str]:
     server.stop()
 
 
-def _fingerprint() -> str:
+def fingerprint(lines: Sequence[Migrations]) -> str:
+    """Return a hash of the SQL files from which a template database is built."""
     digest = hashlib.sha256()
-    for line in FEATURES.migrations:
-        for path in sorted(line.directory.glob("*.sql")):
+    for line in lines:
+        functions = line.functions.rglob("*.sql") if line.functions is not None else ()
+        for path in (*sorted(line.directory.glob("*.sql")), *sorted(functions)):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -71,7 +74,7 @@ def with_database(url: str, name: str) -> str:
 
 @pytest.fixture(scope="session")
 def template(server_url: str) -> str:
-    name = f"template_{_fingerprint()}"
+    name = f"template_{fingerprint(FEATURES.migrations)}"
     asyncio.run(_ensure_template(server_url, name))
     return name
 

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
         RolledBack,
         Unavailable,
     )
+    from onceward.db.functions import FunctionFile
     from onceward.db.lost import lost_connection, note_lost_connection
-    from onceward.db.migrations import Migration, migrate, plan
+    from onceward.db.migrations import Migration, Pending, migrate, plan
     from onceward.db.outage import loudness
     from onceward.db.pool import Database, RawJson, dump_json
     from onceward.db.text import clean_json, clean_text, is_storable, json_contains_nul
@@ -34,9 +35,11 @@ __all__ = [
     "Connection",
     "Database",
     "DatabaseError",
+    "FunctionFile",
     "Migration",
     "MigrationError",
     "OutcomeUnknown",
+    "Pending",
     "RawJson",
     "Role",
     "RolledBack",

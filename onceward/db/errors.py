@@ -7,6 +7,8 @@ DatabaseError
 └── MigrationError     the schema does not fit this code and cannot be migrated
     ├── NewerSchema    newer code has migrated the database
     ├── ChangedFile    a migration was edited after it had been applied
+    ├── MissingFile    a migration was deleted after it had been applied
+    ├── ChangedSignature  a function file changes the arguments of an existing function
     └── BrokenLine     migration numbers are missing, duplicated, or do not start at 0001
 """
 
@@ -41,6 +43,14 @@ class NewerSchema(MigrationError):
 
 class ChangedFile(MigrationError):
     """An applied migration was edited. Restore the file and write a new migration."""
+
+
+class MissingFile(MigrationError):
+    """The file of an applied migration was deleted. Restore the file."""
+
+
+class ChangedSignature(MigrationError):
+    """A function file changes the arguments of a function. Give the changed function a new name."""
 
 
 class BrokenLine(MigrationError):

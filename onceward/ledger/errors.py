@@ -18,7 +18,7 @@ from contextlib import contextmanager
 
 import asyncpg
 
-from onceward.db.sqlstates import NEEDS_ORGANIZATION
+from onceward.trust.sqlstates import NEEDS_ORGANIZATION
 
 
 class LedgerError(Exception):

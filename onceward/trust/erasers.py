@@ -109,6 +109,7 @@ UNSEARCHED: dict[str, str] = {
     "onceward.audit_seals.*": "hashes",
     "onceward.auth_failures.*": "the hash of an address, deleted after an hour",
     "onceward.migrations.*": "names of files and their checksums",
+    "onceward.functions.*": "names of files and their checksums",
     "onceward.organizations.*": "the tenant itself, which is renamed or deleted as a whole",
     "onceward.secrets.name": "a name given by code or an operator",
     "onceward.secrets.value": "encrypted; cannot be searched",

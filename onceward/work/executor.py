@@ -20,7 +20,6 @@ from onceward.db import (
     lost_connection,
     note_lost_connection,
 )
-from onceward.db.sqlstates import LOST_LEASE
 from onceward.trust.metrics_events import record_metric
 from onceward.work.claimed import Claimed
 from onceward.work.forms import differs_elsewhere
@@ -46,6 +45,7 @@ from onceward.work.outcomes import (
 )
 from onceward.work.record import Written, record
 from onceward.work.settle import Acknowledger, describe, final_statement, settle
+from onceward.work.sqlstates import LOST_LEASE
 from onceward.work.task import Task
 
 log = structlog.get_logger(__name__)

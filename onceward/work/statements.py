@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from onceward.statements import read_statement
+
 BEAT = read_statement("work", "beat")
 CLAIM = read_statement("work", "claim")
 CLAIM_LANES = "select * from onceward.claim_lanes($1, $2, $3, $4, $5, $6, $7)"

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import asyncpg
 
 from onceward.db import OutcomeUnknown, lost_connection, note_lost_connection, quote
-from onceward.db.sqlstates import LOST_LEASE
 from onceward.statements import read_statement
 from onceward.work import Indeterminate, Permanent, Retry, RetryPolicy, Snooze, Superseded
 from onceward.work.gate import gate
 from onceward.work.settle import describe
+from onceward.work.sqlstates import LOST_LEASE
 from onceward.workflows.errors import Halted, HistoryChanged, Interrupted, Parked, StepFailed
 from onceward.workflows.functions import Callee, Step
 from onceward.workflows.history import Recorded

@@ -39,6 +39,7 @@ FEATURE = Feature(
     commands=("parcels.commands:register",), routes="parcels.routes:routers", pages="parcels.pages:PAGES",
     checks="parcels.checks:CHECKS", doctor="parcels.checks:DOCTOR", erasers="parcels.erasers:ERASERS", metrics="parcels.metrics",
     traced=(Traced("public.parcels", "parcel", label="r.address", at="r.created_at"),),
+    functions=Path(__file__).parent / "functions", alerts=Path(__file__).parent / "alerts.yml",
 )
 """,
     "migrations/0001_parcels.sql": """
@@ -46,6 +47,15 @@ create table public.parcels (id bigint primary key default nextval('onceward.ids
     created_at timestamptz default now());
 create index on public.parcels (caused_by);
 grant select on public.parcels to onceward_app;
+""",
+    "functions/parcel_count.sql": """-- Return how many parcels there are.
+create or replace function public.parcel_count() returns bigint language sql stable as 'select count(*) from public.parcels';
+""",
+    "alerts.yml": """groups:
+  - name: parcels
+    rules:
+      - alert: NothingWeighed
+        expr: rate(parcels_weighed_total[1h]) == 0
 """,
     "parts.py": """
 class Scale:
@@ -130,6 +140,9 @@ async def process(features: Features, database_url: str, tmp_path: Path) -> Asyn
 def test_it_is_in_help_and_in_settings(features: Features, monkeypatch: pytest.MonkeyPatch) -> None:
     helped = CliRunner().invoke(build(features), ["--help"])
     assert "Weigh parcels." in helped.stdout
+    alerts = CliRunner().invoke(build(features), ["alerts"]).stdout
+    assert "- alert: NothingWeighed" in alerts
+    assert alerts.count("groups:") == 1
     monkeypatch.setenv("ONCEWARD_PARCELS_WEIGHT_LIMIT_G", "250")
     rows = {row.name: row.value for row in all_settings(features.settings, current=Settings())}
     assert rows["ONCEWARD_PARCELS_WEIGHT_LIMIT_G"] == "250"
@@ -137,6 +150,7 @@ def test_it_is_in_help_and_in_settings(features: Features, monkeypatch: pytest.M
 
 async def test_it_is_in_the_api_the_dashboard_and_the_metrics(process: Process) -> None:
     assert process.web is not None
+    assert await process.database.fetchval("select public.parcel_count()") == 0
     token = await first_admin_link(process.database)
     async with aiohttp.ClientSession(process.web.url, cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
         async with http.get("/api/v1/openapi.json") as response:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from onceward import Onceward
 from onceward.db import Database, migrate
 from onceward.runtime import FEATURES
 from onceward_apps.ticketing import app as ticketing
-from tests.conftest import with_database
+from tests.conftest import fingerprint, with_database
 from tests.ticketing.office import Office
 
 LINES_HERE = FEATURES.plus(ticketing.features()).migrations
@@ -39,11 +38,7 @@ async def _build(server_url: str, name: str) -> None:
 @pytest.fixture(scope="session")
 def template(server_url: str) -> str:
     """The engine's tables and ticketing's."""
-    digest = hashlib.sha256()
-    for line in LINES_HERE:
-        for path in sorted(line.directory.glob("*.sql")):
-            digest.update(path.read_bytes())
-    name = f"ticketing_{digest.hexdigest()[:16]}"
+    name = f"ticketing_{fingerprint(LINES_HERE)}"
     asyncio.run(_build(server_url, name))
     return name
 

@@ -1,4 +1,4 @@
--- Create the schema and the table of applied migrations, if they do not exist.
+-- Create the schema and the tables of applied migrations and functions, if they do not exist.
 create schema if not exists onceward;
 create table if not exists onceward.migrations (
     owner text not null,
@@ -7,4 +7,11 @@ create table if not exists onceward.migrations (
     checksum text not null,
     applied_at timestamptz not null default clock_timestamp(),
     primary key (owner, number)
+);
+create table if not exists onceward.functions (
+    owner text not null,
+    name text not null,
+    checksum text not null,
+    applied_at timestamptz not null default clock_timestamp(),
+    primary key (owner, name, checksum)
 );
