@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from onceward.db import Connection, RawJson, Transaction
-from onceward.work.order import JobTask, Options, Order
+from onceward.work.job_task import BoundJob, ConfiguredJob, Options, same_organization
 from onceward.work.statements import ENQUEUE_ALIKE, ENQUEUE_MANY, ENQUEUE_ONE
 from onceward.work.wake import Waker
 
 AT_ONCE = 2000
 
+R_co = TypeVar("R_co", covariant=True)
+
 
 @dataclass(frozen=True, slots=True)
-class Enqueued:
+class Enqueued(Generic[R_co]):
     """The id of the enqueued job. `duplicate` is true if a job with the same unique key existed already."""
 
     id: int
@@ -36,44 +38,49 @@ class Item(NamedTuple):
 
 
 def item(
-    what: JobTask | Order, arguments: dict[str, Any], *, organization: UUID | None = None, caused_by: int | None = None
+    job: ConfiguredJob[..., Any],
+    arguments: dict[str, Any],
+    *,
+    organization: UUID | None = None,
+    caused_by: int | None = None,
 ) -> Item:
     """Check the arguments against the signature. Raises TypeError or ValueError that names the wrong argument."""
-    [one] = items(what, [arguments], organization=organization, caused_by=caused_by)
+    [one] = items(job, [arguments], organization=organization, caused_by=caused_by)
     return one
 
 
 def items(
-    what: JobTask | Order,
+    job: ConfiguredJob[..., Any],
     arguments: Sequence[dict[str, Any]],
     *,
     organization: UUID | None = None,
     caused_by: int | None = None,
 ) -> list[Item]:
     """Return one item for each set of arguments of the same job."""
-    order = what if isinstance(what, Order) else Order(what)
-    job, options = order.job, order.options
-    queue = options.queue or job.task.queue
-    return [Item(job.name, job.dump(each), queue, options, organization, caused_by) for each in arguments]
+    task, options = job.job, job.options
+    queue = options.queue or task.task.queue
+    if options.organization is not None:
+        organization = same_organization(job.name, options.organization, organization)
+    dump = task.dump
+    return [Item(task.name, dump(each), queue, options, organization, caused_by) for each in arguments]
 
 
-def enqueue_sql(
-    what: JobTask | Order, arguments: dict[str, Any], *, organization: UUID | None = None
-) -> tuple[str, list[Any]]:
+def enqueue_sql(call: BoundJob[Any], /) -> tuple[str, list[Any]]:
     """Return an enqueue as SQL text and parameters ($1, $2, ...) for your own connection: psycopg, SQLAlchemy, Django.
 
-    Run it in the transaction that should cause the job. Workers find the job at their next poll.
+    `enqueue_sql(pack.for_organization(o).call(order=1))`. Run the statement in the transaction that should cause the
+    job. Workers find the job at their next poll.
     """
-    one = item(what, arguments, organization=organization)
+    one = item(call.job, call.arguments)
     return ENQUEUE_ONE, [str(each) if isinstance(each, RawJson) else each for each in _parameters(one, None)]
 
 
-async def insert(conn: Connection, jobs: Sequence[Item], *, bundle: int | None = None) -> list[Enqueued]:
+async def insert(conn: Connection, jobs: Sequence[Item], *, bundle: int | None = None) -> list[Enqueued[Any]]:
     """Insert the items in order, in the current transaction of the connection."""
     if bundle is None and all(_is_plain(options) for options in {each.options for each in jobs}):
         rows = await conn.fetch(ENQUEUE_MANY, *_columns(jobs))
         return [Enqueued(row[0]) for row in rows]
-    enqueued: list[Enqueued] = []
+    enqueued: list[Enqueued[Any]] = []
     for each in jobs:
         row = await conn.fetchrow(ENQUEUE_ONE, *_parameters(each, bundle))
         assert row is not None
@@ -83,18 +90,18 @@ async def insert(conn: Connection, jobs: Sequence[Item], *, bundle: int | None =
 
 async def insert_alike(
     conn: Connection,
-    what: JobTask | Order,
+    job: ConfiguredJob[..., Any],
     arguments: Sequence[dict[str, Any]],
     *,
     organization: UUID | None = None,
     caused_by: int | None = None,
-) -> list[Enqueued]:
+) -> list[Enqueued[Any]]:
     """Insert one job for each set of arguments. The next chunk is checked while PostgreSQL writes the previous one."""
-    enqueued: list[Enqueued] = []
-    writing: asyncio.Task[list[Enqueued]] | None = None
+    enqueued: list[Enqueued[Any]] = []
+    writing: asyncio.Task[list[Enqueued[Any]]] | None = None
     try:
         for start in range(0, len(arguments), AT_ONCE):
-            chunk = items(what, arguments[start : start + AT_ONCE], organization=organization, caused_by=caused_by)
+            chunk = items(job, arguments[start : start + AT_ONCE], organization=organization, caused_by=caused_by)
             if writing is not None:
                 enqueued += await writing
             left = len(arguments) - start - len(chunk)
@@ -106,7 +113,7 @@ async def insert_alike(
             await asyncio.wait({writing})
 
 
-async def _write(conn: Connection, alike: Sequence[Item], left: int) -> list[Enqueued]:
+async def _write(conn: Connection, alike: Sequence[Item], left: int) -> list[Enqueued[Any]]:
     first = alike[0]
     o = first.options
     if o.unique_key is not None or (o.run_at is not None and o.boost_s):
@@ -133,7 +140,7 @@ async def _write(conn: Connection, alike: Sequence[Item], left: int) -> list[Enq
     return [Enqueued(row[0]) for row in rows]
 
 
-async def enqueue(tx: Transaction, jobs: Sequence[Item], *, waker: Waker | None = None) -> list[Enqueued]:
+async def enqueue(tx: Transaction, jobs: Sequence[Item], *, waker: Waker | None = None) -> list[Enqueued[Any]]:
     """Insert jobs in this transaction, and wake workers after its commit."""
     enqueued = await insert(tx.conn, jobs)
     if waker is not None:
@@ -142,7 +149,7 @@ async def enqueue(tx: Transaction, jobs: Sequence[Item], *, waker: Waker | None 
     return enqueued
 
 
-async def bundle(tx: Transaction, members: Sequence[Item], then: Item, *, waker: Waker | None = None) -> Enqueued:
+async def bundle(tx: Transaction, members: Sequence[Item], then: Item, *, waker: Waker | None = None) -> Enqueued[Any]:
     """Enqueue the members, and run `then` when every member has ended, whatever its outcome."""
     number: int = await tx.fetchval("select nextval('onceward.ids')")
     [last] = await insert(tx.conn, [then])
