@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+from onceward.errors import OncewardError
+
 Role = Literal["web", "worker", "scheduler"]
 EVERY_ROLE: frozenset[Role] = frozenset({"web", "worker", "scheduler"})
 WEB: frozenset[Role] = frozenset({"web"})
@@ -136,7 +138,7 @@ class Feature:
             raise ValueError(f"a feature's name must be an identifier, not {self.name!r}")
 
 
-class FeatureOrder(Exception):
+class FeatureOrder(OncewardError):
     """The features cannot be ordered: one is missing, two have one name, or they depend on each other in a circle."""
 
 

@@ -12,8 +12,10 @@ DatabaseError
 
 from __future__ import annotations
 
+from onceward.errors import OncewardError
 
-class DatabaseError(Exception):
+
+class DatabaseError(OncewardError):
     """The base of the errors of this package. Errors of PostgreSQL are raised as asyncpg exceptions."""
 
 

@@ -14,6 +14,7 @@ import asyncpg
 import structlog
 
 from onceward.db import BROKEN, Database, DatabaseError, loudness
+from onceward.errors import OncewardError
 from onceward.inbox.environment import Declaration
 from onceward.inbox.handlers import task_name
 from onceward.inbox.source import Secret, Source, build, unseal
@@ -42,7 +43,7 @@ returning webhook_id
 """
 
 
-class Elsewhere(Exception):
+class Elsewhere(OncewardError):
     """The source is declared by the environment of another node or of an earlier start, not by this one."""
 
 

@@ -19,6 +19,7 @@ import asyncpg
 import structlog
 
 from onceward.db import BROKEN, Connection, Database, OutcomeUnknown, Transaction, Unavailable, loudness
+from onceward.errors import OncewardError
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
 from onceward.inbox.event import LOAD, StoredEvent, stored
@@ -46,7 +47,7 @@ NOBODY = 0
 Opener = Callable[[Connection, Claimed], Transaction]
 
 
-class Busy(Exception):
+class Busy(OncewardError):
     """Another request or a worker is handling the event."""
 
 
@@ -236,7 +237,7 @@ class Inline:
         return answers.still_running() if ended is None else answers.first_result(ended)
 
 
-class Known(Exception):
+class Known(OncewardError):
     """The event is a duplicate: it was stored before."""
 
     def __init__(self, stored: Stored) -> None:

@@ -18,6 +18,7 @@ import orjson
 import structlog
 
 from onceward.db import BROKEN, DatabaseError
+from onceward.errors import OncewardError
 from onceward.inbox import answers
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
@@ -46,15 +47,15 @@ BODY_WITHIN_S = 30.0
 MOST_ITEMS = 10_000
 
 
-class TooLarge(Exception):
+class TooLarge(OncewardError):
     """The body is larger than the source allows."""
 
 
-class TooSlow(Exception):
+class TooSlow(OncewardError):
     """The body did not arrive in time."""
 
 
-class Gone(Exception):
+class Gone(OncewardError):
     """The client disconnected before its body was complete."""
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
+from onceward.errors import OncewardError
 from onceward.trust import Identity, record
 
 DEFAULT_LIMIT = 100
@@ -63,7 +64,7 @@ select c.seq, onceward.queue_event(c, 0) from copied c
 """
 
 
-class NoFilter(ValueError):
+class NoFilter(OncewardError, ValueError):
     """A replay needs at least one filter, so that nobody replays everything by accident."""
 
 

@@ -19,9 +19,10 @@ from contextlib import contextmanager
 import asyncpg
 
 from onceward.db.sqlstates import NEEDS_ORGANIZATION
+from onceward.errors import OncewardError
 
 
-class LedgerError(Exception):
+class LedgerError(OncewardError):
     """The base of the errors of the ledger. The message names the account, journal or key."""
 
 

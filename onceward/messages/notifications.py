@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onceward.db import Connection, Database, Transaction
+from onceward.errors import OncewardError
 from onceward.messages.queueing import Sending, queue
 from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
 from onceward.messages.templates import Templates
@@ -40,7 +41,7 @@ select n.id, n.organization_id, n.type, n.severity, n.channels, n.recipients, n.
 """
 
 
-class InvalidNotification(ValueError):
+class InvalidNotification(OncewardError, ValueError):
     """The error text names the field and the expected value."""
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import asyncpg
 
 from onceward.db import Database
+from onceward.errors import OncewardError
 from onceward.schedules.operations import LAST_BROKEN
 from onceward.schedules.run import Run
 from onceward.schedules.schedule import Schedule
@@ -46,7 +47,7 @@ select id, schedule, due_at, status, reason, started_at, duration_ms, processed,
 """
 
 
-class StillRunning(Exception):
+class StillRunning(OncewardError):
     """Another run of the schedule has not finished, and the schedule does not allow two runs at a time."""
 
 

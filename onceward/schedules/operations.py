@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from onceward.db import Connection, Database, Transaction
+from onceward.errors import OncewardError
 from onceward.schedules.schedule import Schedule
 from onceward.schedules.scheduler import write_run
 from onceward.schedules.timing import between, next_after
@@ -52,7 +53,7 @@ select scope from onceward.runs r
 """
 
 
-class NoSuchSchedule(LookupError):
+class NoSuchSchedule(OncewardError, LookupError):
     """The error text names the schedules of the app."""
 
 

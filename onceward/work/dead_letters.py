@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Database, Transaction
+from onceward.errors import OncewardError
 from onceward.trust import audit
 from onceward.trust.identity import Identity
 
@@ -54,7 +55,7 @@ select number, outcome, worker, started_at, finished_at, result, error
 """
 
 
-class NoFilter(ValueError):
+class NoFilter(OncewardError, ValueError):
     """A replay or discard needs a filter."""
 
 
