@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from benchmarks.measure import BenchFailed, Measurement, Size, compare, pgbench
 from benchmarks.peer import peer
@@ -16,7 +17,7 @@ from onceward import Engine, Job, Onceward, Tx
 from onceward.cli.session import spare_collector
 from onceward.db import Database, migrate
 from onceward.runtime import FEATURES
-from onceward.work import Worker, WorkerOptions
+from onceward.work import JobTask, Worker, WorkerOptions
 from onceward.work.metrics import count
 
 ARGUMENT = "x" * 138  # with its name and quotes, 150 bytes of JSON
@@ -173,11 +174,10 @@ async def enqueue(rig: Rig) -> list[Measurement]:
 
 async def bulk(rig: Rig) -> list[Measurement]:
     count = rig.size.pick(200_000, 50_000, 2000)
-    arguments = [{"body": ARGUMENT}] * count
 
     async def ours() -> float:
         started = time.perf_counter()
-        await rig.engine.enqueue_many(noop, arguments)
+        await rig.engine.enqueue_many([noop.call(body=ARGUMENT) for _ in range(count)])
         return count / (time.perf_counter() - started)
 
     async def bare() -> float:
@@ -214,7 +214,7 @@ async def _drain(rig: Rig, case: str, *, processes: int) -> list[Measurement]:
     count = rig.size.pick(300_000, 100_000, 200)
 
     async def ours() -> float:
-        await rig.engine.enqueue_many(noop, [{"body": ARGUMENT}] * count)
+        await rig.engine.enqueue_many([noop.call(body=ARGUMENT)] * count)
         await rig.db.execute("vacuum analyze onceward.work")
         return await _timed_drain(rig, count, processes=processes)
 
@@ -269,7 +269,7 @@ async def drain_history(rig: Rig) -> list[Measurement]:
     count = rig.size.pick(100_000, 100_000, 200)
 
     async def ours() -> float:
-        await rig.engine.enqueue_many(noop, [{"body": ARGUMENT}] * count)
+        await rig.engine.enqueue_many([noop.call(body=ARGUMENT)] * count)
         await rig.db.execute("vacuum analyze onceward.work")
         return await _timed_drain(rig, count)
 
@@ -304,7 +304,7 @@ async def drain_pinned(rig: Rig) -> list[Measurement]:
     count = rig.size.pick(50_000, 50_000, 200)
 
     async def one(amount: int) -> float:
-        await rig.engine.enqueue_many(noop, [{"body": ARGUMENT}] * amount)
+        await rig.engine.enqueue_many([noop.call(body=ARGUMENT)] * amount)
         return await _timed_drain(rig, amount)
 
     free = [await one(count) for _ in range(rig.size.turns())]
@@ -326,7 +326,7 @@ async def drain_backlog(rig: Rig) -> list[Measurement]:
 
     async def one(count: int) -> float:
         await rig.clear()
-        await rig.engine.enqueue_many(noop, [{"body": ARGUMENT}] * count)
+        await rig.engine.enqueue_many([noop.call(body=ARGUMENT)] * count)
         await rig.db.execute("vacuum analyze onceward.work")
         return await _timed_drain(rig, count)
 
@@ -340,8 +340,8 @@ async def drain_blocked(rig: Rig) -> list[Measurement]:
 
     async def one() -> float:
         for n in range(lanes):
-            order = noop.in_lane(f"free-{n}", at_once=100)
-            await rig.engine.enqueue_many(order, [{"body": ARGUMENT}] * (count // lanes))
+            order = noop.in_lane(f"free-{n}", limit=100)
+            await rig.engine.enqueue_many([order.call(body=ARGUMENT)] * (count // lanes))
         await rig.db.execute("vacuum analyze onceward.work")
         return await _timed_drain(rig, count)
 
@@ -350,9 +350,9 @@ async def drain_blocked(rig: Rig) -> list[Measurement]:
     for _ in range(rig.size.turns(5, 3)):
         await rig.clear()
         alone.append(await one())
-        await rig.engine.enqueue(noop.in_order("blocked").later(hours=1), body=ARGUMENT)
+        await rig.engine.enqueue(noop.in_order("blocked").schedule_in(hours=1), body=ARGUMENT)
         await rig.engine.enqueue_many(
-            noop.in_order("blocked"), [{"body": ARGUMENT}] * rig.size.pick(100_000, 100_000, 100)
+            [noop.in_order("blocked").call(body=ARGUMENT)] * rig.size.pick(100_000, 100_000, 100)
         )
         beside.append(await one())
     return [_against("drain-blocked", beside, "our own without the blocked lane", alone)]
@@ -366,9 +366,9 @@ async def drain_tx_batch(rig: Rig) -> list[Measurement]:
     return await _drain_tx(rig, "drain-tx-batch", write_together, rig.size.pick(100_000, 30_000, 160))
 
 
-async def _drain_tx(rig: Rig, case: str, job: object, count: int) -> list[Measurement]:
+async def _drain_tx(rig: Rig, case: str, job: JobTask[..., Any], count: int) -> list[Measurement]:
     async def ours() -> float:
-        await rig.engine.enqueue_many(job, [{"body": ARGUMENT}] * count)  # pyright: ignore[reportArgumentType]
+        await rig.engine.enqueue_many([job.call(body=ARGUMENT)] * count)
         before = await rig.db.fetchval("select clock_timestamp()")
         async with rig.worker(concurrency=16, queues=("tx",)):
             await rig.drained()
@@ -418,10 +418,9 @@ async def latency(rig: Rig) -> list[Measurement]:
 
         inside = await _latencies(rig, count, in_transaction)
     async with rig.worker(queues=("latency", "default")):
-        await rig.engine.enqueue_many(noop, [{"body": ARGUMENT}] * rig.size.pick(300_000, 100_000, 200))
-        await rig.engine.enqueue_many(note_start.boosted(60), [])
+        await rig.engine.enqueue_many([noop.call(body=ARGUMENT)] * rig.size.pick(300_000, 100_000, 200))
         boosted = await _latencies(
-            rig, rig.size.pick(50, 50, 5), lambda: rig.engine.enqueue(note_start.boosted(60), body=ARGUMENT)
+            rig, rig.size.pick(50, 50, 5), lambda: rig.engine.enqueue(note_start.head_start(60), body=ARGUMENT)
         )
     theirs = await peer("pgqueuer", "latency", url=rig.url, count=rig.size.pick(200, 200, 20))
     name = None if theirs is None else "PgQueuer p50"

@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+from onceward.errors import OncewardError
+
 Role = Literal["web", "worker", "scheduler"]
 EVERY_ROLE: frozenset[Role] = frozenset({"web", "worker", "scheduler"})
 WEB: frozenset[Role] = frozenset({"web"})
@@ -154,7 +156,7 @@ class Feature:
             raise ValueError(f"feature {self.name!r} has functions and no migrations: the schema needs a migration")
 
 
-class FeatureOrder(Exception):
+class FeatureOrder(OncewardError):
     """The features cannot be ordered: one is missing, two have one name, or they depend on each other in a circle."""
 
 

@@ -15,6 +15,7 @@ import obstore
 from obstore.store import MemoryStore, S3Store
 from pydantic import SecretStr
 
+from onceward.errors import OncewardError
 from onceward.http import ServiceClient
 from onceward.private_files import PrivateFolder
 from onceward.providers.outbound.money import (
@@ -61,7 +62,7 @@ __all__ = [
 Store = PrivateFolder | S3Store | MemoryStore
 
 
-class NotSet(Exception):
+class NotSet(OncewardError):
     """A service is used that is not configured. The message names the missing or invalid setting."""
 
 

@@ -20,6 +20,8 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from onceward.errors import OncewardError
+
 PREFIX = "ONCEWARD_"
 DYNAMIC_PREFIXES = ("ONCEWARD_SOURCE_", "ONCEWARD_TEST_")
 """Prefixes of variables whose full names users choose (a source's secret, a test's switch)."""
@@ -30,7 +32,7 @@ Words = Annotated[tuple[str, ...], NoDecode]
 log = logging.getLogger("onceward.settings")
 
 
-class SettingsError(Exception):
+class SettingsError(OncewardError):
     """Some settings are invalid. The message has one line per setting: name, value (hidden for a secret) and reason."""
 
 

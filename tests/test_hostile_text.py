@@ -105,7 +105,7 @@ async def stored_or_refused(place: Callable[[], Awaitable[Any]]) -> None:
 async def enqueued(db: Database, count: int) -> list[Any]:
     engine = Engine(db, app.registry)
     async with engine.transaction() as tx:
-        await tx.enqueue_many(job, [{"value": 1}] * count)
+        await tx.enqueue_many([job.call(value=1)] * count)
     async with db.acquire() as conn:
         return (await claim(conn, queue="default", tasks=["job"], most=count, lease=new_lease(), worker=1)).work
 
@@ -194,7 +194,7 @@ async def test_what_callers_give_is_stored_or_refused_by_name(db: Database, text
     def places(tx: Any) -> list[Callable[[], Awaitable[Any]]]:
         return [
             lambda: tx.enqueue(job, value=value),
-            lambda: tx.enqueue(job.once(f"k{text}"), value=1),
+            lambda: tx.enqueue(job.unique(f"k{text}"), value=1),
             lambda: tx.enqueue(job.in_order(f"k{text}").tagged(text), value=1),
             lambda: tx.enqueue(job.in_queue(f"q{text}"), value=1),
             lambda: publish(tx, "order.paid", {"v": value}, key=f"k{text}", channels=[f"c{text}"]),

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceward.capacity.model import Refusal
+from onceward.errors import OncewardError
 
 
-class CapacityError(Exception):
+class CapacityError(OncewardError):
     """The base of the errors of capacity. The message names the pool, unit or claim."""
 
 

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import asyncpg
 
+from onceward.errors import OncewardError
 
-class DatabaseError(Exception):
+
+class DatabaseError(OncewardError):
     """The base of the errors of this package. Errors of PostgreSQL are raised as asyncpg exceptions."""
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 
 from onceward.db import FAILED, Database, loudness
+from onceward.errors import OncewardError
 from onceward.inbox.environment import Declaration
 from onceward.inbox.handlers import task_name
 from onceward.inbox.source import Secret, Source, build, unseal
@@ -30,7 +31,7 @@ LOOKS_APART_S = 0.25
 DECLARE = read_statement("inbox", "declare_source")
 
 
-class Elsewhere(Exception):
+class Elsewhere(OncewardError):
     """The source is declared by the environment of another node or of an earlier start, not by this one."""
 
 

@@ -20,6 +20,7 @@ import asyncpg
 import structlog
 
 from onceward.db import OUTAGE, Connection, Database, OutcomeUnknown, Transaction, Unavailable, loudness
+from onceward.errors import OncewardError
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
 from onceward.inbox.event import LOAD, StoredEvent, stored
@@ -47,7 +48,7 @@ NOBODY = 0
 Opener = Callable[[Connection, Claimed], Transaction]
 
 
-class Busy(Exception):
+class Busy(OncewardError):
     """Another request or a worker is handling the event."""
 
 
@@ -230,7 +231,7 @@ class Inline:
         return answers.still_running() if ended is None else answers.first_result(ended)
 
 
-class Known(Exception):
+class Known(OncewardError):
     """The event is a duplicate: it was stored before."""
 
     def __init__(self, stored: Stored) -> None:

@@ -16,6 +16,7 @@ from typing import Any, cast
 import structlog
 
 from onceward.db import FAILED
+from onceward.errors import OncewardError
 from onceward.inbox import answers
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
@@ -44,15 +45,15 @@ PAYMENTS = "payments/"
 BODY_WITHIN_S = 30.0
 
 
-class TooLarge(Exception):
+class TooLarge(OncewardError):
     """The body is larger than the source allows."""
 
 
-class TooSlow(Exception):
+class TooSlow(OncewardError):
     """The body did not arrive in time."""
 
 
-class Gone(Exception):
+class Gone(OncewardError):
     """The client disconnected before its body was complete."""
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
+from onceward.errors import OncewardError
 from onceward.statements import read_statement
 from onceward.trust import Identity, record
 
@@ -23,7 +24,7 @@ AGAIN = read_statement("inbox", "requeue_event")
 COPY = read_statement("inbox", "copy_event")
 
 
-class NoFilter(ValueError):
+class NoFilter(OncewardError, ValueError):
     """A replay needs at least one filter, so that nobody replays everything by accident."""
 
 

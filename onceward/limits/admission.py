@@ -15,6 +15,7 @@ from uuid import UUID
 import structlog
 
 from onceward.db import Connection, Database, Transaction
+from onceward.errors import OncewardError
 from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.identity import Identity
@@ -46,7 +47,7 @@ class Limit:
             raise ValueError(f"limit {self.key}: at_most must be between 1 and 10000, not {self.at_most}")
 
 
-class LimitReached(Exception):
+class LimitReached(OncewardError):
     """No slot is free, and none was reserved. HTTP routes answer 429."""
 
     def __init__(self, key: str, at_most: int, held: int, *, retry_after_s: int = RETRY_AFTER_S) -> None:

@@ -148,7 +148,9 @@ class Hub:
 
     # -- groups ------------------------------------------------------------------------------------------------------
 
-    def join(self, definition: QueryDefinition, arguments: dict[str, Any], canonical: str, viewer: Viewer) -> Group:
+    def join(
+        self, definition: QueryDefinition[..., Any], arguments: dict[str, Any], canonical: str, viewer: Viewer
+    ) -> Group:
         """Return the group for this query, arguments and viewer. The first call creates it."""
         key = (definition.name, canonical, viewer)
         group = self.groups.get(key)

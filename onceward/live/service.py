@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, assert_never
 from uuid import UUID
 
 from onceward.live import metrics, presence
@@ -35,7 +35,7 @@ class Service:
         self.node = node
         self.departed: list[tuple[float, UUID]] = []
         """The end time and presence holder of closed connections whose users were present in a place."""
-        self.presence_query = QueryDefinition(
+        self.presence_query: QueryDefinition[..., Any] = QueryDefinition(
             presence.presence, name="presence", parameter="q", allow=self._may_see_place
         )
 
@@ -114,7 +114,7 @@ class Service:
             connection.subscribe(message.id, group, message.hash)
 
     async def _viewer(
-        self, connection: Connection, definition: QueryDefinition, arguments: dict[str, object]
+        self, connection: Connection, definition: QueryDefinition[..., Any], arguments: dict[str, object]
     ) -> Viewer:
         caller = Caller(connection.identity, arguments, self.hub.db)
         viewer = await admit(definition.allow, caller, f"query {definition.name}")

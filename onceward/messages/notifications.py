@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onceward.db import Connection, Database, Transaction
+from onceward.errors import OncewardError
 from onceward.messages.queueing import Sending, queue
 from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
 from onceward.messages.templates import Templates
@@ -23,7 +24,7 @@ EXISTING = read_statement("messages", "find_notification")
 SHOW = read_statement("messages", "show_notification")
 
 
-class InvalidNotification(ValueError):
+class InvalidNotification(OncewardError, ValueError):
     """The error text names the field and the expected value."""
 
 

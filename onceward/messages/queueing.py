@@ -76,7 +76,7 @@ async def queue(
             None if tx.cause is None else tx.cause.id,
             task_of(used),
             queue_of(used),
-            retry.attempts,
+            retry.max_attempts,
         )
         queued += await _in_input_order(tx, part, {row["key"]: row["id"] for row in rows})
     if waker is not None:

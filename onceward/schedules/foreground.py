@@ -17,6 +17,7 @@ from typing import Any
 import asyncpg
 
 from onceward.db import Database
+from onceward.errors import OncewardError
 from onceward.schedules.operations import LAST_BROKEN
 from onceward.schedules.run import Run
 from onceward.schedules.schedule import Schedule
@@ -32,7 +33,7 @@ HOLD = read_statement("schedules", "hold_run")
 REPORT = read_statement("schedules", "report_run")
 
 
-class StillRunning(Exception):
+class StillRunning(OncewardError):
     """Another run of the schedule has not finished, and the schedule does not allow two runs at a time."""
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from onceward.db import Connection, Database, Transaction
+from onceward.errors import OncewardError
 from onceward.schedules.schedule import Schedule
 from onceward.schedules.scheduler import write_run
 from onceward.schedules.timing import between, next_after
@@ -22,7 +23,7 @@ RESUME = read_statement("schedules", "resume_schedule")
 LAST_BROKEN = read_statement("schedules", "find_failed_scope")
 
 
-class NoSuchSchedule(LookupError):
+class NoSuchSchedule(OncewardError, LookupError):
     """The error text names the schedules of the app."""
 
 

@@ -26,6 +26,7 @@ import asyncpg
 import structlog
 
 from onceward.db import OUTAGE, Cause, Database, OutcomeUnknown, Transaction, Unavailable
+from onceward.errors import OncewardError
 from onceward.statements import read_statement
 from onceward.work import Claimed, Superseded
 from onceward.work.gate import gate
@@ -40,11 +41,11 @@ PROGRESS = read_statement("schedules", "save_progress")
 PROGRESS_EVERY_S = 1.0
 
 
-class Skip(Exception):
+class Skip(OncewardError):
     """An item's function raises this to roll back the item and count it as skipped."""
 
 
-class _DoneAlready(Exception):
+class _DoneAlready(OncewardError):
     """The item is done already; this transaction is rolled back.
 
     `earlier` is the item's outcome if an earlier attempt of the same run did it.
@@ -55,7 +56,7 @@ class _DoneAlready(Exception):
         self.earlier = earlier
 
 
-class _ItemFailed(Exception):
+class _ItemFailed(OncewardError):
     """The item's own code failed with an error that could also mean a broken database connection."""
 
     def __init__(self, error: BaseException) -> None:

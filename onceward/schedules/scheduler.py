@@ -76,7 +76,7 @@ class Scheduler:
                 each.tz,
                 each.missed,
                 each.window.total_seconds(),
-                each.most,
+                each.max_runs,
                 each.overlap,
                 each.jitter_s,
             )

@@ -16,8 +16,10 @@ TrustError
 
 from __future__ import annotations
 
+from onceward.errors import OncewardError
 
-class TrustError(Exception):
+
+class TrustError(OncewardError):
     """Base class of all exceptions of this package."""
 
 

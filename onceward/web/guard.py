@@ -18,6 +18,7 @@ from typing import Any, ClassVar, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from onceward.errors import OncewardError
 from onceward.web.edge import Address, Edge
 
 BETWEEN, HEAD, BODY = 0, 1, 2
@@ -29,7 +30,7 @@ MOST_PIPELINED = 64
 NOTED = frozenset({b"expect", b"transfer-encoding"})
 
 
-class Refused(Exception):
+class Refused(OncewardError):
     """Stops the parser. `GuardedProtocol._refused` has the status and the text."""
 
 

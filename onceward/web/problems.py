@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from onceward.db import DatabaseError, OutcomeUnknown, Unavailable, loudness
+from onceward.errors import OncewardError
 from onceward.telemetry import get_logger
 
 log = get_logger("onceward.web")
@@ -25,7 +26,7 @@ MOST_TEXT = 200
 """The maximum number of characters of each field name and reason."""
 
 
-class Problem(HTTPException):
+class Problem(HTTPException, OncewardError):
     """An error response. Raise it anywhere in a route; extra members become part of the body.
 
     It is an HTTPException, because FastAPI turns any other exception during the reading of a body into a 400.

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
+from onceward.errors import OncewardError
 from onceward.settings import Settings
 from onceward.telemetry import get_logger
 from onceward.web.edge import Edge, EdgeLimits
@@ -19,7 +20,7 @@ from onceward.web.websockets import websocket_protocol
 log = get_logger("onceward.web")
 
 
-class CannotListen(Exception):
+class CannotListen(OncewardError):
     """The address is in use or does not belong to this machine. The message says what to do."""
 
 

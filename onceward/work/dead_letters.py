@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Database, Transaction
+from onceward.errors import OncewardError
 from onceward.trust import audit
 from onceward.trust.identity import Identity
 from onceward.work.statements import DEAD_LETTER_GROUPS, FIND_DEAD_LETTERS, HISTORY
@@ -17,7 +18,7 @@ DEFAULT_LIMIT = 100
 AT_ONCE = 100
 
 
-class NoFilter(ValueError):
+class NoFilter(OncewardError, ValueError):
     """A replay or discard needs a filter."""
 
 

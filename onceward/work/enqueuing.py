@@ -6,19 +6,21 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
-from typing import Any, NamedTuple, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 from uuid import UUID
 
 from onceward.db import Connection, RawJson, Transaction
-from onceward.work.order import JobTask, Options, Order
+from onceward.work.job_task import BoundJob, ConfiguredJob, Options, same_organization
 from onceward.work.statements import ENQUEUE, ENQUEUE_UNIQUE
 from onceward.work.wake import Waker
 
 AT_ONCE = 2000
 
+R_co = TypeVar("R_co", covariant=True)
+
 
 @dataclass(frozen=True, slots=True)
-class Enqueued:
+class Enqueued(Generic[R_co]):
     """The id of the enqueued job. `duplicate` is true if a job with the same unique key existed already."""
 
     id: int
@@ -37,41 +39,39 @@ class Item(NamedTuple):
 
 
 def item(
-    what: JobTask | Order, arguments: dict[str, Any], *, organization: UUID | None = None, caused_by: int | None = None
-) -> Item:
-    """Check the arguments against the signature. Raises TypeError or ValueError that names the wrong argument."""
-    [one] = items(what, [arguments], organization=organization, caused_by=caused_by)
-    return one
-
-
-def items(
-    what: JobTask | Order,
-    arguments: Iterable[dict[str, Any]],
+    job: ConfiguredJob[..., Any],
+    arguments: dict[str, Any],
     *,
     organization: UUID | None = None,
     caused_by: int | None = None,
+) -> Item:
+    """Check the arguments against the signature. Raises TypeError or ValueError that names the wrong argument."""
+    task, options = job.job, job.options
+    if options.organization is not None:
+        organization = same_organization(job.name, options.organization, organization)
+    return Item(task.name, task.dump(arguments), options.queue or task.task.queue, options, organization, caused_by)
+
+
+def items(
+    calls: Iterable[BoundJob[Any]], *, organization: UUID | None = None, caused_by: int | None = None
 ) -> Iterator[Item]:
-    """Yield one item for each set of arguments of the same job. The arguments are checked when the item is yielded."""
-    order = what if isinstance(what, Order) else Order(what)
-    job, options = order.job, order.options
-    queue = options.queue or job.task.queue
-    return (Item(job.name, job.dump(each), queue, options, organization, caused_by) for each in arguments)
+    """Yield one item for each call. The arguments are checked when the item is yielded."""
+    return (item(each.job, each.arguments, organization=organization, caused_by=caused_by) for each in calls)
 
 
-def enqueue_sql(
-    what: JobTask | Order, arguments: dict[str, Any], *, organization: UUID | None = None
-) -> tuple[str, list[Any]]:
+def enqueue_sql(call: BoundJob[Any], /) -> tuple[str, list[Any]]:
     """Return an enqueue as SQL text and parameters ($1, $2, ...) for your own connection: psycopg, SQLAlchemy, Django.
 
-    Run it in the transaction that should cause the job. Workers find the job at their next poll.
+    `enqueue_sql(pack.for_organization(o).call(order=1))`. Run the statement in the transaction that should cause the
+    job. Workers find the job at their next poll.
     """
-    one = item(what, arguments, organization=organization)
+    one = item(call.job, call.arguments)
     return ENQUEUE_UNIQUE, [str(each) if isinstance(each, RawJson) else each for each in _parameters(one, None)]
 
 
 async def insert(
     conn: Connection, jobs: Iterable[Item], *, count: int | None = None, bundle: int | None = None
-) -> list[Enqueued]:
+) -> list[Enqueued[Any]]:
     """Insert the items in order, in the current transaction of the connection. Every enqueue ends here.
 
     An iterator needs its `count`. It yields the next chunk while PostgreSQL writes the previous one, so the check of the
@@ -79,8 +79,8 @@ async def insert(
     """
     left = count if count is not None else len(cast("Sequence[Item]", jobs))
     waiting = iter(jobs)
-    enqueued: list[Enqueued] = []
-    writing: asyncio.Task[list[Enqueued]] | None = None
+    enqueued: list[Enqueued[Any]] = []
+    writing: asyncio.Task[list[Enqueued[Any]]] | None = None
     try:
         while chunk := list(islice(waiting, AT_ONCE)):
             if writing is not None:
@@ -96,9 +96,9 @@ async def insert(
             await asyncio.wait({writing})
 
 
-async def _write(conn: Connection, chunk: Sequence[Item], left: int, bundle: int | None) -> list[Enqueued]:
+async def _write(conn: Connection, chunk: Sequence[Item], left: int, bundle: int | None) -> list[Enqueued[Any]]:
     """Write consecutive items without a unique key in one statement, and each item with a unique key alone."""
-    enqueued: list[Enqueued] = []
+    enqueued: list[Enqueued[Any]] = []
     left += len(chunk)
     for unique, group in groupby(chunk, key=_is_unique):
         alike = list(group)
@@ -115,7 +115,7 @@ async def _write(conn: Connection, chunk: Sequence[Item], left: int, bundle: int
     return enqueued
 
 
-async def enqueue(tx: Transaction, jobs: Sequence[Item], *, waker: Waker | None = None) -> list[Enqueued]:
+async def enqueue(tx: Transaction, jobs: Sequence[Item], *, waker: Waker | None = None) -> list[Enqueued[Any]]:
     """Insert jobs in this transaction, and wake workers after its commit."""
     enqueued = await insert(tx.conn, jobs)
     if waker is not None:
@@ -124,7 +124,7 @@ async def enqueue(tx: Transaction, jobs: Sequence[Item], *, waker: Waker | None 
     return enqueued
 
 
-async def bundle(tx: Transaction, members: Sequence[Item], then: Item, *, waker: Waker | None = None) -> Enqueued:
+async def bundle(tx: Transaction, members: Sequence[Item], then: Item, *, waker: Waker | None = None) -> Enqueued[Any]:
     """Enqueue the members, and run `then` when every member has ended, whatever its outcome."""
     number: int = await tx.fetchval("select nextval('onceward.ids')")
     [last] = await insert(tx.conn, [then])

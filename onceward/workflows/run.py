@@ -53,7 +53,7 @@ CANCEL_CHILD = "select onceward.workflow_cancel_child_or_fail($1, $2, $3)"
 class Run:
     """The engine side of `Workflow`: positions, records and the end of the run."""
 
-    def __init__(self, task: WorkflowTask, work: Claimed) -> None:
+    def __init__(self, task: WorkflowTask[..., Any], work: Claimed) -> None:
         self.task = task
         self.work = work
         self.host = cast(Host, work.host)

@@ -17,9 +17,9 @@ from onceward.work.gate import gate
 from onceward.work.settle import describe
 from onceward.work.sqlstates import LOST_LEASE
 from onceward.workflows.errors import Halted, HistoryChanged, Interrupted, Parked, StepFailed
-from onceward.workflows.functions import Callee, Step
 from onceward.workflows.history import Recorded
 from onceward.workflows.interruption import interrupting, is_transient
+from onceward.workflows.step_functions import Callee, Step
 
 if TYPE_CHECKING:
     from onceward.workflows.run import Run

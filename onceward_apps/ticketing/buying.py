@@ -170,7 +170,7 @@ async def end(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> b
 
 async def close_page(tx: Tx, provider: str, session: str) -> None:
     """Enqueue one job that closes a payment page."""
-    order = jobs.close_payment.once(f"close:{session}", for_ever=True)
+    order = jobs.close_payment.unique(f"close:{session}", forever=True)
     await tx.enqueue(order, provider=provider, session=session)
 
 

@@ -236,7 +236,7 @@ async def _tell(tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicket
     """Write jobs, email, outbound event, broadcast and audit, all in the commit of the sale."""
     checkout_id, event_id, organization = checkout["id"], checkout["event_id"], checkout["organization_id"]
     now = checkout["now"].astimezone(UTC)
-    await tx.enqueue_many(jobs.generate_qr, [{"ticket_id": ticket.id} for ticket in tickets])
+    await tx.enqueue_many([jobs.generate_qr.call(ticket_id=ticket.id) for ticket in tickets])
     await tx.enqueue(jobs.record_purchase, checkout_id=checkout_id)
     await notices.confirm(tx, checkout, [(ticket.code, _place(ticket.item)) for ticket in tickets])
     await tx.publish(

@@ -60,7 +60,7 @@ async def test_work_that_needs_an_organization_and_has_none_fails_and_says_so(db
     app = Onceward("t")
     runs: list[int] = []
 
-    @app.job(attempts=1)
+    @app.job(max_attempts=1)
     async def claim(job: Job, tx: Tx) -> None:
         runs.append(job.id)
         await tx.execute("select onceward.required_organization()")
@@ -70,7 +70,7 @@ async def test_work_that_needs_an_organization_and_has_none_fails_and_says_so(db
     job = await bench.engine.enqueue(claim)
     await bench.start_worker()
     try:
-        finished = await bench.engine.wait(job.id, timeout_s=20)
+        finished = await bench.engine.wait(job.id, timeout=20)
     finally:
         await bench.stop()
     assert finished.outcome == "dead_letter"
@@ -82,7 +82,7 @@ async def test_work_that_needs_an_organization_and_has_none_fails_and_says_so(db
 async def test_a_lost_lease_that_a_handlers_own_statement_reports_is_its_failure(db: Database) -> None:
     app = Onceward("t")
 
-    @app.job(attempts=1)
+    @app.job(max_attempts=1)
     async def report(tx: Tx) -> None:
         await tx.execute("do $$ begin raise exception 'the lease of something else' using errcode = 'OW001'; end $$")
 
@@ -91,6 +91,6 @@ async def test_a_lost_lease_that_a_handlers_own_statement_reports_is_its_failure
     job = await bench.engine.enqueue(report)
     await bench.start_worker()
     try:
-        assert (await bench.engine.wait(job.id, timeout_s=20)).outcome == "dead_letter"
+        assert (await bench.engine.wait(job.id, timeout=20)).outcome == "dead_letter"
     finally:
         await bench.stop()

@@ -307,7 +307,7 @@ async def test_qr_generation_fails_and_is_tried_again_while_the_ticket_is_valid(
     assert (ticket["status"], ticket["qr_code_url"]) == ("active", None)
     attempts = "select w.attempts from onceward.work w join onceward.jobs j using (id) where j.task = $1"
     assert await office.db.fetchval(attempts, jobs.generate_qr.name) == 1
-    assert jobs.generate_qr.task.retry.attempts == 5
+    assert jobs.generate_qr.task.retry.max_attempts == 5
 
     office.app.services.configure(office.app.services.settings)
     await office.later(hours=1)

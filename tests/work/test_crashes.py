@@ -92,7 +92,7 @@ async def test_a_blocked_event_loop_is_not_declared_dead(engine: Engine, db: Dat
     start()
     start()
     job = await engine.enqueue(block, seconds=4.0)
-    finished = await engine.wait(job.id, timeout_s=20)
+    finished = await engine.wait(job.id, timeout=20)
     assert finished.outcome == "success"
     assert await db.fetchval("select count(*) from onceward.attempts where outcome = 'crashed'") == 0
 
@@ -115,9 +115,9 @@ async def test_a_job_that_kills_its_worker_three_times_is_a_dead_letter_and_its_
 
     keeping = asyncio.create_task(keep_two_alive())
     try:
-        finished = await engine.wait(guilty.id, timeout_s=60)
+        finished = await engine.wait(guilty.id, timeout=60)
         for job in neighbours:
-            assert (await engine.wait(job.id, timeout_s=30)).outcome == "success"
+            assert (await engine.wait(job.id, timeout=30)).outcome == "success"
     finally:
         # Not cancelled: a thread cannot be, and would start one more worker when all others have been ended.
         enough.set()
@@ -160,7 +160,7 @@ async def test_a_claim_made_while_lost_claims_are_looked_for_is_left_alone(engin
 
 async def test_a_worker_stopped_in_the_middle_of_a_claim_hands_it_back(engine: Engine, db: Database) -> None:
     """The claim waits for a lock when the stop comes, and goes on to take its rows afterwards."""
-    jobs = await engine.enqueue_many(nothing, [{"n": n} for n in range(5)])
+    jobs = await engine.enqueue_many([nothing.call(n=n) for n in range(5)])
     worker = Worker(db, app.registry, engine.waker, options=WorkerOptions(poll_s=0.05, grace_s=1.0))
     blocker = await db.connect()
     await blocker.execute("begin; lock table onceward.claims in exclusive mode")
@@ -181,7 +181,7 @@ async def test_a_worker_asked_to_stop_finishes_what_runs_and_hands_back_the_rest
     engine: Engine, db: Database, start
 ) -> None:
     process = start(2)
-    await engine.enqueue_many(record, [{"n": n, "hold_s": 0.3} for n in range(10)])
+    await engine.enqueue_many([record.call(n=n, hold_s=0.3) for n in range(10)])
     await until(db, HELD, 2)
     process.terminate()
     await asyncio.to_thread(process.wait, 20)
@@ -199,7 +199,7 @@ async def test_a_worker_asked_to_stop_finishes_what_runs_and_hands_back_the_rest
 async def test_two_workers_killed_at_random_do_each_thing_exactly_once(
     engine: Engine, db: Database, start, count: int, kills: int
 ) -> None:
-    await engine.enqueue_many(record, [{"n": n} for n in range(count)])
+    await engine.enqueue_many([record.call(n=n) for n in range(count)])
     running = [start(), start()]
     for turn in range(kills):
         await asyncio.sleep(0.4)

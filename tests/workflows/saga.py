@@ -30,7 +30,7 @@ outside: list[Database] = []
 """The service that is called: at least once, by key."""
 
 
-async def reserve(tx: Tx, step: Step, order: int) -> int:
+async def reserve(step: Step, tx: Tx, order: int) -> int:
     await tx.execute("insert into effects (workflow, what) values ($1, 'reserve')", order)
     return order
 

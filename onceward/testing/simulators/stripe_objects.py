@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from onceward.errors import OncewardError
 from onceward.providers.outbound.money import is_taken_by, stripe_multiple
 
 from .server import part
@@ -23,7 +24,7 @@ REFUND_MOVES = {
 """The allowed status changes of a refund."""
 
 
-class StripeError(Exception):
+class StripeError(OncewardError):
     """An error response in Stripe's format."""
 
     def __init__(

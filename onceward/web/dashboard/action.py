@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from onceward.errors import OncewardError
 from onceward.trust.identity import Identity, Scope
 
 if TYPE_CHECKING:
     from onceward.web.dashboard.site import Site
 
 
-class Refused(ValueError):
+class Refused(OncewardError, ValueError):
     """The action cannot be done. The message says why and what to do instead."""
 
 

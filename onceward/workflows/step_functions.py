@@ -51,8 +51,10 @@ class Callee:
         for parameter in inspect.signature(function).parameters.values():
             annotation = hints.get(parameter.name)
             if isinstance(annotation, type) and issubclass(annotation, Transaction):
+                self._check_leads(parameter.name)
                 self.transaction = parameter.name
             elif annotation is Step:
+                self._check_leads(parameter.name)
                 self._step = parameter.name
             elif parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
                 self._names.append(parameter.name)
@@ -60,6 +62,13 @@ class Callee:
             raise TypeError(f"step {name}: a plain function runs in a thread and cannot use `tx`; make it `async def`")
         returned = hints.get("return", Any)
         self._adapter: TypeAdapter[Any] = TypeAdapter(None if returned is type(None) else returned)
+
+    def _check_leads(self, parameter: str) -> None:
+        if self._names or self.transaction is not None:
+            raise TypeError(
+                f"step {self.name}: parameter {parameter!r} must come first: "
+                "injected parameters lead, in the order (step: Step, tx: Tx, ...)"
+            )
 
     def arguments(self, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         """Return all arguments by name. Injected parameters take no position."""
