@@ -187,6 +187,6 @@ def test_any_sequence_keeps_every_pool_within_its_capacity(database_url: str) ->
             stateful_step_count=20,
             deadline=None,
             database=None,
-            suppress_health_check=list(HealthCheck),
+            suppress_health_check=[*HealthCheck.__members__.values()],
         ),
     )

@@ -49,7 +49,7 @@ async def _meet(db: Database, organization: UUID, one: tuple[Step, Step], two: t
             await together.wait()
             await second(tx)
 
-    return await asyncio.gather(run(*one), run(*two), return_exceptions=True)
+    return list(await asyncio.gather(run(*one), run(*two), return_exceptions=True))
 
 
 @pytest.mark.parametrize(

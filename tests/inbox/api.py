@@ -78,9 +78,9 @@ class Client:
         self._headers = {"Authorization": f"Bearer {key}"}
 
     async def __call__(self, method: str, path: str, *, query: Any = None, **body: Any) -> tuple[int, Any]:
-        sent = {"json": body} if method != "GET" else {}
+        sent = body if method != "GET" else None
         async with self._session.request(
-            method, f"/api/v1{path}", headers=self._headers, params=query, **sent
+            method, f"/api/v1{path}", headers=self._headers, params=query, json=sent
         ) as response:
             if response.status >= 400:
                 assert response.content_type == "application/problem+json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def quiet() -> Onceward:
     return app
 
 
-def upkeep(here: Office, **options: object) -> Upkeep:
+def upkeep(here: Office, **options: Any) -> Upkeep:
     return Upkeep(here.db, here.inbox.catalog, here.engine.waker, options=UpkeepOptions(**options))
 
 

@@ -243,6 +243,6 @@ def test_any_sequence_keeps_trial_balances_zero_and_every_check_green(database_u
             stateful_step_count=20,
             deadline=None,
             database=None,
-            suppress_health_check=list(HealthCheck),
+            suppress_health_check=[*HealthCheck.__members__.values()],
         ),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -35,9 +36,9 @@ async def say(here, **changes) -> int:
         return done.id
 
 
-async def until_finished(here, id: int, timeout_s: float = 15) -> dict:
+async def until_finished(here, id: int, timeout_s: float = 15) -> dict[str, Any]:
     async with asyncio.timeout(timeout_s):
-        while (found := await show(here.db, id))["finished_at"] is None:
+        while (found := await show(here.db, id)) is None or found["finished_at"] is None:
             await asyncio.sleep(0.02)
     return found
 

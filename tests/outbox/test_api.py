@@ -51,8 +51,8 @@ class Client:
 
     async def __call__(self, method: str, path: str, *, key: str | None = None, **json: Any) -> tuple[int, Any]:
         headers = dict(self._headers) if key is None else {**self._headers, "Idempotency-Key": key}
-        body = {"json": json} if method != "GET" else {}
-        async with self._session.request(method, f"/api/v1{path}", headers=headers, **body) as response:
+        body = json if method != "GET" else None
+        async with self._session.request(method, f"/api/v1{path}", headers=headers, json=body) as response:
             text = await response.text()
             return response.status, (await response.json(content_type=None)) if text else None
 

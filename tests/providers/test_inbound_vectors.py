@@ -208,7 +208,7 @@ def test_twilio_is_verified_under_the_configured_url_whatever_host_says() -> Non
         "host": "10.0.0.7:8400",
         "x-forwarded-host": "evil.example",
     }
-    where = {"path": "/myapp.php", "query": TWILIO_QUERY}
+    where: dict[str, Any] = {"path": "/myapp.php", "query": TWILIO_QUERY}
     verify(twilio(), headers, form(TWILIO_FORM), **where)
     assert refusal(twilio("https://evil.example"), headers, form(TWILIO_FORM), **where) == "bad_signature"
 

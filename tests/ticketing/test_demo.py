@@ -37,7 +37,7 @@ async def test_buyers_of_every_fate_come_and_go(database_url: str, tmp_path: Pat
 
     async def counts() -> tuple[int, int, int]:
         """Completed checkouts, refunds under way, and refunds the payment service has made."""
-        completed, pending = await runtime.database.fetchrow(
+        [(completed, pending)] = await runtime.database.fetch(
             """select (select count(*) from ticketing.checkouts where status = 'completed'),
                       (select count(*) from ticketing.refunds where status = 'pending')"""
         )

@@ -13,6 +13,7 @@ from onceward.testing import Crash, give_back
 from onceward.trust import verify
 from onceward_apps.ticketing import checks, refunding, schedules
 from onceward_apps.ticketing.errors import NotRefundable
+from tests.outcomes import reference_of
 from tests.ticketing.office import Office, Show, charge
 from tests.ticketing.test_crashes import Counter, cut
 from tests.ticketing.test_refunds_elsewhere import (
@@ -288,8 +289,8 @@ async def paid_at_paypal(office: Office, show: Show) -> tuple[Any, dict[str, Any
         return_url="https://x.example/",
         cancel_url="https://x.example/",
     )
-    office.paypal.approve(made.reference)
-    await office.app.services.paypal.capture_order(made.reference, key="capture")
+    office.paypal.approve(reference_of(made))
+    await office.app.services.paypal.capture_order(reference_of(made), key="capture")
     [capture] = office.paypal.books.captures.values()
     return checkout, dict(capture)
 

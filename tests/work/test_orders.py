@@ -243,7 +243,7 @@ async def test_another_connection_enqueues_in_its_own_transaction(engine: Engine
     text, parameters = enqueue_sql(note.once("k").later(seconds=0), {"what": "from psycopg"})
     async with await psycopg.AsyncConnection.connect(database_url) as conn:
         cursor = psycopg.AsyncRawCursor(conn)
-        await cursor.execute(text, parameters)
+        await cursor.execute(text.encode(), parameters)
         assert await engine.db.fetchval("select count(*) from onceward.work") == 0, "not before its commit"
         await conn.commit()
     await assert_enqueued(engine, note, what="from psycopg")
