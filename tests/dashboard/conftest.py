@@ -11,18 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.browser import CHROMIUM_ARGUMENTS
 from tests.dashboard.shop import World, open_shop
-
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 @pytest.fixture
@@ -88,7 +78,7 @@ async def open_page(world: World) -> AsyncIterator[OpenPage]:
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=CHROMIUM_ARGUMENTS)
 
         async def enter(email: str, **options: Any) -> Any:
             context = await browser.new_context(**options)

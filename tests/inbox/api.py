@@ -17,9 +17,10 @@ from onceward.providers.inbound.provider import SourceConfig
 from onceward.providers.inbound.registry import get_provider
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
+from onceward.testing import until
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
-from tests.inbox.conftest import SECRET, until
+from tests.inbox.conftest import SECRET
 
 NEW_SECRET = "whsec_another_secret_of_the_tests_32"
 KEY = "a key that is long enough for the tests"

@@ -12,9 +12,10 @@ from onceward.db import Database
 from onceward.inbox import sources
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
+from onceward.testing import until
 from onceward.trust import SecretBox
 from tests.inbox.api import KEY, NEW_SECRET, Client, Sender, client_for, runtime, session, settings, settled, shop
-from tests.inbox.conftest import SECRET, until
+from tests.inbox.conftest import SECRET
 
 __all__ = ["runtime", "session"]
 
@@ -242,7 +243,7 @@ async def test_another_node_hears_of_a_changed_source_at_once(
             async def refused() -> bool:
                 return (await Sender(elsewhere, "one")())[0] == 401
 
-            await until(refused, within_s=5)
+            await until(refused, timeout_s=5)
             assert (await Sender(elsewhere, "one", NEW_SECRET)())[0] == 200
             await owner("POST", "/sources/one/pause")
 
@@ -250,7 +251,7 @@ async def test_another_node_hears_of_a_changed_source_at_once(
                 _, reply = await Sender(elsewhere, "one", NEW_SECRET)()
                 return (await owner("GET", f"/events/{reply['id']}"))[1]["queue"] == "paused"
 
-            await until(parked, within_s=5)
+            await until(parked, timeout_s=5)
     finally:
         await other.stop()
 

@@ -10,8 +10,9 @@ import pytest
 
 from onceward import Event, Onceward, Retry, Tx
 from onceward.inbox import waiting
+from onceward.testing import until
 
-from .conftest import Office, until
+from .conftest import Office
 
 
 class Desk:

@@ -10,8 +10,9 @@ import pytest
 from onceward import Event, Onceward, Tx
 from onceward.db import Database
 from onceward.inbox.replay import Filter, replay
+from onceward.testing import until
 from onceward.work import Permanent
-from tests.inbox.conftest import Office, office, until
+from tests.inbox.conftest import Office, office
 from tests.web.test_protocol import Front, answer
 
 __all__ = ["office"]

@@ -15,11 +15,10 @@ from onceward.outbox.catalogue import EventType, save
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
+from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
-
-from .conftest import until
 
 
 @pytest.fixture

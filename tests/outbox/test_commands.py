@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from onceward.cli.commands import build
 from onceward.outbox.commands.listen import Receiver
 from onceward.runtime import FEATURES
+from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
 
-from .conftest import OutboxBench, until
+from .conftest import OutboxBench
 
 
 @pytest.fixture

@@ -16,9 +16,10 @@ import svix
 from onceward.outbox import Invalid, OutboxOptions, guarded_client
 from onceward.providers.inbound.provider import Rejected, Request, SourceConfig
 from onceward.providers.inbound.registry import get_provider
+from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
 
-from .conftest import OutboxBench, until
+from .conftest import OutboxBench
 
 
 async def test_a_published_event_arrives_signed_for_both_libraries(

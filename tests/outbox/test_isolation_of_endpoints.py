@@ -7,9 +7,10 @@ import time
 from datetime import timedelta
 
 from onceward.outbox import upkeep
+from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
 
-from .conftest import OutboxBench, until
+from .conftest import OutboxBench
 
 
 async def make_history(bench: OutboxBench, endpoint_id, *, failed: int, delivered: int, spread: timedelta) -> None:

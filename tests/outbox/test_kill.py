@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 
+from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
 from tests.child import ROOT, command, end_all
 
-from .conftest import OutboxBench, until
+from .conftest import OutboxBench
 
 EVENTS = 120
 

@@ -20,12 +20,13 @@ from onceward import Onceward
 from onceward.db import Database
 from onceward.messages.post import PostOffice
 from onceward.settings import Settings
+from onceward.testing import until
 from onceward.testing.simulators import SmtpSimulator
 from onceward.work.dead_letters import Filter, replay
 from onceward_apps.ticketing import app as ticketing
 from tests.live.conftest import Client, Site
 from tests.ticketing.office import Office, Show, charge
-from tests.ticketing.test_http import PUBLIC, Shop, opened_shop, until
+from tests.ticketing.test_http import PUBLIC, Shop, opened_shop
 
 REDIS = shutil.which("valkey-server") or shutil.which("redis-server")
 

@@ -9,13 +9,12 @@ from uuid import UUID, uuid4
 import orjson
 import pytest
 
-from onceward.testing import Crash, give_back
 from onceward.trust import verify
 from onceward_apps.ticketing import checks, refunding, schedules
 from onceward_apps.ticketing.errors import NotRefundable
 from tests.outcomes import reference_of
+from tests.ticketing.crashing import deliver
 from tests.ticketing.office import Office, Show, charge
-from tests.ticketing.test_crashes import Counter, cut
 from tests.ticketing.test_refunds_elsewhere import (
     Sold,
     assert_the_books_are_right,
@@ -362,22 +361,6 @@ async def test_an_early_refund_from_a_source_of_another_organization_is_not_beli
 
 
 # -- crashes -----------------------------------------------------------------------------------------------------------
-
-
-async def deliver(office: Office, payload: dict[str, Any], at: int | None) -> list[str]:
-    """Deliver once with a crash at the nth statement, then again as the service does."""
-    counter = Counter(at)
-    with pytest.MonkeyPatch.context() as patch:
-        cut(patch, counter)
-        try:
-            await office.webhook(payload)
-            await office.drain()
-        except Crash:
-            pass
-    await give_back(office.engine)
-    assert (await office.webhook(payload)).status == 200
-    await office.drain()
-    return counter.passed
 
 
 async def run_refund(office: Office, show: Show, seat: int, at: tuple[int | None, int | None]) -> tuple[Any, Any]:
