@@ -97,7 +97,7 @@ def test_password_travels_in_the_environment_not_in_the_arguments() -> None:
         ("json:dumps", "it has no Onceward app"),
     ],
 )
-def test_path_that_leads_to_no_app_says_what_to_do(path: str, said: str) -> None:
+def test_path_without_an_app_is_an_error_that_says_what_to_do(path: str, said: str) -> None:
     with pytest.raises(NoSuchApp, match=said.replace("(", r"\(")):
         load_app(path)
 

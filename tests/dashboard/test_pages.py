@@ -42,7 +42,7 @@ async def test_every_page_answers_and_carries_nothing_that_the_policy_forbids(wo
         assert (await owner.get(path))[0] == 200, path
 
 
-async def test_who_is_not_logged_in_is_sent_to_the_login_page(world: World, log_in: LogIn) -> None:
+async def test_a_visitor_without_a_session_is_sent_to_the_login_page(world: World, log_in: LogIn) -> None:
     person = await log_in("vera@acme.example")
     person.http.cookie_jar.clear()
     for page in PAGES:

@@ -165,7 +165,7 @@ def test_own_configuration_lines_win(data_dir: Path) -> None:
     server.stop()
 
 
-def test_durable_unless_told_otherwise(data_dir: Path) -> None:
+def test_commits_are_durable_by_default(data_dir: Path) -> None:
     server = EmbeddedPostgres(data_dir)
     url = server.start()
     for name in ("fsync", "synchronous_commit", "full_page_writes"):
@@ -180,7 +180,7 @@ def test_data_of_another_version_are_refused_with_a_way_out(data_dir: Path) -> N
         EmbeddedPostgres(data_dir).start()
 
 
-def test_full_disk_is_said_before_anything_is_written(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported_before_anything_is_written(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module.shutil, "disk_usage", lambda _path: SimpleNamespace(free=5 * 1024 * 1024))
     with pytest.raises(NoDiskSpace, match="5 MiB left"):
         EmbeddedPostgres(data_dir).start()

@@ -155,7 +155,7 @@ async def test_a_source_that_cannot_be_is_refused_with_the_name_of_the_field(
     assert (await owner("GET", "/sources"))[1] == []
 
 
-async def test_a_body_that_is_no_object_or_too_large_is_a_problem(
+async def test_a_body_that_is_not_an_object_or_is_too_large_is_a_problem(
     db: Database, session: aiohttp.ClientSession, runtime: Process
 ) -> None:
     owner = await client_for(db, session)
@@ -219,7 +219,7 @@ async def test_scopes_and_organizations_are_kept_apart(db: Database, session: ai
     assert (await admin("POST", "/sources/sql/secret", secret=NEW_SECRET))[0] == 422
 
 
-async def test_another_node_hears_of_a_changed_source_at_once(
+async def test_another_node_sees_a_changed_source_at_once(
     db: Database, database_url: str, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from onceward.inbox import Inbox

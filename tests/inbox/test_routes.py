@@ -115,7 +115,7 @@ async def test_a_replay_runs_the_handler_of_the_address_the_event_came_to(
     assert [handler for _, handler in await effects()] == ["payments", "payments"]
 
 
-async def test_an_event_says_the_same_source_whoever_handles_it(
+async def test_an_event_has_the_same_source_inline_and_in_a_worker(
     office: MakeOffice, effects: Callable[[], Awaitable[list[tuple[str, str]]]]
 ) -> None:
     here = await office(shop())

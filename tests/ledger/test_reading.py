@@ -97,7 +97,7 @@ async def test_a_checkpoint_waits_for_those_who_drew_their_ids_before_it(db: Dat
     assert await _found(db) == ""
 
 
-async def test_a_checkpoint_of_a_restored_database_begins_anew(db: Database, books: UUID) -> None:
+async def test_a_restored_database_starts_with_a_new_checkpoint(db: Database, books: UUID) -> None:
     async with db.transaction(organization=books) as tx:
         await post(tx, sale(), key="sale:1")
     await checkpoint(db)

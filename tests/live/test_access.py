@@ -53,7 +53,9 @@ def guarded() -> Onceward:
     return app
 
 
-async def test_a_query_is_for_those_whom_its_rule_lets(site: Start, client: Open, organization: UUID) -> None:
+async def test_a_query_is_open_only_to_callers_that_its_rule_admits(
+    site: Start, client: Open, organization: UUID
+) -> None:
     here = await site(guarded())
     member, customer = await client(here, organization), await client(here, organization, scope="user")
     nobody = await Client.open(here.address, None)
@@ -227,7 +229,7 @@ def test_origins_are_compared_whole(origin: str | None, host: str, verdict: bool
         ("[]", 4400),
     ],
 )
-async def test_who_does_not_begin_with_a_good_hello_is_shown_out(site: Start, first: str, code: int) -> None:
+async def test_a_client_without_a_valid_hello_is_disconnected(site: Start, first: str, code: int) -> None:
     here = await site(guarded())
     async with connect(here.address) as socket:
         await socket.send(first)
@@ -235,7 +237,7 @@ async def test_who_does_not_begin_with_a_good_hello_is_shown_out(site: Start, fi
         assert socket.close_code == code
 
 
-async def test_who_says_nothing_is_shown_out(site: Start) -> None:
+async def test_a_client_that_sends_nothing_is_disconnected(site: Start) -> None:
     here = await site(guarded(), hello_s=0.1)
     async with connect(here.address) as socket:
         await socket.wait_closed()
@@ -262,7 +264,7 @@ async def test_connections_subscriptions_and_groups_have_limits(site: Start, cli
     await ada.until(lambda: more in ada.errors)
 
 
-async def test_who_talks_too_fast_is_cut_off(site: Start, client: Open, organization: UUID) -> None:
+async def test_a_client_that_sends_too_fast_is_disconnected(site: Start, client: Open, organization: UUID) -> None:
     here = await site(guarded(), max_messages_per_s=2)
     ada = await client(here, organization)
     for _ in range(12):
@@ -319,7 +321,7 @@ async def test_a_slow_client_gets_the_newest_result_and_costs_constant_memory(
     await socket.close()
 
 
-async def test_what_is_said_before_the_handshake_is_over_does_not_count_and_breaks_nothing(site: Start) -> None:
+async def test_frames_before_the_end_of_the_handshake_are_ignored_and_break_nothing(site: Start) -> None:
     here = await site(guarded(), hello_s=0.1)
     reader, writer = await asyncio.open_connection("127.0.0.1", here.web.port)
     head = (

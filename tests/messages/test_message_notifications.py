@@ -72,7 +72,7 @@ async def test_a_failed_channel_is_tried_once_more_after_five_minutes(office, wi
     assert len(here.sims.brevo.mails) == 1
 
 
-async def test_the_second_failure_is_final_and_told(office, wires) -> None:
+async def test_the_second_failure_is_final_and_reported(office, wires) -> None:
     here = await office(wires.slack)
     here.sims.slack.archived.add("#cohorts")
     await here.start_worker()
@@ -140,7 +140,7 @@ async def test_a_storm_of_dead_letters_sends_one_message(office, wires) -> None:
     assert await here.db.fetchval("select count(*) from onceward.dashboard_messages where recipient = 'admins'") == 1
 
 
-async def test_administrators_are_told_if_and_only_if_the_transaction_commits(office) -> None:
+async def test_administrators_are_notified_if_and_only_if_the_transaction_commits(office) -> None:
     here = await office()
     with pytest.raises(KeyError):
         async with here.engine.transaction() as tx:

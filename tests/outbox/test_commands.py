@@ -58,7 +58,7 @@ def test_endpoints_and_deliveries_from_the_command_line(command: Any) -> None:
     assert "no endpoints" in command("endpoints", "ls")
 
 
-async def test_the_receiver_tells_good_signatures_from_bad_ones(bench: OutboxBench, capsys: Any) -> None:
+async def test_the_receiver_distinguishes_good_signatures_from_bad_ones(bench: OutboxBench, capsys: Any) -> None:
     class Listening(CustomerEndpoint):
         receiver: Receiver
 

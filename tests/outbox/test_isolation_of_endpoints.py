@@ -177,7 +177,7 @@ async def test_a_rate_is_kept_over_first_tries_and_later_ones(bench: OutboxBench
     assert await bench.db.fetchval("select count(*) from onceward.work where queue = 'deliveries-retry'") == 0
 
 
-async def test_deliveries_that_hang_lend_their_places_to_others(make_bench, customer: CustomerEndpoint) -> None:
+async def test_deliveries_that_hang_do_not_occupy_the_places_of_others(make_bench, customer: CustomerEndpoint) -> None:
     async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()

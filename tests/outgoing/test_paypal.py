@@ -79,7 +79,7 @@ async def test_refunds_are_made_once_per_key_and_bounded_by_the_capture(paypal, 
     assert isinstance(none, Refused)
 
 
-async def test_one_token_serves_many_calls_and_a_revoked_one_is_renewed(paypal, sim) -> None:
+async def test_one_token_serves_many_calls_and_a_revoked_token_is_renewed(paypal, sim) -> None:
     await new_order(paypal, key="a")
     await new_order(paypal, key="b")
     assert [request.path for request in sim.received].count("/v1/oauth2/token") == 1

@@ -191,7 +191,7 @@ async def test_the_official_sdk_works_with_the_simulator(sim) -> None:
     assert sim.books.intents[paid.payment_intent]["metadata"]["checkout_id"] == "7"
 
 
-async def test_paying_on_the_page_sends_signed_webhooks_that_stripes_sdk_believes(stripe, sim) -> None:
+async def test_paying_on_the_page_sends_signed_webhooks_that_stripes_sdk_accepts(stripe, sim) -> None:
     async with CustomerEndpoint() as receiver:
         sim.send_webhooks_to(receiver.hook_url, secret=WEBHOOK_SECRET)
         receiver.fail_next(2)

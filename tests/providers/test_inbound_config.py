@@ -83,7 +83,7 @@ def test_neither_messages_nor_repr_show_a_secret() -> None:
     assert "very" not in repr(config)
 
 
-def test_who_retries_is_known_and_for_strangers_told() -> None:
+def test_known_providers_say_whether_they_retry_and_generic_sources_have_an_option() -> None:
     retrying = {name for name, provider in PROVIDERS.items() if provider.retries}
     assert retrying == {"stripe", "paypal", "formbricks", "whatsapp", "slack", "standard"}
     assert not SourceConfig(provider="github", secrets=("a",)).retries

@@ -44,7 +44,7 @@ def value_at(document: Any, path: str) -> Any:
     return document
 
 
-def test_the_overview_tells_who_retries_and_every_reason_with_its_status() -> None:
+def test_the_overview_lists_who_retries_and_every_reason_with_its_status() -> None:
     for reason in REASONS:
         assert f"| `{reason}` | {STATUS.get(reason, 401)} |" in OVERVIEW
     for name, provider in PROVIDERS.items():

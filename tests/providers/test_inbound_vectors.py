@@ -201,7 +201,7 @@ def test_twilio_may_escape_a_quote_or_not(query: str) -> None:
         verify(twilio(), headers, b"", path="/in", query=query)
 
 
-def test_twilio_is_verified_under_the_configured_url_whatever_host_says() -> None:
+def test_twilio_is_verified_under_the_configured_url_and_the_host_header_is_ignored() -> None:
     headers = {
         "x-twilio-signature": "RSOYDt4T1cUTdK1PDd93/VVr8B8=",
         "content-type": FORM,

@@ -39,7 +39,7 @@ def test_every_line_says_who_wrote_it(lines) -> None:
     assert (line["event"], line["level"], line["port"], line["logger"]) == ("started", "info", 1, "x")
 
 
-def test_context_is_inherited_by_everything_called_below_and_by_no_one_else(lines) -> None:
+def test_log_context_is_inherited_by_called_code_only(lines) -> None:
     log = get_logger("x")
 
     async def below() -> None:

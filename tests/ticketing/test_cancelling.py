@@ -202,7 +202,7 @@ async def test_what_was_refunded_before_is_not_refunded_again(sold: Sold) -> Non
     await assert_all_is_well(office)
 
 
-async def test_whoever_a_ticket_was_handed_on_to_is_told_and_the_buyer_gets_the_money(sold: Sold) -> None:
+async def test_the_new_holder_of_a_ticket_is_notified_and_the_buyer_gets_the_money(sold: Sold) -> None:
     office, show = sold.office, sold.show
     [ticket] = await office.tickets(sold.paid[1])
     async with office.engine.transaction(organization=show.organization) as tx:

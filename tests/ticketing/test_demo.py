@@ -19,7 +19,7 @@ from onceward_apps.ticketing import checks
 from onceward_apps.ticketing.demo import FATES, TicketingDemo
 
 
-async def test_buyers_of_every_fate_come_and_go(database_url: str, tmp_path: Path) -> None:
+async def test_every_kind_of_simulated_buyer_ends_with_correct_books(database_url: str, tmp_path: Path) -> None:
     settings = Settings(
         database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8, poll_interval_ms=100
     )

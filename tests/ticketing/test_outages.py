@@ -121,7 +121,7 @@ async def test_email_delivery_fails_because_nothing_listens_and_no_try_is_counte
     assert [mail.recipients for mail in relay.mails] == [("buyer@example.org",)]
 
 
-async def test_email_delivery_fails_for_good_and_staff_are_told_while_the_order_stands(
+async def test_email_delivery_fails_for_good_the_staff_is_notified_and_the_order_stays_valid(
     mailing: Office, relay: SmtpSimulator
 ) -> None:
     relay.fail_next(1, reply="550 5.7.1 not from you")

@@ -106,7 +106,7 @@ async def test_a_pending_refund_whose_webhook_is_lost_is_found_by_the_schedule(s
 
 
 @pytest.mark.parametrize("status", ["failed", "canceled"])
-async def test_a_pending_refund_that_fails_is_open_again_and_told_to_accounting(sold: Sold, status: str) -> None:
+async def test_a_pending_refund_that_fails_is_open_again_and_accounting_is_notified(sold: Sold, status: str) -> None:
     office, _, checkout = sold
     await begin(sold, "pending")
     assert (await office.webhook(await move(office, status))).json["message"] == "Refund failed"
@@ -152,7 +152,7 @@ async def test_verify_names_a_refund_that_failed_and_was_left_alone(sold: Sold) 
 
 
 @pytest.mark.parametrize("first", ["pending", "succeeded"])
-async def test_an_operator_repeats_a_refund_that_failed_and_it_is_made_anew(sold: Sold, first: str) -> None:
+async def test_an_operator_repeats_a_failed_refund_and_the_service_is_asked_again(sold: Sold, first: str) -> None:
     office, show, _ = sold
     refund_id = await begin(sold, first)
     failed = await move(office, "failed")
@@ -186,7 +186,7 @@ async def test_an_operator_books_a_refund_that_was_paid_another_way(sold: Sold, 
     await assert_the_books_are_right(sold, cash=0)
 
 
-async def test_money_given_back_at_the_service_after_it_was_paid_another_way_is_told(sold: Sold) -> None:
+async def test_money_refunded_twice_at_the_service_and_another_way_is_reported(sold: Sold) -> None:
     office, show, checkout = sold
     refund_id = await begin(sold, "pending")
     await office.webhook(await move(office, "failed"))
@@ -226,7 +226,7 @@ async def test_only_the_refund_that_completes_it_is_called_full(sold: Sold) -> N
     assert [orjson.loads(each["body"])["data"]["is_full_refund"] for each in said] == [False, True]
 
 
-async def test_credentials_that_are_refused_park_the_refund_and_tell_accounting(sold: Sold) -> None:
+async def test_refused_credentials_park_the_refund_and_notify_accounting(sold: Sold) -> None:
     office, _, _ = sold
     for status in (401, 403):
         office.stripe.fail_next(status=status)
@@ -343,7 +343,7 @@ async def test_a_refund_kept_while_its_payment_was_being_recorded_is_booked_by_t
     await assert_the_books_are_right(sold, cash=0)
 
 
-async def test_an_early_refund_from_a_source_of_another_organization_is_not_believed(office: Office) -> None:
+async def test_an_early_refund_from_a_source_of_another_organization_is_ignored(office: Office) -> None:
     show = await office.show()
     other = await office.show(slug="other")
     await office.source("paypal", organization=other.organization, **office.paypal.source_options)

@@ -110,7 +110,7 @@ async def test_a_part_of_the_money_back_is_booked_and_the_tickets_stay_valid(sol
     assert await office.tickets(checkout) == []
 
 
-async def test_a_refund_is_booked_once_however_often_and_in_whatever_order_it_is_told(sold: Sold) -> None:
+async def test_a_refund_is_booked_once_for_any_number_and_order_of_its_webhooks(sold: Sold) -> None:
     office, _, checkout = sold
     first = await give_back_at_stripe(office, 500)
     second = await give_back_at_stripe(office, 700)

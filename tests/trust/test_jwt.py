@@ -81,7 +81,7 @@ def forged_none() -> str:
         ".." * 100,
     ],
 )
-async def test_no_other_token_is_believed(token: str) -> None:
+async def test_no_other_token_is_accepted(token: str) -> None:
     with pytest.raises(NotAuthenticated):
         await TokenVerifier(Rules(), secret=SECRET).authenticate(token)
 
