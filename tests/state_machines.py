@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from onceward.db import Database
 
 T = TypeVar("T")
+ALL_HEALTH_CHECKS = cast("list[HealthCheck]", list(HealthCheck))
 
 
 class DatabaseMachine(RuleBasedStateMachine):
@@ -44,6 +45,6 @@ def check_machine(machine: type[DatabaseMachine], url: str) -> None:
             stateful_step_count=20,
             deadline=None,
             database=None,
-            suppress_health_check=[*HealthCheck.__members__.values()],
+            suppress_health_check=ALL_HEALTH_CHECKS,
         ),
     )

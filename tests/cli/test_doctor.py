@@ -110,7 +110,7 @@ async def test_pool_larger_than_the_server_fails(database_url: str) -> None:
 
 
 async def test_commits_that_do_not_wait_for_the_disk_fail(database_url: str) -> None:
-    # The tests' own server does not sync, which is what an operator must be told.
+    # The tests' own server does not sync, and doctor must report that.
     finding = named(await examine_database(database_url, Settings(), FEATURES), "durability")
     assert finding.status == "fail"
     assert "fsync" in finding.finding

@@ -184,7 +184,7 @@ async def test_a_source_is_added_its_secret_changed_and_deleted(world: World, lo
         assert (status, why in text, "hush" in text) == (400, True, False), (wrong["name"], text[-600:])
     changed: dict[str, Any] = {"source": "acme-github", "secret": "another-hush-hush", "overlap": "a day"}
     assert (await owner.post("/dashboard/sources/secret", **changed))[0] == 303
-    assert "believes 2 secrets" in (await owner.get("/dashboard/sources"))[1]
+    assert "accepts 2 secrets" in (await owner.get("/dashboard/sources"))[1]
     changed["overlap"] = "for ever"
     assert (await owner.post("/dashboard/sources/secret", **changed))[0] == 400
     await owner.post("/dashboard/sources/pause", source="acme-github")

@@ -1,4 +1,4 @@
-"""An outage is told by one line, another every half minute, and one when it is over."""
+"""An outage is logged when it starts, every half minute, and when it is over."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ SECOND = request("GET", "/healthz")
 
 
 def wait_for_read(server: Shipped) -> None:
-    """Whoever is answered now came after what was sent before: the server has read it by itself."""
+    """Wait until the server has read what was sent before: it answers this later request."""
     assert server.is_well()
 
 

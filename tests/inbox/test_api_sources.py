@@ -33,7 +33,7 @@ async def test_a_source_is_added_used_rotated_paused_and_resumed(db: Database, s
     rotated = await owner("POST", "/sources/shop-stripe/secret", secret=NEW_SECRET)
     assert rotated == (200, {"name": "shop-stripe", "live_secrets": 2})
     assert (await Sender(session, "shop-stripe", NEW_SECRET)())[0] == 200, "known as soon as it is answered"
-    assert (await Sender(session, "shop-stripe")())[0] == 200, "the old one is believed for a while"
+    assert (await Sender(session, "shop-stripe")())[0] == 200, "the old secret stays valid for a while"
     assert (await owner("POST", "/sources/shop-stripe/secret", secret=NEW_SECRET, overlap_s=0))[1]["live_secrets"] == 1
     assert (await Sender(session, "shop-stripe")())[0] == 401
 
@@ -269,7 +269,7 @@ async def test_live_secrets_are_bounded(db: Database, session: aiohttp.ClientSes
 
 
 async def test_names_that_handlers_use_belong_to_administrators(db: Database, session: aiohttp.ClientSession) -> None:
-    """Whoever has the source `payments-stripe` decides which payments the handlers of an app believe."""
+    """The owner of the source `payments-stripe` decides which payments the handlers of an app accept."""
     owner = await client_for(db, session)
     for name in ("payments-stripe", "payments-anything", "stripe"):  # `stripe` has a handler in this app
         status, problem = await owner("POST", "/sources", name=name, provider="stripe", secrets=[SECRET])

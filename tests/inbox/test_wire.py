@@ -125,7 +125,7 @@ async def test_an_empty_batch_is_kept_as_one_empty_event(office: MakeOffice) -> 
     assert [type for _, type in await events(here)] == ["empty"]
 
 
-# -- a checksum is no signature ---------------------------------------------------------------------------------------
+# -- a checksum is not a signature ---------------------------------------------------------------------------------------
 
 
 def same_checksum(body: bytes, wanted: int) -> bytes:

@@ -32,7 +32,7 @@ async def _found(db: Database) -> str:
 
 
 async def _fold(db: Database, entries: int) -> None:
-    """Run checkpoints until so many entries are folded; a writer in any database of the server may delay them."""
+    """Run checkpoints until this number of entries is folded; a writer in any database of the server may delay them."""
     folded = 0
     async with asyncio.timeout(60):
         while folded < entries:

@@ -334,5 +334,5 @@ async def test_frames_before_the_end_of_the_handshake_are_ignored_and_break_noth
         said = await reader.readuntil(b"\r\n\r\n")
         closing = await reader.readexactly(4)
     assert said.startswith(b"HTTP/1.1 101")
-    assert (closing[0], int.from_bytes(closing[2:], "big")) == (0x88, 4408), "no hello, and told so"
+    assert (closing[0], int.from_bytes(closing[2:], "big")) == (0x88, 4408), "the close code names the missing hello"
     writer.close()

@@ -1,4 +1,4 @@
-"""Live queries: now and again each time the result changes, whoever changed the data."""
+"""Live queries send the result now and each time it changes, for every writer of the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulators themselves: faults to order, and an endpoint that believes only what is signed."""
+"""The simulators themselves: faults to order, and an endpoint that accepts only signed requests."""
 
 import time
 from datetime import UTC, datetime

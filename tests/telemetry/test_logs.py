@@ -74,7 +74,7 @@ def test_lines_of_other_libraries_have_the_same_form(lines) -> None:
 
 def test_exceptions_are_their_type_and_frames_never_their_message(lines) -> None:
     try:
-        raise ValueError("anna@example.com is no number")
+        raise ValueError("anna@example.com is not a number")
     except ValueError:
         get_logger("x").exception("failed")
     [line] = lines.read()

@@ -31,7 +31,7 @@ async def paid_at_stripe(office: Office, checkout: Any) -> str:
 
 
 async def assert_given_back(office: Office, show: Show, checkout: Any, *, reason: str, audience: str) -> None:
-    """Refunded at the service and in the books, and told to whoever it concerns."""
+    """Assert the refund at the service and in the books, and the notice to the team in charge."""
     await office.drain()
     refund = await office.db.fetchrow("select * from ticketing.refunds where checkout_id = $1", checkout["id"])
     assert refund is not None

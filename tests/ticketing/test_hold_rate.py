@@ -1,4 +1,4 @@
-"""Nobody logs in to hold seats, so one address may hold so many in a minute of one event."""
+"""Nobody logs in to hold seats, so the holds of one address on one event are limited per minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening payment pages: one at a time, each with its own expiry and key, and a reason where none can be had."""
+"""Opening payment pages: one at a time, each with its own expiry and key, and a reason if none can be opened."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ async def test_an_operator_repeats_a_failed_refund_and_the_service_is_asked_agai
     assert [each["status"] for each in office.stripe.books.refunds.values()] == ["failed", "succeeded"]
     assert (await row(office))["status"] == "done"
     assert await office.balance(show, "refunds_payable") == 0
-    # What is still told of the first attempt changes nothing.
+    # A late webhook about the first attempt changes nothing.
     again = await office.webhook({**failed, "id": "evt_late"})
     assert again.json["message"] == "Refund is known"
     await assert_the_books_are_right(sold, cash=0)

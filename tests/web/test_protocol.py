@@ -122,7 +122,7 @@ async def test_a_request_in_pieces_is_taken_too(front: Front) -> None:
     for cut in (10, len(whole) - 5):
         writer.write(whole[:cut])
         await writer.drain()
-        # Whoever is answered now came after that piece: the server has read it by itself.
+        # This later request is answered after the server has read that piece by itself.
         beside_reader, beside = await front.connect()
         beside.write(ELSEWHERE)
         await answer(beside_reader)

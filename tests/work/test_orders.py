@@ -1,4 +1,4 @@
-"""Options of an enqueue: unique keys, due times, priority, bundles; and what a bad one is told."""
+"""Options of an enqueue: unique keys, due times, priority, bundles; and the errors of invalid ones."""
 
 from __future__ import annotations
 

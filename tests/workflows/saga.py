@@ -116,7 +116,7 @@ async def outcome(db: Database) -> dict[str, Any]:
 
 
 class DieAt:
-    """SIGKILL at the n-th gate: nothing is flushed, nothing is said."""
+    """SIGKILL at the n-th gate: nothing is flushed or logged."""
 
     def __init__(self, number: int) -> None:
         self._left = number

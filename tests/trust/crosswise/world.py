@@ -79,7 +79,7 @@ class World:
         self.b = await self._organization("bolt", "quokka")
         await self.db.execute("select setval('onceward.ids', 7000000000000)")
         self.a = await self._organization("acme", "zebra")
-        # How many ids were given out is no secret; let it not look like one of them.
+        # The number of assigned ids is not secret, and must not look like one of the ids.
         await self.db.execute("select setval('onceward.ids', 7000000100000)")
 
     async def own(self, org: Org, method: str, path: str, **options: Any) -> Any:
