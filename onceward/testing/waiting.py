@@ -11,7 +11,9 @@ from typing import TypeVar, cast
 T = TypeVar("T")
 
 
-async def until(condition: Callable[[], Awaitable[T] | T], *, timeout_s: float = 15.0, interval_s: float = 0.02) -> T:
+async def until(
+    condition: Callable[[], Awaitable[T | None] | T | None], *, timeout_s: float = 15.0, interval_s: float = 0.02
+) -> T:
     """Call `condition` until it returns a true value, and return that value. An error of `condition` ends the wait.
 
     Raises AssertionError with the last value if no value was true within `timeout_s`.
@@ -19,7 +21,7 @@ async def until(condition: Callable[[], Awaitable[T] | T], *, timeout_s: float =
     deadline = time.monotonic() + timeout_s
     while True:
         value = condition()
-        result = cast(T, await value if inspect.isawaitable(value) else value)
+        result = cast("T | None", await value if inspect.isawaitable(value) else value)
         if result:
             return result
         if time.monotonic() >= deadline:

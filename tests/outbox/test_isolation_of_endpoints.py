@@ -92,7 +92,7 @@ async def test_a_breaker_parks_a_dead_endpoint_and_lets_it_go_on_when_it_answers
     sent = [await bench.publish() for _ in range(8)]
     await bench.start_worker()
 
-    async def opened() -> object:
+    async def opened() -> int | None:
         return await bench.db.fetchval(
             "select failures from onceward.lanes where queue = 'deliveries' and open_until > clock_timestamp()"
         )
