@@ -230,7 +230,7 @@ def test_clean_json_is_json_without_nul_and_keeps_the_rest(value: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "contains"), [("\x00", True), ("\\u0000", False), ("\\\x00", True), ("\\\\u0000", False), ("u0000", False)]
 )
-def test_a_nul_is_told_from_the_text_that_looks_like_its_escape(text: str, contains: bool) -> None:
+def test_a_nul_is_distinguished_from_text_that_looks_like_its_escape(text: str, contains: bool) -> None:
     assert json_contains_nul(json.dumps(text)) is contains
     assert json_contains_nul(json.dumps({text: [text]})) is contains
 

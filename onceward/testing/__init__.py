@@ -1,4 +1,4 @@
-"""The testing kit: run work without a worker, set the clock, crash or freeze a process at every gate."""
+"""The testing kit: run work without a worker, wait for a condition, set the clock, crash or freeze a process at every gate."""
 
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from onceward.testing.clock import FrozenClock
     from onceward.testing.crash import Crash, crash_test, give_back
     from onceward.testing.stall import StallScenario, app_scenario, stall_test
+    from onceward.testing.waiting import until
     from onceward.testing.work import assert_enqueued, drain, perform
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "give_back",
     "perform",
     "stall_test",
+    "until",
 ]
 
 __getattr__ = lazy(__name__, __file__)

@@ -126,7 +126,7 @@ async def test_a_lowered_capacity_keeps_what_was_given_and_gives_no_more(db: Dat
     await clean(db)
 
 
-async def test_a_hold_is_over_when_its_time_is_without_any_sweeper(db: Database, organization: UUID) -> None:
+async def test_a_hold_ends_at_its_time_without_a_sweeper(db: Database, organization: UUID) -> None:
     async with db.transaction(organization=organization) as tx:
         await open_pool(tx, "hall", units=["A1"])
         first = await claim(tx, [Want("hall", unit="A1")], holder="a", until=FIVE_MINUTES)

@@ -1,4 +1,4 @@
-"""Migrations: applied once, by whoever comes first, and refused when the past does not agree."""
+"""Migrations are applied once, by the first node, and refused when the applied ones differ from the files."""
 
 from __future__ import annotations
 

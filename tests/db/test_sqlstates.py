@@ -55,7 +55,7 @@ def test_every_other_code_that_our_sql_raises_is_one_of_postgresql() -> None:
             assert code in known or OURS.fullmatch(code) or re.fullmatch(r"[a-z_]+", code), f"{path}: {code}"
 
 
-async def test_work_that_needs_an_organization_and_has_none_fails_and_says_so(db: Database) -> None:
+async def test_work_that_needs_an_organization_and_has_none_fails_with_that_reason(db: Database) -> None:
     """It is a failed attempt, not a lost lease: with the same code it ran again every minute, uncounted, for ever."""
     app = Onceward("t")
     runs: list[int] = []

@@ -137,7 +137,7 @@ async def process(features: Features, database_url: str, tmp_path: Path) -> Asyn
     await process.stop()
 
 
-def test_it_is_in_help_and_in_settings(features: Features, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_made_up_feature_is_in_help_and_in_settings(features: Features, monkeypatch: pytest.MonkeyPatch) -> None:
     helped = CliRunner().invoke(build(features), ["--help"])
     assert "Weigh parcels." in helped.stdout
     alerts = CliRunner().invoke(build(features), ["alerts"]).stdout
@@ -148,7 +148,7 @@ def test_it_is_in_help_and_in_settings(features: Features, monkeypatch: pytest.M
     assert rows["ONCEWARD_PARCELS_WEIGHT_LIMIT_G"] == "250"
 
 
-async def test_it_is_in_the_api_the_dashboard_and_the_metrics(process: Process) -> None:
+async def test_a_made_up_feature_is_in_the_api_the_dashboard_and_the_metrics(process: Process) -> None:
     assert process.web is not None
     assert await process.database.fetchval("select public.parcel_count()") == 0
     token = await first_admin_link(process.database)
@@ -167,7 +167,9 @@ async def test_it_is_in_the_api_the_dashboard_and_the_metrics(process: Process) 
             assert "parcels_weighed_total" in await response.text()
 
 
-async def test_its_part_runs_with_the_process(features: Features, database_url: str, tmp_path: Path) -> None:
+async def test_a_part_of_a_made_up_feature_runs_with_the_process(
+    features: Features, database_url: str, tmp_path: Path
+) -> None:
     settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path, pool_max=8)
     process = Process(Onceward("test"), settings, features)
     await process.start({"scheduler"})
@@ -177,7 +179,9 @@ async def test_its_part_runs_with_the_process(features: Features, database_url: 
     assert not scale.running
 
 
-async def test_doctor_verify_trace_and_erase_ask_it(process: Process, features: Features, db: Database) -> None:
+async def test_doctor_verify_trace_and_erase_include_a_made_up_feature(
+    process: Process, features: Features, db: Database
+) -> None:
     url = process.settings.database_url
     assert url is not None
     findings = await examine_database(url.get_secret_value(), process.settings, features)

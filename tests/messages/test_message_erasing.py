@@ -78,7 +78,7 @@ async def test_a_second_erasure_after_a_second_opt_out_works(office) -> None:
     assert await here.db.fetchval("select count(*) from onceward.opt_outs where recipient not like 'erased:%'") == 0
 
 
-async def test_who_opts_in_again_after_an_erasure_is_written_to(office) -> None:
+async def test_a_person_who_opts_in_again_after_an_erasure_gets_messages(office) -> None:
     here = await office()
     async with here.engine.transaction() as tx:
         await opt_out(tx, ADA)

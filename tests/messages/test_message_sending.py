@@ -207,7 +207,7 @@ async def test_a_fault_between_the_mark_and_the_send_is_left_to_the_operator(off
     assert row["status"] == "unknown"
 
 
-async def test_an_opt_out_counts_at_the_moment_of_sending(office) -> None:
+async def test_an_opt_out_is_checked_at_the_moment_of_sending(office) -> None:
     here = await office()
     id = await here.send("news", key="n")
     other = await here.send("hello", key="h")

@@ -13,6 +13,7 @@ from onceward.providers.outbound.stripe import Stripe
 from onceward.providers.outbound.twilio import Twilio
 from onceward.providers.outbound.whatsapp import WhatsApp
 from onceward.testing.simulators import CustomerEndpoint, Received
+from tests.outcomes import reference_of
 
 
 async def _no_fetch(url: str) -> bytes:
@@ -43,7 +44,7 @@ async def test_stripe_payments_and_refunds_are_read_by_the_inbox(client, sims) -
             success_url="http://127.0.0.1:9/",
             cancel_url="http://127.0.0.1:9/",
         )
-        payment = sims.stripe.pay(made.reference)["payment_intent"]
+        payment = sims.stripe.pay(reference_of(made))["payment_intent"]
         await stripe.create_refund(key="r", payment_intent=payment)
         await sims.stripe.webhooks.settle()
     assert await types(SourceConfig(provider="stripe", secrets=("whsec_simulated",)), receiver) == {
@@ -67,8 +68,8 @@ async def test_paypal_captures_are_read_by_the_inbox_and_a_changed_body_is_not(c
             return_url="http://127.0.0.1:9/",
             cancel_url="http://127.0.0.1:9/",
         )
-        sims.paypal.approve(order.reference)
-        await paypal.capture_order(order.reference, key="c")
+        sims.paypal.approve(reference_of(order))
+        await paypal.capture_order(reference_of(order), key="c")
         await sims.paypal.webhooks.settle()
     config = SourceConfig(provider="paypal", options=sims.paypal.source_options)
     assert await types(config, receiver) == {"CHECKOUT.ORDER.APPROVED", "PAYMENT.CAPTURE.COMPLETED"}
@@ -85,8 +86,8 @@ async def test_calcom_bookings_are_read_by_the_inbox(client, sims) -> None:
         cal = CalCom(client, "cal_1", sims.calcom.url)
         attendee = Attendee("Ada", "ada@example.com")
         made = await cal.create_booking(key="k", event_type_id=7, start=datetime.now(UTC), attendee=attendee)
-        moved = await cal.reschedule_booking(made.reference, start=datetime.now(UTC), reason="ill")
-        await cal.cancel_booking(moved.reference, reason="ill")
+        moved = await cal.reschedule_booking(reference_of(made), start=datetime.now(UTC), reason="ill")
+        await cal.cancel_booking(reference_of(moved), reason="ill")
         await sims.calcom.webhooks.settle()
     config = SourceConfig(provider="calcom", secrets=("cal-secret",))
     assert await types(config, receiver) == {"BOOKING_CREATED", "BOOKING_RESCHEDULED", "BOOKING_CANCELLED"}

@@ -55,7 +55,7 @@ async def test_a_start_without_time_zone_is_an_error(cal) -> None:
         await cal.create_booking(key="k", event_type_id=7, start=datetime(2026, 5, 1), attendee=ADA)
 
 
-async def test_a_batch_that_fails_in_part_is_no_success_and_names_what_failed(client, sims) -> None:
+async def test_a_batch_that_fails_in_part_is_not_a_success_and_names_what_failed(client, sims) -> None:
     hubspot = HubSpot(client, "pat-1", sims.hubspot.url)
     sims.hubspot.invalid.add("bad@example.com")
     records = [CrmRecord(f"{name}@example.com", {"firstname": name}) for name in ("a", "bad", "c")]

@@ -1,4 +1,4 @@
-"""What every provider owes the inbox, whoever it is."""
+"""What the inbox requires of every provider."""
 
 from __future__ import annotations
 

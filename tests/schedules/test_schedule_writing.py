@@ -1,4 +1,4 @@
-"""Writing what is due: once per due time, whoever notices it; missed and overlapping runs by policy."""
+"""Writing what is due: once per due time, by any node; missed and overlapping runs by policy."""
 
 from __future__ import annotations
 

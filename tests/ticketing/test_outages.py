@@ -20,12 +20,13 @@ from onceward import Onceward
 from onceward.db import Database
 from onceward.messages.service import MessageService
 from onceward.settings import Settings
+from onceward.testing import until
 from onceward.testing.simulators import SmtpSimulator
 from onceward.work.dead_letters import Filter, replay
 from onceward_apps.ticketing import app as ticketing
 from tests.live.conftest import Client, Site
 from tests.ticketing.office import Office, Show, charge
-from tests.ticketing.test_http import PUBLIC, Shop, opened_shop, until
+from tests.ticketing.test_http import PUBLIC, Shop, opened_shop
 
 REDIS = shutil.which("valkey-server") or shutil.which("redis-server")
 
@@ -120,7 +121,7 @@ async def test_email_delivery_fails_because_nothing_listens_and_no_try_is_counte
     assert [mail.recipients for mail in relay.mails] == [("buyer@example.org",)]
 
 
-async def test_email_delivery_fails_for_good_and_staff_are_told_while_the_order_stands(
+async def test_email_delivery_fails_for_good_the_staff_is_notified_and_the_order_stays_valid(
     mailing: Office, relay: SmtpSimulator
 ) -> None:
     relay.fail_next(1, reply="550 5.7.1 not from you")
@@ -130,9 +131,9 @@ async def test_email_delivery_fails_for_good_and_staff_are_told_while_the_order_
     assert (await confirmation(mailing))["status"] == "dead_letter"
     [notice] = [row for row in await mailing.notices() if row["type"] == "DEAD_LETTER"]
     assert notice["severity"] == "error"
-    # An operator sends it again once the relay believes us; the buyer gets one mail.
+    # An operator sends it again once the relay accepts the credentials; the buyer gets one mail.
     message = await mailing.db.fetchval("select id from onceward.messages where template = 'order-confirmation'")
-    await replay(mailing.db, Filter(ids=[message]), actor="test", reason="the relay believes us")
+    await replay(mailing.db, Filter(ids=[message]), actor="test", reason="the relay accepts the credentials")
     await mailing.drain()
     assert [mail.recipients for mail in relay.mails] == [("buyer@example.org",)]
 

@@ -91,7 +91,7 @@ def test_what_cannot_be_done_is_a_message_and_a_code(onceward: Run, arguments: t
     )
 
 
-def test_verify_and_audit_verify_say_yes_and_then_no(onceward: Run, database_url: str) -> None:
+def test_verify_and_audit_verify_pass_and_fail_after_tampering(onceward: Run, database_url: str) -> None:
     onceward("organizations", "add", "acme")
     with_database(database_url, lambda db: Sealer(db).step())
     assert onceward("audit", "verify").exit_code == 0

@@ -1,4 +1,4 @@
-"""Options of an enqueue: unique keys, due times, priority, bundles; and what a bad one is told."""
+"""Options of an enqueue: unique keys, due times, priority, bundles; and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ async def test_another_connection_enqueues_in_its_own_transaction(engine: Engine
     text, parameters = enqueue_sql(note.unique("k").schedule_in(seconds=0).call(what="from psycopg"))
     async with await psycopg.AsyncConnection.connect(database_url) as conn:
         cursor = psycopg.AsyncRawCursor(conn)
-        await cursor.execute(text, parameters)
+        await cursor.execute(text.encode(), parameters)
         assert await engine.db.fetchval("select count(*) from onceward.work") == 0, "not before its commit"
         await conn.commit()
     await assert_enqueued(engine, note, what="from psycopg")
@@ -276,7 +276,7 @@ async def test_assert_enqueued_says_what_is_there_instead(engine: Engine) -> Non
     ],
     ids=["plain", "in order", "in a lane", "tags and attempts", "later", "boosted", "once"],
 )
-async def test_many_at_once_are_written_as_one_alone_would_be(engine: Engine, db: Database, order) -> None:
+async def test_a_bulk_enqueue_writes_the_same_rows_as_single_ones(engine: Engine, db: Database, order) -> None:
     rows = """
         select w.id, w.organization_id, w.kind, w.task, w.queue, w.max_attempts, w.lane, w.cap, coalesce(w.ordered, false) as ordered,
                w.parent, w.parent_cap, w.unique_key, j.args, j.tags, abs(extract(epoch from w.sort_at - j.created_at))::int as due_s

@@ -155,7 +155,7 @@ async def test_workflow_that_no_worker_knows_waits_aside_and_is_a_dead_letter_af
     assert await b.steps(id) == [("set_attributes", "done"), ("approved", "waiting")]
 
 
-async def test_invariants_hold_over_all_ends(bench: Make) -> None:
+async def test_invariants_hold_after_every_outcome(bench: Make) -> None:
     b = await bench(app)
     for what, arguments in ((repair, {"order": 1}), (saga, {}), (approval, {})):
         await b.engine.start_workflow(what, **arguments)

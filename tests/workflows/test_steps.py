@@ -135,7 +135,7 @@ async def test_long_retry_puts_the_workflow_down_and_counts_its_attempts(bench: 
     assert (await b.engine.result(id)).result == "done"
 
 
-async def test_gathered_steps_run_at_most_so_many_at_once_and_in_order_of_results(bench: Make) -> None:
+async def test_gathered_steps_respect_the_concurrency_limit_and_keep_the_order_of_results(bench: Make) -> None:
     app = Onceward("t")
     running = most = 0
 

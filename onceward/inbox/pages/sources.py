@@ -74,7 +74,7 @@ async def _rotate(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
     async with _engine(site) as tx:
         box = secret_box(site.settings)
         live = await sources.rotate(tx, box, str(own.webhook_id), secret, overlap=overlap, actor=identity)
-    return Done(PATH, f"Source {own.name} believes {len(live)} secrets now, including the new one.")
+    return Done(PATH, f"Source {own.name} now accepts {len(live)} secrets, including the new one.")
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""A lost connection is told from a statement, or a handler, that failed."""
+"""A lost connection is distinguished from a failed statement and from a failed handler."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ async def test_copy_is_made_from_the_database_and_dies_out_without_it(db: Databa
     await early.stop()
 
 
-async def test_stopped_mid_run_it_warns_and_no_limit_is_exceeded(db: Database, server: Any) -> None:
+async def test_redis_stopped_mid_run_causes_a_warning_and_no_limit_is_exceeded(db: Database, server: Any) -> None:
     early = EarlyRefusal(server.url, db)
     await _ready(early)
     engine = Engine(db, app.registry)

@@ -61,7 +61,7 @@ def test_nothing_wrong_is_healthy() -> None:
         ({"database": {"connections": 96, "most_connections": 100, "longest_s": 0}}, "trouble", "96 of 100"),
     ],
 )
-def test_each_trouble_is_told_with_its_reason(changed: dict[str, Any], level: str, word: str) -> None:
+def test_each_problem_is_shown_with_its_reason(changed: dict[str, Any], level: str, word: str) -> None:
     verdict = judge(found(**changed), QUIET)
     assert verdict.level == level
     assert any(word in reason.text for reason in verdict.reasons)

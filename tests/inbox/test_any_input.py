@@ -1,4 +1,4 @@
-"""Whatever is sent: never an error of our own, never a 2xx without a row, never two effects."""
+"""Any request: never an internal error, never a 2xx without a row, never two effects."""
 
 from __future__ import annotations
 
