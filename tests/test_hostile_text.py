@@ -26,6 +26,7 @@ from onceward.messages.queueing import Sending, queue
 from onceward.outbox.deliver import DeliveryFailed
 from onceward.outbox.errors import OutboxError
 from onceward.outbox.publishing import publish
+from onceward.outbox.report import AttemptReport
 from onceward.trust import create_organization
 from onceward.trust.errors import TrustError
 from onceward.work.claim import claim, new_lease
@@ -150,7 +151,8 @@ async def test_errors_and_answers_of_services_are_stored(db: Database, text: str
     failed, undelivered = await enqueued(db, 2)
     async with db.acquire() as conn:
         assert await settle(conn, failed, 1, Dead("permanent", describe(RuntimeError(text))))
-        answer = DeliveryFailed(text, 1.0, {"status": 500, "response": value})
+        answer = DeliveryFailed(text, 1.0, AttemptReport(status=500))
+        answer.details["response"] = value
         assert await settle(conn, undelivered, 1, Dead("permanent", describe(answer)))
     assert (await attempt(db, failed.id, "error"))["message"] == cleaned(text)[:4000]
     error = await attempt(db, undelivered.id, "error")

@@ -18,6 +18,7 @@ from onceward.inbox.environment import Declaration
 from onceward.inbox.handlers import task_name
 from onceward.inbox.source import Secret, Source, build, unseal
 from onceward.providers.inbound.provider import ConfigError
+from onceward.statements import read_statement
 from onceward.trust import SecretBox, find_organization
 from onceward.trust.errors import TrustError
 
@@ -27,19 +28,7 @@ LIST = "select * from onceward.sources where origin <> 'builtin' and deleted_at 
 ALIVE = "select distinct t from onceward.workers w, unnest(w.tasks) t where not w.stopping"
 LOOKS_APART_S = 0.25
 
-DECLARE = """
-insert into onceward.sources as s
-    (webhook_id, organization_id, name, provider, mode, public_url, tolerance_s, ordering, rate_per_s, max_body_bytes,
-     retention_days, origin)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'environment')
-on conflict (name) where deleted_at is null do update
-   set organization_id = excluded.organization_id, provider = excluded.provider, mode = excluded.mode,
-       public_url = excluded.public_url, tolerance_s = excluded.tolerance_s, ordering = excluded.ordering,
-       rate_per_s = excluded.rate_per_s, max_body_bytes = excluded.max_body_bytes,
-       retention_days = excluded.retention_days, changed_at = clock_timestamp()
- where s.origin = 'environment'
-returning webhook_id
-"""
+DECLARE = read_statement("inbox", "declare_source")
 
 
 class Elsewhere(Exception):

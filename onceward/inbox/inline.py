@@ -24,8 +24,9 @@ from onceward.inbox.answers import Answer
 from onceward.inbox.event import LOAD, StoredEvent, stored
 from onceward.inbox.handlers import QUEUE, Handler, enqueue_followers
 from onceward.inbox.routing import Placed
-from onceward.inbox.store import SQL, STANDING, Store, Stored, standing, time_ids
+from onceward.inbox.store import STANDING, Store, Stored, standing, time_ids
 from onceward.inbox.waiting import WAIT_S, Waiting
+from onceward.statements import read_statement
 from onceward.work import Claimed, Permanent, Reply, Snooze, TimedOut, judge
 from onceward.work.claim import new_lease
 from onceward.work.gate import gate
@@ -33,8 +34,8 @@ from onceward.work.settle import describe, final_statement, settle
 
 log = structlog.get_logger(__name__)
 
-RECEIVE_INLINE = (SQL / "receive_inline.sql").read_text(encoding="utf-8")
-TAKE = (SQL / "take.sql").read_text(encoding="utf-8")
+RECEIVE_INLINE = read_statement("inbox", "receive_inline")
+TAKE = read_statement("inbox", "take")
 
 BEGIN = f"begin; set local lock_timeout = '{int(WAIT_S * 1000)}'"
 SAVEPOINT = "set local lock_timeout = 0; savepoint handler"

@@ -15,6 +15,7 @@ from onceward.inbox import metrics, transmissions
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.handlers import QUEUE, UNHANDLED_QUEUE
 from onceward.inbox.sources import park
+from onceward.statements import read_statement
 from onceward.work import Loop, Waker
 
 log = structlog.get_logger(__name__)
@@ -87,17 +88,9 @@ WARN_ONCE = """
 insert into onceward.unhandled_types (provider, type) values ($1, $2) on conflict do nothing returning 1
 """
 
-TAKE_COUNTS = """
-with taken as (delete from onceward.webhook_counts returning metric, webhook_id, provider, label)
-select metric, webhook_id, provider, label, count(*)::int as times from taken group by 1, 2, 3, 4
-"""
+TAKE_COUNTS = read_statement("inbox", "take_counts")
 
-PACED = """
-select 1 from onceward.lanes l
- where l.queue = 'events' and l.rate_per_s is not null and l.next_at <= clock_timestamp()
-   and exists (select from onceward.work w where w.queue = l.queue and w.lane = l.lane and w.lease is null and w.dead_reason is null)
- limit 1
-"""
+PACED = read_statement("inbox", "find_ready_rate_lane")
 
 PRUNE = """
 -- Strip the bodies of finished events older than $1, starting at a stored mark. The event id stays, to detect duplicates.

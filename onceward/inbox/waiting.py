@@ -14,6 +14,7 @@ import structlog
 
 from onceward.db import BROKEN, Database, DatabaseError, end, loudness
 from onceward.inbox.store import Stored, standing
+from onceward.statements import read_statement
 
 log = structlog.get_logger(__name__)
 
@@ -23,12 +24,7 @@ LOOK_EVERY_S = 0.05
 MOST_WAITING = 2_000
 ENDED = frozenset({"success", "failed", "dead_letter"})
 
-LOOK = """
-select e.seq, e.status, e.result, w.lease is not null as running
-  from onceward.webhook_events e
-  left join lateral (select lease from onceward.work where id = e.seq offset 0) w on true
- where e.seq = any($1)
-"""
+LOOK = read_statement("inbox", "read_states")
 
 
 class Waiting:
@@ -37,7 +33,7 @@ class Waiting:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._latest: dict[int, Stored] = {}
-        self._wanted: dict[int, int] = {}
+        self._waiters: dict[int, int] = {}
         self._count = 0
         self._looked = asyncio.Condition()
         self._looking: asyncio.Task[None] | None = None
@@ -66,7 +62,7 @@ class Waiting:
         if self._count >= MOST_WAITING:
             return None
         self._count += 1
-        self._wanted[seq] = self._wanted.get(seq, 0) + 1
+        self._waiters[seq] = self._waiters.get(seq, 0) + 1
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look(), name="waiting for results")
         try:
@@ -80,16 +76,16 @@ class Waiting:
             return None
         finally:
             self._count -= 1
-            self._wanted[seq] -= 1
-            if not self._wanted[seq]:
-                del self._wanted[seq]
+            self._waiters[seq] -= 1
+            if not self._waiters[seq]:
+                del self._waiters[seq]
 
     async def _look(self) -> None:
         """Poll while requests wait. If the queries fail, the requests time out and their senders are asked to retry."""
         await asyncio.sleep(FIRST_LOOK_S)
-        while self._wanted:
+        while self._waiters:
             try:
-                rows = await self._db.fetch(LOOK, list(self._wanted))
+                rows = await self._db.fetch(LOOK, list(self._waiters))
             except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
                 log.log(loudness(error), "results.read_failed", error=type(error).__name__)
                 rows = []

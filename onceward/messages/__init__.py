@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from onceward.messages.queueing import Queued, Sending, cancel, queue
     from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
     from onceward.messages.rendering import Rendered, render
-    from onceward.messages.sender import Manners, Sender
+    from onceward.messages.sender import Sender, SendingOptions
     from onceward.messages.templates import BadTemplate, Template, Templates
 
 __all__ = [
@@ -38,7 +38,6 @@ __all__ = [
     "InvalidNotification",
     "Letter",
     "Limit",
-    "Manners",
     "Message",
     "MessageKind",
     "MissingVariable",
@@ -52,6 +51,7 @@ __all__ = [
     "Rendered",
     "Sender",
     "Sending",
+    "SendingOptions",
     "SlackChannels",
     "Template",
     "Templates",

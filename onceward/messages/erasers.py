@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from onceward.db import Transaction
+from onceward.statements import read_statement
 from onceward.trust.erase import Eraser, Found, Person
 
 KEEP_OPT_OUTS_OF_RECIPIENTS = """
@@ -20,23 +21,10 @@ select o.organization_id, 'erased:' || onceward.person_hash(known.name), o.chann
 on conflict do nothing
 """
 
-KEEP_OPT_OUTS = """
-insert into onceward.opt_outs (organization_id, recipient, channel, category, source, created_at)
-select t.organization_id, 'erased:' || onceward.person_hash(t.recipient), t.channel, t.category, t.source, t.created_at
-  from onceward.opt_outs t where t.ctid = any($1::text[]::tid[])
-on conflict do nothing
-"""
+KEEP_OPT_OUTS = read_statement("messages", "keep_opt_outs")
 
 
-CANCEL = """
-with deleted as (
-    delete from onceward.work w where w.id = any($1) returning w.id, w.bundle, w.dead_reason
-)
-select onceward.finish_notification(m.id, m.notification, false)
-  from deleted join onceward.messages m using (id) where m.notification is not null and deleted.dead_reason is null
-union all
-select onceward.leave_bundle(deleted.bundle) from deleted where deleted.bundle is not null
-"""
+CANCEL = read_statement("messages", "cancel_erased")
 
 
 async def cancel_waiting(tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None) -> None:

@@ -12,6 +12,7 @@ from onceward.messages.parking import queue_of
 from onceward.messages.policies import POLICIES
 from onceward.messages.recipient import CHANNELS, ChannelName, as_recipient
 from onceward.messages.templates import Template
+from onceward.statements import read_statement
 from onceward.work import Waker
 
 MAX_KEY_CHARACTERS = 500
@@ -23,50 +24,11 @@ KEEP_TEMPLATE = """
 insert into onceward.templates (organization_id, name, version, content) values ($1, $2, $3, $4) on conflict do nothing
 """
 
-INSERT = """
-with input as materialized (
-    select nextval('onceward.ids') as id, i.*
-      from unnest($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::text[], $6::text[], $7::timestamptz[])
-           as i (key, recipient, address, data, locale, timezone, scheduled_for)
-     order by i.key   -- the same order everywhere: two transactions with the same keys must not deadlock
-), written as (
-    insert into onceward.messages
-        (id, organization_id, key, channel, template, version, category, policy, notification, caused_by, token,
-         recipient, address, data, locale, timezone, scheduled_for)
-    select id, $8, key, $9, $10, $11, $12, $13, $14, $15,
-           case when $12 <> 'transactional' then gen_random_uuid() end,
-           recipient, address, data, locale, timezone, scheduled_for
-      from input
-    on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), key) do nothing
-    returning id, key, scheduled_for
-), queued as (
-    insert into onceward.work (id, organization_id, kind, task, queue, sort_at, max_attempts)
-    select id, $8, 'message', $16, $17, greatest(coalesce(scheduled_for, onceward.now()), onceward.now()), $18 from written
-)
-select id, key from written
-"""
+INSERT = read_statement("messages", "queue_messages")
 
-EXISTING = """
-select id, key from onceward.messages
- where coalesce(organization_id, '00000000-0000-0000-0000-000000000000')
-       = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') and key = any($2::text[])
-"""
+EXISTING = read_statement("messages", "find_messages")
 
-CANCEL = """
-with selected as (
-    select m.id from onceward.messages m
-     where coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000')
-           = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') and m.key = $2
-), waiting as (
-    delete from onceward.work w using selected where w.id = selected.id and w.lease is null returning w.id
-), running as (
-    -- The sender may be rendering or waiting for a slot; it checks this flag before it sends.
-    update onceward.work w set cancel = true from selected where w.id = selected.id and w.lease is not null returning w.id
-), cancelled as (
-    update onceward.messages m set status = 'cancelled', reason = $3 from waiting where m.id = waiting.id returning m.id
-)
-select (select count(*) from cancelled) as cancelled, (select count(*) from running) as running
-"""
+CANCEL = read_statement("messages", "cancel_message")
 
 
 @dataclass(frozen=True, slots=True)

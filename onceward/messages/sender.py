@@ -45,7 +45,7 @@ LOOK_AFTER_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manners:
+class SendingOptions:
     """Defaults for all messages of an installation."""
 
     default_locale: str = "en"
@@ -66,13 +66,13 @@ class Sender:
         templates: Templates,
         *,
         limits: Mapping[str, Sequence[Limit]] | None = None,
-        manners: Manners | None = None,
+        options: SendingOptions | None = None,
     ) -> None:
         self._db = db
         self._channels: dict[str, Channel] = {channel.name: channel for channel in channels}
         self._templates = templates
         self._limits = Limits(db, limits or {})
-        self._manners = manners or Manners()
+        self._options = options or SendingOptions()
         self._parking = {name: Parking(db, name) for name in CHANNELS}
         self._versions: dict[tuple[UUID | None, str, str], Template] = {}
 
@@ -144,8 +144,8 @@ class Sender:
         return self._versions[from_database]
 
     def _check_hours(self, message: Message, template: Template) -> None:
-        manners = self._manners
-        quiet = manners.quiet
+        options = self._options
+        quiet = options.quiet
         if message.quiet_from is not None and message.quiet_to is not None:
             quiet = Quiet(message.quiet_from, message.quiet_to)
         if not template.respects_quiet:
@@ -153,25 +153,25 @@ class Sender:
         window = template.window
         if quiet is None and window is None:
             return
-        zone = zone_or_default(message.timezone, manners.default_timezone)
+        zone = zone_or_default(message.timezone, options.default_timezone)
         allowed = next_allowed(message.now, zone, quiet=quiet, window=window)
         if allowed is not None:
             raise NotYet((allowed - message.now).total_seconds(), f"quiet until {allowed.isoformat()}")
 
     def _letter(self, message: Message, template: Template, to: str) -> Letter:
-        manners = self._manners
+        options = self._options
         data = message.data or {}
         unsubscribe_url = None
-        if message.token is not None and manners.public_url is not None:
-            unsubscribe_url = f"{manners.public_url}/unsubscribe/{message.token}"
+        if message.token is not None and options.public_url is not None:
+            unsubscribe_url = f"{options.public_url}/unsubscribe/{message.token}"
         rendered = render(
             template,
             data,
             locale=message.locale,
-            default_locale=manners.default_locale,
-            zone=zone_or_default(message.timezone, manners.default_timezone),
+            default_locale=options.default_locale,
+            zone=zone_or_default(message.timezone, options.default_timezone),
             channel=message.channel,
-            brand=manners.brand,
+            brand=options.brand,
             unsubscribe_url=unsubscribe_url,
         )
         return Letter(
@@ -231,9 +231,9 @@ class Sender:
             case Absent():
                 return None
             case Throttled(retry_after_s):
-                raise LookLater(retry_after_s or self._manners.look_after_s)
+                raise LookLater(retry_after_s or self._options.look_after_s)
             case Unreachable(reason):
-                raise LookLater(self._manners.look_after_s, reason)
+                raise LookLater(self._options.look_after_s, reason)
             case Refused(reason) | Unknown(reason):
                 raise Indeterminate(f"the message may have been sent, and the lookup failed: {reason}")
 
@@ -265,7 +265,7 @@ class Sender:
                 if channel.repeatable_for_s:
                     raise Retry(reason, after=policy.wait_s(work.attempts + 1))
                 if channel.readable:
-                    raise LookLater(self._manners.look_after_s, reason)
+                    raise LookLater(self._options.look_after_s, reason)
                 raise Indeterminate(reason)
             case _:
                 assert_never(outcome)

@@ -26,6 +26,7 @@ import asyncpg
 import structlog
 
 from onceward.db import BROKEN, Cause, Database, OutcomeUnknown, Transaction, Unavailable
+from onceward.statements import read_statement
 from onceward.work import Claimed, Superseded
 from onceward.work.gate import gate
 from onceward.work.settle import describe
@@ -35,11 +36,7 @@ log = structlog.get_logger(__name__)
 MARK = "select verdict, earlier from onceward.mark_item($1, $2, $3, $4, $5, $6, $7)"
 HELD = "select onceward.holds_run($1, $2)"
 DONE = "select key, run_id, outcome from onceward.run_items where scope = $1 and step = $2 and outcome <> 'failed'"
-PROGRESS = """
-with held as (select id from onceward.work where id = $1 and lease = $2 for share)
-update onceward.runs r set processed = $3, succeeded = $4, failed = $5, skipped = $6 from held where r.id = held.id
-returning r.id
-"""
+PROGRESS = read_statement("schedules", "save_progress")
 PROGRESS_EVERY_S = 1.0
 
 

@@ -6,31 +6,18 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from onceward.db import Transaction
+from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.erase import INSTANCE, Eraser, Found, Person
 
 IDS_PER_ENTRY = 1000
 WHO = frozenset({"actor", "user_id", "entity_id"})
 
-BLANK_WHO = """
-update onceward.audit_log set actor = 'erased', user_id = null, entity_id = null, who_salt = null,
-    erased_at = coalesce(erased_at, onceward.now())
-where id = any($1)
-"""
+BLANK_WHO = read_statement("trust", "blank_audit_actor")
 
-BLANK_CONTENT = """
-update onceward.audit_log set reason = null, changes = null, metadata = null, content_salt = null,
-    erased_at = coalesce(erased_at, onceward.now())
-where id = any($1)
-"""
+BLANK_CONTENT = read_statement("trust", "blank_audit_content")
 
-CLOSE = """
-update onceward.users u set email = 'erased-' || user_id || '@invalid', name = '', admin = false,
-       disabled_at = onceward.now()
- where user_id = any($1)
-   and ($2::uuid is null or not u.admin and not exists (select from onceward.memberships m where m.user_id = u.user_id))
-returning user_id
-"""
+CLOSE = read_statement("trust", "close_users")
 
 
 async def close_accounts(tx: Transaction, _person: Person, found: Sequence[Found], organization: UUID | None) -> None:

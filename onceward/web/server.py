@@ -66,7 +66,9 @@ class WebServer:
                 raise CannotListen("the web server stopped during its start")
             await asyncio.sleep(0.005)
         log.info(
-            "web.listening", url=self.url, max_connections=min(self._edge.limits.connections, self._edge.descriptors)
+            "web_server.started",
+            url=self.url,
+            max_connections=min(self._edge.limits.connections, self._edge.descriptors),
         )
 
     async def stop(self) -> None:

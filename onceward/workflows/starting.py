@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from onceward.db import Connection, RawJson, Transaction, dump_json
-from onceward.workflows.statements import START_MANY
+from onceward.statements import read_statement
 from onceward.workflows.task import QUEUE, Start, WorkflowTask
 
-START_ONE = """
-select id, duplicate from onceward.start_workflow(
-    $1, $2, $3, $4, $5, coalesce($6::timestamptz, onceward.now() + make_interval(secs => $7)), $8, $9, $10, $11)
-"""
+START_MANY = read_statement("workflows", "start_many")
+START_ONE = read_statement("workflows", "start_one")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import asyncpg
 
 from onceward.db import OutcomeUnknown, lost_connection, note_lost_connection, quote
 from onceward.db.sqlstates import LOST_LEASE
+from onceward.statements import read_statement
 from onceward.work import Indeterminate, Permanent, Retry, RetryPolicy, Snooze, Superseded
 from onceward.work.gate import gate
 from onceward.work.settle import describe
@@ -29,13 +30,7 @@ IN_PLACE_S = 1.0
 """A retry that waits no longer than this keeps its worker slot; for a longer wait the workflow is parked."""
 RATE_IN_PLACE_S = 5.0
 
-RESERVE = """
-insert into onceward.workflow_rates as r (name, next_at)
-values ($1, clock_timestamp() + make_interval(secs => 1 / $2::float8))
-on conflict (name) do update
-    set next_at = greatest(r.next_at, clock_timestamp()) + make_interval(secs => 1 / $2::float8)
-returning extract(epoch from next_at - clock_timestamp())::float8 - 1 / $2::float8
-"""
+RESERVE = read_statement("workflows", "reserve_rate")
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,5 +131,5 @@ async def test_stopped_mid_run_it_warns_and_no_limit_is_exceeded(db: Database, s
         await asyncio.gather(*(request(n) for n in range(20, 40)))
     assert await db.fetchval("select onceward.limit_count('user:1')") == 3
     assert admitted == 6
-    assert [line["log_level"] for line in logs if line["event"] == "early_refusal_unavailable"] == ["warning"]
+    assert [line["log_level"] for line in logs if line["event"] == "early_refusal.suspended"] == ["warning"]
     await early.stop()

@@ -278,9 +278,9 @@ async def test_a_queued_message_keeps_the_words_it_was_queued_with(office) -> No
 
 
 async def test_quiet_hours_hold_back_until_morning_in_the_recipients_zone(office) -> None:
-    from onceward.messages import Manners, Quiet
+    from onceward.messages import Quiet, SendingOptions
 
-    here = await office(manners=Manners(quiet=Quiet.parse("21:00-08:00"), default_timezone="Europe/Berlin"))
+    here = await office(options=SendingOptions(quiet=Quiet.parse("21:00-08:00"), default_timezone="Europe/Berlin"))
     await here.set_clock("2026-05-01 20:30+00")
     berlin = await here.send("news", key="berlin")
     lima = await here.send("news", key="lima", to=Recipient(email="b@example.org", timezone="America/Lima"))

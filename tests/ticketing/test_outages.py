@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from onceward import Onceward
 from onceward.db import Database
-from onceward.messages.post import PostOffice
+from onceward.messages.service import MessageService
 from onceward.settings import Settings
 from onceward.testing.simulators import SmtpSimulator
 from onceward.work.dead_letters import Filter, replay
@@ -46,7 +46,7 @@ async def mailing(db: Database, relay: SmtpSimulator, tmp_path: Path) -> AsyncIt
     app.include(ticketing)
     office = await Office.open(db, app, tmp_path)
     settings = Settings(data_dir=tmp_path, smtp_host=relay.host, smtp_port=relay.port, smtp_tls="none")
-    post = PostOffice(db, settings, office.engine.templates, app.registry)
+    post = MessageService(db, settings, office.engine.templates, app.registry)
     await office.source()
     yield office
     await post.stop()
@@ -218,7 +218,7 @@ async def test_redis_stopped_between_two_sales_is_warned_of_and_both_are_sold(
             server.kill()
             server.wait()
             await early.sync()
-        warned = [each["log_level"] for each in logs if each["event"] == "early_refusal_unavailable"]
+        warned = [each["log_level"] for each in logs if each["event"] == "early_refusal.suspended"]
         assert warned == ["warning"]
         await sell_over_http(shop, 1)
         assert await shop.runtime.database.fetchval("select count(*) from ticketing.tickets") == 2

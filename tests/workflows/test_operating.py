@@ -191,12 +191,14 @@ async def test_api_shows_signals_and_cancels_within_the_organization(bench: Make
         assert (await client.get(f"/workflows/{foreign}")).status_code == 404
         assert (await client.post(f"/workflows/{foreign}/cancel", json={})).status_code == 404
         sent = await client.post(f"/workflows/{mine}/signals", json={"name": "approved", "payload": "yes"})
-        assert sent.json() == {"said": "delivered"}
+        assert sent.json() == {"outcome": "delivered"}
         await b.drain()
         shown = (await client.get(f"/workflows/{mine}")).json()
         assert (shown["state"], shown["result"]) == ("success", "yes")
         assert (await client.post(f"/workflows/{mine}/cancel", json={})).status_code == 409
-        assert (await client.post(f"/workflows/{second}/cancel", json={"reason": "no"})).json() == {"said": "cancelled"}
+        assert (await client.post(f"/workflows/{second}/cancel", json={"reason": "no"})).json() == {
+            "outcome": "cancelled"
+        }
         assert (await client.post(f"/workflows/{second}/retry", json={})).status_code == 409
         forked = await client.post(f"/workflows/{second}/fork", json={"from_step": 0})
         assert forked.status_code == 201

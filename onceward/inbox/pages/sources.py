@@ -12,6 +12,7 @@ from onceward.inbox import sources
 from onceward.inbox.source import Mode
 from onceward.providers.inbound.provider import ConfigError
 from onceward.providers.inbound.registry import PROVIDERS
+from onceward.statements import read_statement
 from onceward.trust import NotFound
 from onceward.trust.identity import Identity
 from onceward.trust.secrets import secret_box
@@ -27,11 +28,7 @@ DELETED = "was deleted and accepts no more requests. Its events stay and are han
 PAUSED = "is paused. It still receives events, but they are not handled."
 RESUMED = "was resumed. Parked events are handled in the order of their arrival."
 
-SOURCES = """
-select s.webhook_id, s.name, s.provider, s.mode, s.organization_id, s.ordering, s.rate_per_s, s.max_body_bytes, s.retention_days,
-       s.origin, s.paused_at, s.created_at
-  from onceward.sources s where s.deleted_at is null order by s.origin = 'builtin', s.name limit 500
-"""
+SOURCES = read_statement("inbox", "list_sources_page")
 REJECTS = """
 select at, source, provider, reason, status, bytes, more from onceward.webhook_rejects order by at desc limit 20
 """

@@ -9,11 +9,9 @@ import asyncpg
 from onceward.db import BROKEN, Database, Unavailable
 from onceward.messages.channel import Letter
 from onceward.providers.outbound import Absent, Accepted, Lookup, Outcome, Unreachable
+from onceward.statements import read_statement
 
-INSERT = """
-insert into onceward.dashboard_messages (id, organization_id, recipient, type, severity, title, body)
-values ($1, $2, $3, $4, $5, $6, $7) on conflict (id) do nothing
-"""
+INSERT = read_statement("messages", "add_dashboard_message")
 
 
 class DashboardChannel:

@@ -9,6 +9,7 @@ from uuid import UUID
 from onceward.outbox import Outbox
 from onceward.outbox.errors import Invalid
 from onceward.outbox.resends import resend_one
+from onceward.statements import read_statement
 from onceward.trust import NotFound
 from onceward.trust.identity import Identity
 from onceward.web.dashboard.action import Action, Done, Refused
@@ -17,26 +18,11 @@ from onceward.web.dashboard.formats import many, number
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
 
-ENDPOINTS = """
-select e.endpoint_id, e.organization_id, e.url, e.description, e.events, e.active, e.disabled_at, e.disabled_reason, e.warned_at,
-       e.max_in_flight, e.rate_per_s, e.ordered, e.created_at, recent.sent, recent.good, recent.last_at
-  from onceward.endpoints e
-  cross join lateral (
-      select count(*) as sent, count(*) filter (where d.status = 'success') as good, max(d.last_attempt_at) as last_at
-        from (select d.status, d.last_attempt_at from onceward.deliveries d
-               where d.endpoint_id = e.endpoint_id order by d.id desc limit 100) d
-  ) recent
- where e.deleted_at is null order by e.active, e.created_at desc limit 200
-"""
+ENDPOINTS = read_statement("outbox", "list_endpoints_page")
 OWNER = "select organization_id from onceward.endpoints where endpoint_id = $1 and deleted_at is null"
 
 
-COUNTS = """
-select count(*) filter (where e.active) as active,
-       count(*) filter (where not e.active and e.disabled_reason in ('failing', 'gone')) as disabled,
-       count(*) filter (where e.active and e.warned_at is not null) as warned
-  from onceward.endpoints e where e.deleted_at is null
-"""
+COUNTS = read_statement("outbox", "count_endpoints")
 
 
 async def status(view: View) -> Status:

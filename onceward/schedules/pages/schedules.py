@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from onceward.db import Connection
 from onceward.schedules import operations
+from onceward.statements import read_statement
 from onceward.trust.identity import Identity
 from onceward.web.dashboard.action import Action, Done, Refused, back
 from onceward.web.dashboard.contribution import Figure, Reason, Status
@@ -14,21 +15,10 @@ from onceward.web.dashboard.formats import many, number
 from onceward.web.dashboard.page import Missing, Page, View
 from onceward.web.dashboard.site import Site
 
-RECENT = """
-select r.schedule, r.status, r.id, r.due_at from onceward.schedules s
- cross join lateral (select * from onceward.runs r where r.schedule = s.name order by r.id desc limit 20) r
-"""
+RECENT = read_statement("schedules", "recent_runs")
 
 
-COUNTS = """
-select count(*) as all, count(*) filter (where s.paused_at is not null) as paused,
-       count(*) filter (where r.status = 'failed') as failing,
-       count(*) filter (where s.paused_at is null and s.next_at < onceward.now() - interval '2 minutes') as late
-  from onceward.schedules s
-  left join lateral (
-      select r.status from onceward.runs r where r.schedule = s.name and r.status in ('success', 'failed') order by r.id desc limit 1
-  ) r on true
-"""
+COUNTS = read_statement("schedules", "count_schedules")
 
 
 async def status(view: View) -> Status:

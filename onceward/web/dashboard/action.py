@@ -18,10 +18,10 @@ class Refused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Redirect to `to` and show the message `said` there, or show the template `page` for data that is shown once."""
+    """Redirect to `to` and show `message` there, or show the template `page` for data that is shown once."""
 
     to: str = "/"
-    said: str = ""
+    message: str = ""
     page: str | None = None
     context: Mapping[str, Any] = field(default_factory=dict[str, Any])
 

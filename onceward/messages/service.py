@@ -1,4 +1,4 @@
-"""The post office of one process: channels, limits and defaults built from the settings."""
+"""The message service of one process: channels, limits and defaults built from the settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from onceward.messages.limits import Limit, forget_old_slots
 from onceward.messages.notifications import SlackChannels
 from onceward.messages.notifier import Audiences, Notifier
 from onceward.messages.pruning import strip_old
-from onceward.messages.sender import Manners, Sender
+from onceward.messages.sender import Sender, SendingOptions
 from onceward.messages.templates import Templates
 from onceward.providers.outbound.brevo import Brevo
 from onceward.providers.outbound.slack import Slack, SlackWebhook
@@ -37,7 +37,7 @@ from onceward.work import Loop, Registry, Waker
 ENCRYPTION: dict[str, Encryption] = {"starttls": "starttls", "implicit": "tls", "none": "none"}
 
 
-class PostOffice:
+class MessageService:
     """Sends messages and reports notices in a worker process; also strips old messages and deletes old counters."""
 
     def __init__(
@@ -46,7 +46,7 @@ class PostOffice:
         self._client = ServiceClient()
         self._guarded = GuardedClient(allow_loopback_http=settings.allow_loopback_endpoints)
         channels = configured_channels(settings, db, self._client, self._guarded)
-        self.sender = Sender(db, channels, templates, limits=limits(settings), manners=manners(settings))
+        self.sender = Sender(db, channels, templates, limits=limits(settings), options=sending_options(settings))
         self.sender.install(registry)
         self.notifier = Notifier(
             db, templates, audiences=audiences(settings), slack=slack_channels(settings), waker=waker
@@ -123,8 +123,8 @@ def limits(settings: Settings) -> dict[str, list[Limit]]:
     return configured
 
 
-def manners(settings: Settings) -> Manners:
-    return Manners(
+def sending_options(settings: Settings) -> SendingOptions:
+    return SendingOptions(
         default_locale=settings.default_locale,
         default_timezone=settings.default_timezone,
         quiet=None if settings.quiet_hours is None else Quiet.parse(settings.quiet_hours),
