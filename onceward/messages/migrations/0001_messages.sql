@@ -142,6 +142,7 @@ create table onceward.messages (
     timezone text,
     recipient text not null,                -- a ref, or the address itself
     address text,                           -- null: looked up by ref when it is sent
+    attachments jsonb,                      -- files of the file store: path, name, content_type, inline
     policy text not null default 'quick',
     scheduled_for timestamptz,
     notification bigint,
