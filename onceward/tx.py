@@ -11,7 +11,7 @@ from uuid import UUID
 from onceward import ledger, limits, live, messages, outbox, trust, work, workflows
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
-from onceward.messages import ChannelName, Queued, Sending
+from onceward.messages import Attachment, ChannelName, Queued, Sending
 from onceward.work import BoundJob, ConfiguredJob, Enqueued
 from onceward.workflows import ConfiguredWorkflow, Started
 
@@ -95,14 +95,18 @@ class Tx(Transaction):
         channel: ChannelName | Literal["preferred"] | None = None,
         locale: str | None = None,
         not_before: datetime | None = None,
+        attachments: Sequence[Attachment] = (),
     ) -> Queued:
         """Queue a message. A key is used for one message only, ever. `to` is an address, a ref or a person.
 
         The default `channel` is the template's; "preferred" is the channel that the recipient (a ref) has chosen.
+        `attachments` are files of the file store that go with a mail.
         """
         if channel == "preferred":
             channel = cast("ChannelName | None", await messages.preferred_channel(self, str(to)))
-        sending = Sending(to=to, key=key, data=data or {}, locale=locale, not_before=not_before)
+        sending = Sending(
+            to=to, key=key, data=data or {}, locale=locale, not_before=not_before, attachments=attachments
+        )
         [done] = await self.send_many(template, [sending], channel=channel)
         return done
 

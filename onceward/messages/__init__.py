@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from onceward.lazy import lazy
 
 if TYPE_CHECKING:
+    from onceward.messages.attachments import Attachment
     from onceward.messages.channel import Channel, Letter
     from onceward.messages.delivery import report_delivery
     from onceward.messages.errors import MissingVariable, NotConfigured, UnknownTemplate
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHANNELS",
+    "Attachment",
     "Audience",
     "Audiences",
     "BadTemplate",

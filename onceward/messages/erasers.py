@@ -46,6 +46,7 @@ ERASERS: tuple[Eraser, ...] = (
             "recipient": "m.mark",
             "address": "null",
             "data": "null",
+            "attachments": "null",
             "reason": f"case when {WAITING} then 'erased' end",
             "status": f"case when {WAITING} then 'cancelled' else t.status end",
         },
@@ -57,8 +58,8 @@ ERASERS: tuple[Eraser, ...] = (
     Eraser(
         name="mentions in messages",
         table="onceward.messages",
-        columns={"data": "json", "reason": "text"},
-        blank={"data": "null", "reason": "null"},
+        columns={"data": "json", "reason": "text", "attachments": "json"},
+        blank={"data": "null", "reason": "null", "attachments": "null"},
         waits=WAITING,
     ),
     Eraser(

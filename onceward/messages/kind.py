@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time
 from typing import Any, Literal
@@ -38,6 +38,7 @@ class Message:
     heard_at: datetime | None
     destination: str
     now: datetime
+    attachments: Sequence[dict[str, Any]] | None = field(default=None, repr=False)
 
 
 class MessageKind:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from onceward.db import RawJson, Transaction, clean_json, clean_text, is_storable
+from onceward.messages.attachments import Attachment, check_count
 from onceward.messages.parking import queue_of
 from onceward.messages.policies import POLICIES
 from onceward.messages.recipient import CHANNELS, ChannelName, as_recipient
@@ -42,6 +43,7 @@ class Sending:
     data: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
     locale: str | None = None
     not_before: datetime | None = None
+    attachments: Sequence[Attachment] = ()
 
 
 async def queue(
@@ -58,6 +60,8 @@ async def queue(
     used = channel or template.channel
     if used not in CHANNELS:
         raise ValueError(f"channel must be one of {', '.join(CHANNELS)}, not {used!r}")
+    if used != "email" and any(each.attachments for each in sendings):
+        raise ValueError(f"channel {used} cannot carry attachments: only email can")
     retry = POLICIES[policy or template.policy]
     await tx.execute(KEEP_TEMPLATE, tx.organization, template.name, template.version, template.content)
     queued: list[Queued] = []
@@ -115,6 +119,7 @@ def _columns(part: Sequence[Sending], channel: ChannelName) -> tuple[list[Any], 
         [each.locale or person.locale for each, person in zip(part, people, strict=True)],
         [person.timezone for person in people],
         [_aware(each.not_before) for each in part],
+        [_attachments(each) for each in part],
     )
 
 
@@ -138,6 +143,13 @@ def _data(each: Sending) -> RawJson:
             f"data of message {each.key!r} has {len(text)} bytes, more than the maximum of {MAX_DATA_BYTES}"
         )
     return RawJson(text)
+
+
+def _attachments(each: Sending) -> RawJson | None:
+    if not each.attachments:
+        return None
+    check_count(each.attachments, each.key)
+    return RawJson(clean_json([attachment.as_json() for attachment in each.attachments]))
 
 
 def _aware(moment: datetime | None) -> datetime | None:

@@ -14,9 +14,11 @@ from typing import Any, assert_never
 from uuid import UUID
 
 import structlog
+from obstore.store import MemoryStore
 
 from onceward.db import Database
 from onceward.messages import metrics
+from onceward.messages.attachments import LoadedAttachment, load_attachments
 from onceward.messages.channel import Channel, Letter
 from onceward.messages.errors import Declined, LookLater, NotConfigured, NotYet, Parked, Rejected, UnknownTemplate
 from onceward.messages.hours import Quiet, next_allowed, zone_or_default
@@ -29,6 +31,7 @@ from onceward.messages.recipient import CHANNELS
 from onceward.messages.rendering import render
 from onceward.messages.templates import Template, Templates, from_content
 from onceward.providers.outbound import Absent, Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
+from onceward.services import Files
 from onceward.work import Claimed, Indeterminate, Registry, Retry, Superseded, Task
 from onceward.work.gate import gate
 
@@ -67,8 +70,10 @@ class Sender:
         *,
         limits: Mapping[str, Sequence[Limit]] | None = None,
         options: SendingOptions | None = None,
+        files: Files | None = None,
     ) -> None:
         self._db = db
+        self._files = files or Files(MemoryStore())
         self._channels: dict[str, Channel] = {channel.name: channel for channel in channels}
         self._templates = templates
         self._limits = Limits(db, limits or {})
@@ -105,7 +110,8 @@ class Sender:
             return {"suppressed": "no_address"}
         template = await self._template(message)
         self._check_hours(message, template)
-        letter = self._letter(message, template, message.address)
+        attachments = await load_attachments(self._files, message.attachments) if message.attachments else ()
+        letter = self._letter(message, template, message.address, attachments)
         async with self._parking[message.channel].turn():
             result = await self._begin(work, message, channel, letter)
             if result is not None:
@@ -158,7 +164,9 @@ class Sender:
         if allowed is not None:
             raise NotYet((allowed - message.now).total_seconds(), f"quiet until {allowed.isoformat()}")
 
-    def _letter(self, message: Message, template: Template, to: str) -> Letter:
+    def _letter(
+        self, message: Message, template: Template, to: str, attachments: tuple[LoadedAttachment, ...] = ()
+    ) -> Letter:
         options = self._options
         data = message.data or {}
         unsubscribe_url = None
@@ -187,6 +195,7 @@ class Sender:
             heard_at=message.heard_at,
             destination=message.destination,
             sending_since=message.sending_since,
+            attachments=attachments,
         )
 
     async def _begin(self, work: Claimed, message: Message, channel: Channel, letter: Letter) -> dict[str, Any] | None:

@@ -31,6 +31,7 @@ from onceward.providers.outbound.smtp import Encryption, Relay, Smtp
 from onceward.providers.outbound.twilio import Twilio
 from onceward.providers.outbound.webpush import VapidKey, WebPush
 from onceward.providers.outbound.whatsapp import WhatsApp
+from onceward.services import Files
 from onceward.settings import Settings
 from onceward.work import Loop, Registry, Waker
 
@@ -46,7 +47,14 @@ class MessageService:
         self._client = ServiceClient()
         self._guarded = GuardedClient(allow_loopback_http=settings.allow_loopback_endpoints)
         channels = configured_channels(settings, db, self._client, self._guarded)
-        self.sender = Sender(db, channels, templates, limits=limits(settings), options=sending_options(settings))
+        self.sender = Sender(
+            db,
+            channels,
+            templates,
+            limits=limits(settings),
+            options=sending_options(settings),
+            files=Files.at(settings.files_url, settings.data_dir),
+        )
         self.sender.install(registry)
         self.notifier = Notifier(
             db, templates, audiences=audiences(settings), slack=slack_channels(settings), waker=waker

@@ -125,20 +125,3 @@ async def perform(engine: Engine, job: JobTask[P, R], /, *args: P.args, **kwargs
             return cast(R, await job.task.run(work, tx))
     finally:
         await engine.db.execute("delete from onceward.work where id = $1", enqueued.id)
-
-
-async def assert_enqueued(engine: Engine, job: JobTask[..., Any] | str, **arguments: Any) -> int:
-    """Assert that an unfinished job with at least these arguments exists, and return its id."""
-    name = job if isinstance(job, str) else job.name
-    id = await engine.db.fetchval(
-        "select j.id from onceward.jobs j join onceward.work w using (id) where j.task = $1 and j.args @> $2 order by j.id",
-        name,
-        arguments,
-    )
-    if id is None:
-        rows = await engine.db.fetch(
-            "select j.task, j.args from onceward.jobs j join onceward.work w using (id) order by j.id limit 20"
-        )
-        unfinished = "\n".join(f"  {row['task']} {row['args']}" for row in rows) or "  none"
-        raise AssertionError(f"no unfinished job {name} with {arguments}; unfinished jobs:\n{unfinished}")
-    return id

@@ -106,6 +106,7 @@ create table onceward.messages (
     timezone text,
     recipient text not null,                -- a ref, or the address itself
     address text,                           -- null: looked up by ref at the time of sending
+    attachments jsonb,                      -- files of the file store: path, name, content_type, inline
     policy text not null default 'quick',
     scheduled_for timestamptz,
     notification bigint,

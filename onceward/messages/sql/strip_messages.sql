@@ -7,7 +7,7 @@ with mark as (
 ), old as (
     select id, status from window_ where created_at < onceward.now() - $1::interval
 ), stripped as (
-    update onceward.messages m set data = null, address = null, reason = null
+    update onceward.messages m set data = null, address = null, reason = null, attachments = null
       from old o where m.id = o.id and o.status in ('success', 'cancelled', 'failed')
     returning m.id
 ), spent as (
