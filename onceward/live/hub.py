@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
 from onceward.db import FAILED, Database, end
 from onceward.live import metrics
 from onceward.live.access import Viewer
-from onceward.live.connection import Connection, Follow, Subscription
+from onceward.live.connection import Connection, Subscription
 from onceward.live.errors import LiveError, QueryFault, TooMuch
 from onceward.live.feed import Advance
+from onceward.live.frames import FrameSender
 from onceward.live.group import DependencyIndex, Group
 from onceward.live.options import LiveOptions
 from onceward.live.query import QueryDefinition
@@ -31,10 +31,7 @@ from onceward.telemetry import get_logger
 
 log = get_logger("onceward.live")
 
-HOLD_S = 0.1
-"""How long results wait for other results of the same client, so that one frame carries them together."""
 LONGEST_RETRY_S = 5.0
-SLICE = 250
 
 
 class Hub:
@@ -50,8 +47,8 @@ class Hub:
         self.connected: Counter[UUID | None] = Counter()
         """The number of connections per organization."""
         self.waiting: set[Connection] = set()
-        self.frames_sent = 0
-        self.log = VersionLog()
+        self.frames = FrameSender()
+        self.versions = VersionLog()
         self.index = DependencyIndex()
         self.in_use = asyncio.Event()
         """Set while a query, topic or wait needs the feed."""
@@ -62,8 +59,6 @@ class Hub:
         self._readers: list[asyncio.Future[Version]] = []
         self._ready: asyncio.Queue[Group] = asyncio.Queue()
         self._runners: list[asyncio.Task[None]] = []
-        self._dirty: set[Connection] = set()
-        self._flush_timer: asyncio.TimerHandle | None = None
         self._per_organization: dict[UUID | None, int] = {}
 
     async def start(self) -> None:
@@ -76,8 +71,7 @@ class Hub:
         self._runners.clear()
         for group in self.groups.values():
             group.cancel_timers()
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
+        self.frames.stop()
 
     # -- when to read ------------------------------------------------------------------------------------------------
 
@@ -113,12 +107,12 @@ class Hub:
     def take_position(self, version: Version) -> None:
         """Start at this version of the feed."""
         # The feed was not read until now, so runs cannot be compared with any earlier advance.
-        self.log.start_at(version)
+        self.versions.start_at(version)
         self.positioned.set()
 
     def apply(self, advance: Advance) -> bool:
         """Apply the changes and messages of one read of the feed. Returns whether there were any."""
-        self.log.read_to(advance.version, None if advance.reset else advance.changes)
+        self.versions.read_to(advance.version, None if advance.reset else advance.changes)
         if advance.reset:
             self._reset()
         elif advance.changes:
@@ -129,9 +123,12 @@ class Hub:
             if channel is not None:
                 channel.add(message)
                 for follow in channel.followers:
-                    self.touch(follow.connection, follow)
-        self._dirty.update(self.waiting)
-        self._send_ready(list(self._dirty) if advance.messages or self.waiting else ())
+                    self.frames.mark(follow)
+        self.frames.add(self.waiting)
+        if advance.messages or self.waiting:
+            self.frames.send_all_ready()
+        else:
+            self.frames.send_ready(())
         return advance.reset or bool(advance.changes or advance.messages)
 
     def _reset(self) -> None:
@@ -143,8 +140,8 @@ class Hub:
         for channel in self.channels.values():
             for follow in channel.followers:
                 follow.gap = True
-                self.touch(follow.connection, follow)
-        self._send_ready(list(self._dirty))
+                self.frames.mark(follow)
+        self.frames.send_all_ready()
 
     # -- groups ------------------------------------------------------------------------------------------------------
 
@@ -159,7 +156,7 @@ class Hub:
             if count >= self.options.max_groups_per_organization:
                 raise TooMuch(f"the organization has reached its limit of {count} different live queries on this node")
             self._per_organization[viewer.organization] = count + 1
-            group = Group(key, definition, arguments, viewer, behind=self.log.number + 1)
+            group = Group(key, definition, arguments, viewer, behind=self.versions.number + 1)
             self.groups[key] = group
             self.in_use.set()
             self._enqueue(group)
@@ -189,9 +186,9 @@ class Hub:
 
     def _mark(self, group: Group) -> None:
         if group.running:
-            group.again = self.log.number if group.again is None else group.again
+            group.again = self.versions.number if group.again is None else group.again
         else:
-            group.fall_behind(self.log.number)
+            group.fall_behind(self.versions.number)
             self._enqueue(group)
 
     def _enqueue(self, group: Group) -> None:
@@ -211,11 +208,11 @@ class Hub:
                 group.queued = False
             if self.groups.get(group.key) is group and group.behind is not None and not group.failures:
                 self._enqueue(group)
-            self._send_ready([each.connection for each in group.subscribers])
+            self.frames.send_ready([each.connection for each in group.subscribers])
 
     async def _run(self, group: Group) -> None:
         await self.positioned.wait()
-        number_at_start, started = self.log.number, time.perf_counter()
+        number_at_start, started = self.versions.number, time.perf_counter()
         group.running, group.again = True, None
         try:
             outcome = await run(
@@ -244,7 +241,7 @@ class Hub:
             metrics.RUN_SECONDS.observe(group.last_ms / 1000)
         self.index.replace(group, outcome.dependencies)
         group.behind = None
-        missed = self.log.first_match(group.dependencies, after=number_at_start)
+        missed = self.versions.first_match(group.dependencies, after=number_at_start)
         if missed is None:
             missed = group.again
         if missed is not None:
@@ -258,7 +255,7 @@ class Hub:
     def _failed(self, group: Group, shown: LiveError, error: BaseException | None) -> None:
         """Schedule a retry. Report the error, except that clients keep their old result during a database failure."""
         group.failures += 1
-        group.fall_behind(self.log.number)
+        group.fall_behind(self.versions.number)
         metrics.FAILURES.labels(group.definition.name).inc()
         if error is not None:
             log.warning(
@@ -293,36 +290,6 @@ class Hub:
         if self.groups.get(group.key) is group:
             self._enqueue(group)  # without effect while it runs; that run sets the next expiry
 
-    # -- send results ----------------------------------------------------------------------------------------------
-
     def _publish(self, group: Group) -> None:
         for subscription in group.subscribers:
-            subscription.connection.mark(subscription)
-            self._dirty.add(subscription.connection)
-
-    def touch(self, connection: Connection, changed: Subscription | Follow) -> None:
-        """Mark a subscription or follow of this connection as changed."""
-        connection.mark(changed)
-        self._dirty.add(connection)
-
-    def _send_ready(self, connections: Iterable[Connection]) -> None:
-        """Send frames to changed connections that wait for no other result. The rest get theirs after `HOLD_S`."""
-        ready = [each for each in connections if each in self._dirty and each.settled()]
-        self._dirty.difference_update(ready)
-        self._send_some(ready)
-        if self._dirty and self._flush_timer is None:
-            self._flush_timer = asyncio.get_running_loop().call_later(HOLD_S, self._flush)
-
-    def _flush(self) -> None:
-        self._flush_timer = None
-        dirty, self._dirty = self._dirty, set()
-        self._send_some(list(dirty))
-
-    def _send_some(self, connections: list[Connection], start: int = 0) -> None:
-        """Send to `SLICE` connections at a time, so that a group with many subscribers does not block the event loop."""
-        for connection in connections[start : start + SLICE]:
-            connection.flush()
-        metrics.FRAMES.inc(self.frames_sent)
-        self.frames_sent = 0
-        if start + SLICE < len(connections):
-            asyncio.get_running_loop().call_soon(self._send_some, connections, start + SLICE)
+            self.frames.mark(subscription)

@@ -72,7 +72,7 @@ def describe(hub: Hub, feed: FeedLoop) -> dict[str, Any]:
         "lag_ms": round(lag_ms, 1),
         "reading": hub.in_use.is_set(),
         "progress_s": None if feed.progress_at is None else round(now - feed.progress_at, 3),
-        "version": hub.log.version_text,
+        "version": hub.versions.version_text,
     }
 
 

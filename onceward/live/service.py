@@ -54,7 +54,7 @@ class Service:
         connection.reply(
             {
                 "type": "welcome",
-                "version": self.hub.log.version_text,
+                "version": self.hub.versions.version_text,
                 "reset": self._other_epoch(hello.version),
                 "ping_s": self.options.ping_s,
             }
@@ -62,10 +62,10 @@ class Service:
         return connection
 
     def _other_epoch(self, version: str | None) -> bool:
-        if version is None or self.hub.log.version is None:
+        if version is None or self.hub.versions.version is None:
             return False
         try:
-            return not self.hub.log.version.comparable(Version.parse(version))
+            return not self.hub.versions.version.comparable(Version.parse(version))
         except BadVersion:
             return True
 
