@@ -157,7 +157,7 @@ async def test_a_worker_that_dies_while_sending_leaves_unknown_behind_and_not_a_
     for loop in first._loops:
         await loop.stop()
     for runner in first._runners:
-        for task in [*runner._loops, *(slot.task for slot in runner._slots)]:
+        for task in [runner._feeder._task, *(slot.task for slot in runner._slots._slots)]:
             task.cancel()
     await asyncio.sleep(0)
     monkeypatch.undo()
