@@ -241,6 +241,7 @@ async def test_a_message_can_be_cancelled_by_its_key_until_it_is_sent(office) ->
         assert not await tx.cancel_message("never")
     row = await here.message(id)
     assert (row["status"], row["reason"]) == ("cancelled", "came back")
+    assert await here.db.fetchval("select outcome from onceward.attempts where work_id = $1", id) == "cancelled"
     await here.start_worker()
     sent = await here.send(key="other")
     await here.until(sent)
