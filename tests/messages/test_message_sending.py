@@ -157,7 +157,7 @@ async def test_a_worker_that_dies_while_sending_leaves_unknown_behind_and_not_a_
     for loop in first._loops:
         await loop.stop()
     for runner in first._runners:
-        for task in [*runner._loops, *(slot.task for slot in runner._slots)]:
+        for task in [runner._feeder._task, *(slot.task for slot in runner._slots._slots)]:
             task.cancel()
     await asyncio.sleep(0)
     monkeypatch.undo()
@@ -241,6 +241,7 @@ async def test_a_message_can_be_cancelled_by_its_key_until_it_is_sent(office) ->
         assert not await tx.cancel_message("never")
     row = await here.message(id)
     assert (row["status"], row["reason"]) == ("cancelled", "came back")
+    assert await here.db.fetchval("select outcome from onceward.attempts where work_id = $1", id) == "cancelled"
     await here.start_worker()
     sent = await here.send(key="other")
     await here.until(sent)

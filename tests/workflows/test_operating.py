@@ -150,6 +150,8 @@ async def test_workflow_that_no_worker_knows_waits_aside_and_is_a_dead_letter_af
         await conn.execute("update onceward.work set sort_at = onceward.now() - interval '10 seconds'")
         assert await operate.set_aside_unknown(conn, dead_after=timedelta(0)) == {"approval"}
     assert await b.state(id) == "dead_letter"
+    outcomes = await b.db.fetch("select outcome, error->>'reason' from onceward.attempts where work_id = $1", id)
+    assert outcomes == [("dead_letter", "no_handler")]
     await operate.retry(b.db, id, actor="operator:ann")
     await b.drain()
     assert await b.steps(id) == [("set_attributes", "done"), ("approved", "waiting")]
