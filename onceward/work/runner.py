@@ -19,7 +19,7 @@ import structlog
 
 from onceward.db import BROKEN, Connection, Database, Unavailable, end, loudness
 from onceward.telemetry.logs import running
-from onceward.work.claim import BEGINNING, Claim, claim, claim_lanes, claim_suspect, release
+from onceward.work.claim import BEGINNING, ClaimQuery, claim, claim_lanes, claim_suspect, release
 from onceward.work.claim_connections import ClaimConnections
 from onceward.work.claimed import Claimed
 from onceward.work.executor import Executor
@@ -296,7 +296,7 @@ class QueueRunner:
             return BEGINNING
         return self._mark
 
-    async def _claim_due(self, conn: Connection, room: int) -> Claim:
+    async def _claim_due(self, conn: Connection, room: int) -> ClaimQuery:
         with self._lease() as lease:
             taken = await claim(
                 conn,

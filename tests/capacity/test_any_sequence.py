@@ -13,7 +13,19 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from onceward.capacity import CHECKS, Refused, Want, claim, convert, extend, look, open_pool, reap, release, resize
+from onceward.capacity import (
+    CHECKS,
+    CapacityRefused,
+    Want,
+    claim,
+    convert,
+    extend,
+    look,
+    open_pool,
+    reap,
+    release,
+    resize,
+)
 from onceward.db import Database
 from tests.capacity.test_claims import move_clock
 
@@ -81,7 +93,7 @@ class Shop(RuleBasedStateMachine):
             async with self.db.transaction(organization=self.organization) as tx:
                 try:
                     got = await claim(tx, [want], holder=str(uuid.uuid4()), until=None if sold else HOLD)
-                except Refused:
+                except CapacityRefused:
                     return None
                 return got.ids
 
@@ -103,7 +115,7 @@ class Shop(RuleBasedStateMachine):
             async with self.db.transaction(organization=self.organization) as tx:
                 try:
                     await (convert(tx, known.ids) if sell else extend(tx, known.ids, until=HOLD))
-                except Refused:
+                except CapacityRefused:
                     return False
                 return True
 

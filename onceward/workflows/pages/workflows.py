@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onceward.trust.identity import Identity
-from onceward.web.dashboard.action import Action, Done, Refused
+from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.contribution import Pages
 from onceward.web.dashboard.page import Missing
 from onceward.web.dashboard.site import Site
@@ -27,7 +27,7 @@ async def _cancel(site: Site, identity: Identity, id: int, reason: str) -> Done:
             site.database, id, actor=identity, reason=reason, organization=identity.organization
         )
     except WorkflowState as error:
-        raise Refused(str(error)) from None
+        raise ActionRefused(str(error)) from None
     site.engine.waker.wake("workflows")
     texts = {"cancelled": "is cancelled", "asked": "is stopping", "compensating": "is running its compensations"}
     return Done(f"/dashboard/workflows/{id}", f"Workflow {id} {texts.get(outcome, outcome)}.")
@@ -42,7 +42,7 @@ async def _retry(site: Site, identity: Identity, form: Mapping[str, str]) -> Don
             site.database, int(id), actor=identity, reason="retried from its page", organization=identity.organization
         )
     except WorkflowState as error:
-        raise Refused(str(error)) from None
+        raise ActionRefused(str(error)) from None
     site.engine.waker.wake("workflows")
     return Done(f"/dashboard/workflows/{id}", f"Workflow {id} retries its failed steps.")
 
