@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from onceward.capacity.errors import Refused, UnknownClaim, UnknownPool, UnknownUnit
+from onceward.capacity.errors import CapacityRefused, UnknownClaim, UnknownPool, UnknownUnit
 from onceward.capacity.model import Claim, Claimed, Refusal, Want
 from onceward.db import Transaction
 from onceward.statements import read_statement
@@ -117,7 +117,7 @@ def _raise_for(refusals: list[dict[str, Any]] | None) -> None:
                 raise UnknownClaim(f"there is no claim {refusal['claim']}")
             case _:
                 continue
-    raise Refused([_refusal(refusal) for refusal in refusals])
+    raise CapacityRefused([_refusal(refusal) for refusal in refusals])
 
 
 def _refusal(row: dict[str, Any]) -> Refusal:

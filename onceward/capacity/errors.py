@@ -20,7 +20,7 @@ class CapacityError(OncewardError):
     """The base of the errors of capacity. The message names the pool, unit or claim."""
 
 
-class Refused(CapacityError):
+class CapacityRefused(CapacityError):
     """A place or unit is not free, so nothing was claimed, extended or sold."""
 
     def __init__(self, refusals: Sequence[Refusal]) -> None:

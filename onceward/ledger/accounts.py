@@ -6,7 +6,7 @@ from typing import Any, cast, get_args
 
 from onceward.db import Transaction
 from onceward.ledger.errors import InvalidEntry, UnknownAccount, named_errors
-from onceward.ledger.model import Account, Balance, Kind, Line, TrialBalance, checked_code, checked_currency
+from onceward.ledger.model import Account, Balance, Kind, StatementLine, TrialBalance, checked_code, checked_currency
 from onceward.statements import read_statement
 
 OPEN = "select onceward.ledger_open($1, $2, $3, $4, $5)"
@@ -43,7 +43,9 @@ async def trial_balance(tx: Transaction, *, currency: str | None = None) -> list
     return [TrialBalance(currency, tuple(accounts)) for currency, accounts in by_currency.items()]
 
 
-async def statement(tx: Transaction, code: str, *, currency: str, after: int = 0, limit: int = 100) -> list[Line]:
+async def statement(
+    tx: Transaction, code: str, *, currency: str, after: int = 0, limit: int = 100
+) -> list[StatementLine]:
     """Return posted entries in order, with the running balance. `after` is the last `entry_id` of the previous page."""
     if limit < 1:
         raise InvalidEntry(f"limit is {limit}: it must be 1 or more")
@@ -57,7 +59,7 @@ async def statement(tx: Transaction, code: str, *, currency: str, after: int = 0
         raise UnknownAccount(f"there is no account {code} in {currency}")
     rows = await tx.fetch(STATEMENT, tx.organization, code, currency, after, limit)
     return [
-        Line(
+        StatementLine(
             entry_id=row["id"],
             journal_id=row["journal_id"],
             journal_kind=row["kind"],

@@ -35,7 +35,7 @@ class BadArguments(LiveError):
     code = "bad_arguments"
 
 
-class Refused(LiveError):
+class SubscriptionRefused(LiveError):
     code = "refused"
 
 

@@ -30,7 +30,7 @@ MOST_PIPELINED = 64
 NOTED = frozenset({b"expect", b"transfer-encoding"})
 
 
-class Refused(OncewardError):
+class RequestRefused(OncewardError):
     """Stops the parser. `GuardedProtocol._refused` has the status and the text."""
 
 
@@ -146,10 +146,10 @@ class GuardedProtocol(HttpToolsProtocol):
         else:
             self._refuse(*self._refused, "limit")
 
-    def _stop(self, status: int, text: str) -> Refused:
+    def _stop(self, status: int, text: str) -> RequestRefused:
         """Record a refusal and return the exception. Parser callbacks use `raise self._stop(...)`."""
         self._refused = (status, text)
-        return Refused(text)
+        return RequestRefused(text)
 
     # -- parser callbacks ----------------------------------------------------------------------------------------------
 

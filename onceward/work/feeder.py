@@ -11,7 +11,7 @@ from datetime import datetime
 import structlog
 
 from onceward.db import FAILED, Backoff, Connection, end, loudness
-from onceward.work.claim import BEGINNING, Claim, claim, claim_lanes, claim_suspect
+from onceward.work.claim import BEGINNING, ClaimQuery, claim, claim_lanes, claim_suspect
 from onceward.work.claim_connections import ClaimConnections
 from onceward.work.claimed import Claimed
 from onceward.work.leases import Leases
@@ -204,7 +204,7 @@ class Feeder:
             return BEGINNING
         return self._mark
 
-    async def _claim_due(self, conn: Connection, room: int) -> Claim:
+    async def _claim_due(self, conn: Connection, room: int) -> ClaimQuery:
         start = self._start_of_claim()
         with self._lease() as lease:
             taken = await claim(

@@ -9,7 +9,7 @@ from typing import Any
 from onceward import inject
 from onceward.work import Claimed, Registry
 from onceward.workflows.history import WorkflowKind
-from onceward.workflows.run import Run
+from onceward.workflows.run import WorkflowRun
 from onceward.workflows.task import MOST_STEPS, WorkflowTask
 from onceward.workflows.workflow import Workflow
 
@@ -32,7 +32,7 @@ def register(
         raise TypeError(f"{workflow_name}: a workflow's first parameter must be annotated `Workflow`")
 
     async def run(work: Claimed, _tx: object) -> None:
-        current = Run(task, work)
+        current = WorkflowRun(task, work)
         await current.perform(Workflow(current))
 
     task: WorkflowTask[..., Any] = WorkflowTask(

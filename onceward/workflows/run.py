@@ -50,7 +50,7 @@ CHILDREN = read_statement("workflows", "list_waiting_children")
 CANCEL_CHILD = "select onceward.workflow_cancel_child_or_fail($1, $2, $3)"
 
 
-class Run:
+class WorkflowRun:
     """The engine side of `Workflow`: positions, records and the end of the run."""
 
     def __init__(self, task: WorkflowTask[..., Any], work: Claimed) -> None:

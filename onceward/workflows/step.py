@@ -22,7 +22,7 @@ from onceward.workflows.interruption import interrupting, is_transient
 from onceward.workflows.step_functions import Callee, Step
 
 if TYPE_CHECKING:
-    from onceward.workflows.run import Run
+    from onceward.workflows.run import WorkflowRun
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class StepCall(Generic[T]):
 
     __slots__ = ("_arguments", "_callee", "_how", "_run", "place")
 
-    def __init__(self, run: Run, place: Place, callee: Callee, arguments: dict[str, Any], how: How) -> None:
+    def __init__(self, run: WorkflowRun, place: Place, callee: Callee, arguments: dict[str, Any], how: How) -> None:
         self._run = run
         self._callee = callee
         self._arguments = arguments

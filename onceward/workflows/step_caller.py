@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 from onceward.durations import Duration, in_seconds
 from onceward.work import RetryOption, RetryPolicy, as_policy
 from onceward.work.gate import gate
-from onceward.workflows.run import Run
+from onceward.workflows.run import WorkflowRun
 from onceward.workflows.step import How, StepCall
 from onceward.workflows.step_functions import Step
 
@@ -56,7 +56,7 @@ class StepCaller:
 
     __slots__ = ("_options", "_run")
 
-    def __init__(self, run: Run, options: StepOptions = DEFAULTS) -> None:
+    def __init__(self, run: WorkflowRun, options: StepOptions = DEFAULTS) -> None:
         self._run = run
         self._options = options
 

@@ -28,7 +28,7 @@ from onceward.workflows.errors import (
     WaitTimedOut,
 )
 from onceward.workflows.interruption import interrupting
-from onceward.workflows.run import Run
+from onceward.workflows.run import WorkflowRun
 from onceward.workflows.step import How, Place, StepCall, recording
 from onceward.workflows.step_caller import STEPS, StepCaller, step_options
 from onceward.workflows.task import ConfiguredWorkflow
@@ -45,7 +45,7 @@ class Workflow(StepCaller):
 
     __slots__ = ()
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: WorkflowRun) -> None:
         super().__init__(run)
 
     @property
@@ -250,7 +250,9 @@ class ChildCall(Generic[T]):
 
     __slots__ = ("_arguments", "_run", "_workflow", "place")
 
-    def __init__(self, run: Run, place: Place, workflow: ConfiguredWorkflow[..., T], arguments: dict[str, Any]) -> None:
+    def __init__(
+        self, run: WorkflowRun, place: Place, workflow: ConfiguredWorkflow[..., T], arguments: dict[str, Any]
+    ) -> None:
         self._run = run
         self._workflow = workflow
         self._arguments = arguments

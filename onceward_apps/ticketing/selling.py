@@ -13,7 +13,7 @@ from typing import Any, assert_never
 from uuid import UUID, uuid4
 
 from onceward import Permanent, Reply, Retry, Tx
-from onceward.capacity import Refused, UnknownClaim, convert
+from onceward.capacity import CapacityRefused, UnknownClaim, convert
 from onceward.ledger import UnknownAccount
 from onceward_apps.ticketing import jobs, metrics, notices
 from onceward_apps.ticketing.codes import new_ticket_code
@@ -132,7 +132,7 @@ async def _sell(tx: Tx, checkout: Any, payment: Payment) -> dict[str, Any]:
         if any(item["held_for"] != checkout["id"] or item["hold_status"] == "converted" for item in items):
             raise UnknownClaim(f"a hold of checkout {checkout['id']} was sold or moved to another checkout")
         await convert(tx, [item["claim_id"] for item in items])
-    except (Refused, UnknownClaim):
+    except (CapacityRefused, UnknownClaim):
         return await _refuse(tx, checkout, payment, GiveBack("seats_gone"))
     tickets = [NewTicket(uuid4(), new_ticket_code(), item) for item in items]
     await _take_seats(tx, tickets)

@@ -9,7 +9,19 @@ from datetime import timedelta
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from onceward.capacity import CHECKS, Refused, Want, claim, convert, extend, look, open_pool, reap, release, resize
+from onceward.capacity import (
+    CHECKS,
+    CapacityRefused,
+    Want,
+    claim,
+    convert,
+    extend,
+    look,
+    open_pool,
+    reap,
+    release,
+    resize,
+)
 from tests.capacity.test_claims import move_clock
 from tests.state_machines import DatabaseMachine, check_machine
 
@@ -67,7 +79,7 @@ class Shop(DatabaseMachine):
             async with self.db.transaction(organization=self.organization) as tx:
                 try:
                     got = await claim(tx, [want], holder=str(uuid.uuid4()), until=None if sold else HOLD)
-                except Refused:
+                except CapacityRefused:
                     return None
                 return got.ids
 
@@ -89,7 +101,7 @@ class Shop(DatabaseMachine):
             async with self.db.transaction(organization=self.organization) as tx:
                 try:
                     await (convert(tx, known.ids) if sell else extend(tx, known.ids, until=HOLD))
-                except Refused:
+                except CapacityRefused:
                     return False
                 return True
 

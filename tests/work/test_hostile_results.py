@@ -81,7 +81,7 @@ async def test_a_batch_that_is_refused_is_halved_until_the_culprit_is_alone(benc
     app = Onceward("t")
 
     @app.job
-    async def answer(*, n: int) -> dict[str, int]:
+    async def answer(*, n: int) -> dict[str, int | str]:
         return {"n": n}
 
     here = await bench(app)

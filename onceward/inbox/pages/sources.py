@@ -16,7 +16,7 @@ from onceward.statements import read_statement
 from onceward.trust import NotFound
 from onceward.trust.identity import Identity
 from onceward.trust.secrets import secret_box
-from onceward.web.dashboard.action import Action, Done, Refused
+from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
 
@@ -49,7 +49,7 @@ async def _add(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     name, secret = form.get("name", "").strip()[:100], form.get("secret", "").strip()
     mode = form.get("mode", "ack")
     if mode not in MODES:
-        raise Refused(f"{mode!r} is not a mode: use one of {', '.join(MODES)}")
+        raise ActionRefused(f"{mode!r} is not a mode: use one of {', '.join(MODES)}")
     new = sources.NewSource(
         name=name,
         provider=form.get("provider", "")[:100],
@@ -67,10 +67,10 @@ async def _add(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
 async def _rotate(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     own, secret = await _own(site, identity, form), form.get("secret", "").strip()
     if not secret:
-        raise Refused("secret: enter the new secret as the sender shows it")
+        raise ActionRefused("secret: enter the new secret as the sender shows it")
     overlap = OVERLAPS.get(form.get("overlap", ""))
     if overlap is None:
-        raise Refused(f"overlap: choose one of {', '.join(OVERLAPS)}")
+        raise ActionRefused(f"overlap: choose one of {', '.join(OVERLAPS)}")
     async with _engine(site) as tx:
         box = secret_box(site.settings)
         live = await sources.rotate(tx, box, str(own.webhook_id), secret, overlap=overlap, actor=identity)
@@ -83,7 +83,7 @@ async def _engine(site: Site) -> AsyncGenerator[Transaction]:
         async with site.database.transaction(role="engine") as tx:
             yield tx
     except ConfigError as error:
-        raise Refused(f"{error.field}: {error}") from None
+        raise ActionRefused(f"{error.field}: {error}") from None
 
 
 def _button(change: Callable[..., Awaitable[object]], message: str) -> Callable[..., Awaitable[Done]]:

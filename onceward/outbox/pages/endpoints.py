@@ -12,7 +12,7 @@ from onceward.outbox.resends import resend_one
 from onceward.statements import read_statement
 from onceward.trust import NotFound
 from onceward.trust.identity import Identity
-from onceward.web.dashboard.action import Action, Done, Refused
+from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.contribution import Figure, Reason, Status
 from onceward.web.dashboard.formats import many, number
 from onceward.web.dashboard.page import Page, View
@@ -50,7 +50,7 @@ async def _own(site: Site, identity: Identity, form: Mapping[str, str]) -> tuple
     try:
         endpoint = UUID(form.get("endpoint", ""))
     except ValueError:
-        raise Refused("the field `endpoint` must be the id of an endpoint") from None
+        raise ActionRefused("the field `endpoint` must be the id of an endpoint") from None
     row = await site.database.fetchrow(OWNER, endpoint)
     if row is None or (identity.organization is not None and row["organization_id"] != identity.organization):
         raise NotFound(f"there is no endpoint {endpoint}")
@@ -74,14 +74,14 @@ async def _test(site: Site, identity: Identity, form: Mapping[str, str]) -> Done
     try:
         sent = await site.context.part(Outbox).send_test(organization, endpoint, actor=identity)
     except Invalid as error:
-        raise Refused(str(error)) from None
+        raise ActionRefused(str(error)) from None
     return Done(f"/dashboard/consequences/{sent.id}", "The test event is queued.")
 
 
 async def _resend(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     id = form.get("id", "")
     if not id.isdigit() or len(id) > 18:
-        raise Refused("the field `id` must be the id of a delivery")
+        raise ActionRefused("the field `id` must be the id of a delivery")
     organization = identity.organization
     if organization is None:
         organization = await site.database.fetchval(
@@ -90,7 +90,7 @@ async def _resend(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
     try:
         await resend_one(site.database, organization, int(id), actor=identity)
     except Invalid as error:
-        raise Refused(str(error)) from None
+        raise ActionRefused(str(error)) from None
     return Done(f"/dashboard/deliveries/{id}", "The delivery will be sent again.")
 
 

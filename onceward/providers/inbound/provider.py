@@ -118,7 +118,7 @@ class ReceivedItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ProviderReply:
     """An immediate answer. Nothing is stored."""
 
     body: bytes = b""
@@ -199,7 +199,7 @@ class Provider(Protocol):
         """
         return None
 
-    def challenge(self, config: SourceConfig, request: Request) -> Reply | None:
+    def challenge(self, config: SourceConfig, request: Request) -> ProviderReply | None:
         """Return the answer to a handshake, or None for an ordinary request. This method must authenticate a GET."""
         return None
 

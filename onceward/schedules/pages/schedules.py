@@ -9,7 +9,7 @@ from onceward.db import Connection
 from onceward.schedules import operations
 from onceward.statements import read_statement
 from onceward.trust.identity import Identity
-from onceward.web.dashboard.action import Action, Done, Refused, back
+from onceward.web.dashboard.action import Action, ActionRefused, Done, back
 from onceward.web.dashboard.contribution import Figure, Reason, Status
 from onceward.web.dashboard.formats import many, number
 from onceward.web.dashboard.page import Missing, Page, View
@@ -76,7 +76,7 @@ async def _resume(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
 async def _run(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     schedule = site.app.schedules.get(_name(form))
     if schedule is None:
-        raise Refused(f"this node has no schedule {_name(form)}: run it on a node that loads its app")
+        raise ActionRefused(f"this node has no schedule {_name(form)}: run it on a node that loads its app")
     async with site.database.transaction(role="engine") as tx:
         id = await operations.run_now(tx, schedule, by=identity.actor, waker=site.engine.waker)
     return Done(f"/dashboard/schedules/{schedule.name}", f"Run {id} is queued.")

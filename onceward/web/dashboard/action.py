@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from onceward.web.dashboard.site import Site
 
 
-class Refused(OncewardError, ValueError):
+class ActionRefused(OncewardError, ValueError):
     """The action cannot be done. The message says why and what to do instead."""
 
 
@@ -41,7 +41,7 @@ def reason_of(form: Mapping[str, str]) -> str:
     """Return the user's reason for the audit log. Raises `Refused` if there is none."""
     reason = form.get("reason", "").strip()[:500]
     if not reason:
-        raise Refused("give a reason: it is written to the audit log")
+        raise ActionRefused("give a reason: it is written to the audit log")
     return reason
 
 

@@ -18,7 +18,7 @@ from onceward.trust.identity import Identity, Scope, transaction_for
 from onceward.web.api import settings_of
 from onceward.web.auth import ORGANIZATION_COOKIE, SESSION_COOKIE, authenticator_of
 from onceward.web.dashboard import frame
-from onceward.web.dashboard.action import Action, Refused
+from onceward.web.dashboard.action import Action, ActionRefused
 from onceward.web.dashboard.page import Missing, Page
 from onceward.web.dashboard.site import TYPES, Site
 
@@ -205,7 +205,7 @@ async def _error_page(site: Site, request: Request, error: Exception) -> Respons
             status, title = 429, "Too many attempts"
         case Missing() | NotFound():
             status, title = 404, "Not found"
-        case Refused() | TrustError() | RequestValidationError():
+        case ActionRefused() | TrustError() | RequestValidationError():
             status, title = 400, "That did not work"
         case HTTPException():
             status, title = error.status_code, "That did not work"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from onceward.statements import read_statement
 from onceward.trust.identity import Identity
-from onceward.web.dashboard.action import Action, Done, Refused
+from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.contribution import Pages
 from onceward.web.dashboard.page import Missing
 from onceward.web.dashboard.site import Site
@@ -25,7 +25,7 @@ async def _cancel(site: Site, identity: Identity, id: int, reason: str) -> Done:
             site.database, id, actor=identity, reason=reason, organization=identity.organization
         )
     except WorkflowState as error:
-        raise Refused(str(error)) from None
+        raise ActionRefused(str(error)) from None
     site.engine.waker.wake("workflows")
     texts = {"cancelled": "is cancelled", "asked": "is stopping", "compensating": "is running its compensations"}
     return Done(f"/dashboard/workflows/{id}", f"Workflow {id} {texts.get(outcome, outcome)}.")
@@ -40,7 +40,7 @@ async def _retry(site: Site, identity: Identity, form: Mapping[str, str]) -> Don
             site.database, int(id), actor=identity, reason="retried from its page", organization=identity.organization
         )
     except WorkflowState as error:
-        raise Refused(str(error)) from None
+        raise ActionRefused(str(error)) from None
     site.engine.waker.wake("workflows")
     return Done(f"/dashboard/workflows/{id}", f"Workflow {id} retries its failed steps.")
 
