@@ -15,7 +15,7 @@ from onceward.inbox.headers import Headers, kept
 from onceward.inbox.routing import Batch, Placer, batch
 from onceward.inbox.source import Source
 from onceward.providers.inbound.payload import body_key
-from onceward.providers.inbound.provider import ReceivedItem, Rejected, Reply, Request
+from onceward.providers.inbound.provider import ProviderReply, ReceivedItem, Rejected, Request
 
 MOST_ITEMS = 10_000
 
@@ -27,7 +27,9 @@ class Intake(NamedTuple):
     events: Batch
 
 
-def verify_and_place(placer: Placer, source: Source, request: Request, headers: Headers, now: float) -> Intake | Reply:
+def verify_and_place(
+    placer: Placer, source: Source, request: Request, headers: Headers, now: float
+) -> Intake | ProviderReply:
     """Return the events of an authentic request, or the reply to a handshake. Raise Rejected for all other requests.
 
     `headers` are the headers of `request`, and `now` is the time in Unix seconds.

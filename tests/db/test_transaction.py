@@ -134,8 +134,9 @@ async def test_the_context_uses_a_transaction_that_the_last_commit_opened_and_a_
 async def test_a_commit_that_fails_leaves_no_transaction_behind(db: Database) -> None:
     await db.execute("create table t (x int unique deferrable initially deferred); grant all on t to onceward_app")
     async with db.acquire() as conn:
+        tx = Transaction(conn)
         with pytest.raises(asyncpg.UniqueViolationError):
-            async with Transaction(conn) as tx:
+            async with tx:
                 await tx.execute("insert into t values (1), (1)")
         assert not tx.is_open
         assert not conn.is_in_transaction()

@@ -287,10 +287,10 @@ def test_a_function_with_a_wrong_signature_cannot_be_scheduled() -> None:
     app = Onceward("t")
     with pytest.raises(TypeError, match="run: Run"):
 
-        @app.cron("* * * * *")
+        @app.cron("* * * * *")  # pyright: ignore[reportArgumentType]
         async def wrong(run: Run, tx: Tx) -> None: ...
 
     with pytest.raises(TypeError, match="async def"):
 
-        @app.every(60)
+        @app.every(60)  # pyright: ignore[reportArgumentType]
         def plain(run: Run) -> None: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
@@ -124,7 +124,7 @@ def test_the_later_of_two_contrary_options_counts() -> None:
     [
         (lambda: pack.unique("k", within=60, forever=True), "not both"),
         (lambda: pack.unique("k", within=0), "longer than 0"),
-        (lambda: pack.unique("k", on_conflict="ignore"), "skip, replace or debounce"),
+        (lambda: pack.unique("k", on_conflict=cast(Any, "ignore")), "skip, replace or debounce"),
         (lambda: pack.schedule_in(), "takes a timedelta or units"),
         (lambda: pack.schedule_in(timedelta(1), hours=1), "takes a timedelta or units"),
         (lambda: pack.max_attempts(0), "between 1 and 1000"),
@@ -157,7 +157,7 @@ async def event_late(tx: Tx, *, wf: Workflow) -> None: ...
         (register(no_tx, batch=5), "a batch handler takes"),
         (register(one, batch=5), "batch is 5, so the function takes `jobs: list"),
         (register(several), "batch is 1, so the function takes `job: Job`"),
-        (lambda: Onceward("wrong").workflow(event_late), "'wf' is keyword-only"),
+        (lambda: Onceward("wrong").workflow(cast(Any, event_late)), "'wf' is keyword-only"),
     ],
 )
 def test_a_signature_that_cannot_be_typed_is_refused_when_it_is_registered(
