@@ -172,7 +172,9 @@ async def put_secret(tx: Transaction, box: SecretBox, name: str, value: str) -> 
         name,
     )
     sealed = box.seal(value.encode(), table="onceward.secrets", row=row, column="value")
-    await tx.execute("update onceward.secrets set value = $1 where secret_id = $2", sealed, row)
+    await tx.execute(
+        "update onceward.secrets set value = $1, changed_at = onceward.now() where secret_id = $2", sealed, row
+    )
 
 
 async def get_secret(tx: Transaction, box: SecretBox, name: str) -> str:
