@@ -8,4 +8,11 @@ from onceward.messages.post import PostOffice
 
 def channels(context: Context) -> PostOffice:
     engine = context.engine
-    return PostOffice(context.database, context.settings, engine.templates, context.registry, waker=engine.waker)
+    return PostOffice(
+        context.database,
+        context.settings,
+        engine.templates,
+        context.registry,
+        waker=engine.waker,
+        services=context.app.services,
+    )

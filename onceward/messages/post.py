@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from onceward.db import Database
 from onceward.http import GuardedClient, ServiceClient
+from onceward.messages.accounts import OrganizationChannels
 from onceward.messages.channel import Channel
 from onceward.messages.channels import (
     BrevoChannel,
@@ -31,6 +32,7 @@ from onceward.providers.outbound.smtp import Encryption, Relay, Smtp
 from onceward.providers.outbound.twilio import Twilio
 from onceward.providers.outbound.webpush import VapidKey, WebPush
 from onceward.providers.outbound.whatsapp import WhatsApp
+from onceward.services import Services
 from onceward.settings import Settings
 from onceward.work import Loop, Registry, Waker
 
@@ -41,12 +43,26 @@ class PostOffice:
     """Sends messages and reports notices in a worker process; also strips old messages and deletes old counters."""
 
     def __init__(
-        self, db: Database, settings: Settings, templates: Templates, registry: Registry, *, waker: Waker | None = None
+        self,
+        db: Database,
+        settings: Settings,
+        templates: Templates,
+        registry: Registry,
+        *,
+        waker: Waker | None = None,
+        services: Services | None = None,
     ) -> None:
         self._client = ServiceClient()
         self._guarded = GuardedClient(allow_loopback_http=settings.allow_loopback_endpoints)
         channels = configured_channels(settings, db, self._client, self._guarded)
-        self.sender = Sender(db, channels, templates, limits=limits(settings), manners=manners(settings))
+        self.sender = Sender(
+            db,
+            channels,
+            templates,
+            limits=limits(settings),
+            manners=manners(settings),
+            own_channels=None if services is None else OrganizationChannels(services),
+        )
         self.sender.install(registry)
         self.notifier = Notifier(
             db, templates, audiences=audiences(settings), slack=slack_channels(settings), waker=waker

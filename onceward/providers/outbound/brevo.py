@@ -21,12 +21,16 @@ class Mailbox:
 
 @dataclass(frozen=True, slots=True)
 class Brevo:
-    """Calls Brevo with one API key. The idempotency key prevents a duplicate within a short time, not after days."""
+    """Calls Brevo with one API key. The idempotency key prevents a duplicate within a short time, not after days.
+
+    `sender` is the account's sender, as `Name <address>`, for callers that have none of their own.
+    """
 
     repeatable: ClassVar[bool] = True
 
     client: Client = field(repr=False)
     api_key: str = field(repr=False)
+    sender: str | None = None
     base_url: str = "https://api.brevo.com"
     timeout_s: float = 30.0
 
