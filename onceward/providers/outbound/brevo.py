@@ -30,9 +30,9 @@ class Brevo:
 
     client: Client = field(repr=False)
     api_key: str = field(repr=False)
-    sender: str | None = None
     base_url: str = "https://api.brevo.com"
     timeout_s: float = 30.0
+    sender: str | None = None
 
     async def send_email(
         self,

@@ -18,6 +18,8 @@ Json = dict[str, Any]
 class CalComSimulator(Simulator):
     """One user whose calendar is always free. Every booking lasts 30 minutes."""
 
+    kept = ("bookings",)
+
     def __init__(self) -> None:
         super().__init__()
         self.bookings: dict[str, Json] = {}

@@ -24,6 +24,8 @@ BREAKS_AFTER = 3
 class DailySimulator(Simulator):
     """One domain. `join`, `leave`, `start_recording` and so on are what happens in its rooms."""
 
+    kept = ("rooms", "tokens", "recordings", "participants", "registered", "_meetings")
+
     def __init__(self) -> None:
         super().__init__()
         self.rooms: dict[str, Json] = {}

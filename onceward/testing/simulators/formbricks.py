@@ -22,6 +22,8 @@ RETRY_DELAYS_S = (0.2, 0.4)
 class FormbricksSimulator(Simulator):
     """One environment with any surveys. It sends webhooks after `send_webhooks_to` has set a receiver."""
 
+    kept = ("responses",)
+
     def __init__(self, *, retry_delays_s: Sequence[float] = RETRY_DELAYS_S) -> None:
         super().__init__()
         self.responses: dict[str, Json] = {}

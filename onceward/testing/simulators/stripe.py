@@ -28,6 +28,8 @@ DEFAULT_RETRY_DELAYS_S = (0.5, 2.0, 10.0, 60.0, 300.0, 1800.0)
 class StripeSimulator(Simulator):
     """One Stripe test account. It sends webhooks after `send_webhooks_to` has set a receiver."""
 
+    kept = ("books", "billing", "_responses")
+
     def __init__(self, *, retry_delays_s: Sequence[float] = DEFAULT_RETRY_DELAYS_S) -> None:
         super().__init__()
         self.books = Books()

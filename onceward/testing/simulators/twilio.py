@@ -22,6 +22,8 @@ INVALID_NUMBER = "+15005550001"
 class TwilioSimulator(Simulator):
     """One account. It reports a message with a StatusCallback as sent and delivered, unless `report` is false."""
 
+    kept = ("messages", "_callbacks")
+
     def __init__(self, *, account_sid: str = "AC" + "0" * 32, auth_token: str = "simulated") -> None:
         super().__init__()
         self.account_sid = account_sid

@@ -19,6 +19,8 @@ WINDOW_S = 24 * 3600.0
 class WhatsAppSimulator(Simulator):
     """One phone number. With `enforce_window`, texts are allowed only within 24 hours of a person's message."""
 
+    kept = ("messages", "_last_received_at")
+
     def __init__(self, *, app_secret: str = "simulated-app-secret", phone_number_id: str = "100200300") -> None:
         super().__init__()
         self.app_secret = app_secret
