@@ -54,19 +54,18 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    match value:
-        case {"$bytes": str(text)}:
-            return base64.b64decode(text)
-        case {"$tuple": list(items)}:
-            return tuple(decode(item) for item in cast("list[Any]", items))
-        case {"$set": list(items)}:
-            return {decode(item) for item in cast("list[Any]", items)}
-        case list():
-            return [decode(item) for item in cast("list[Any]", value)]
-        case dict():
-            return {key: decode(item) for key, item in cast("dict[str, Any]", value).items()}
-        case _:
-            return value
+    if isinstance(value, list):
+        return [decode(item) for item in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    members = cast("dict[str, Any]", value)
+    if "$bytes" in members:
+        return base64.b64decode(members["$bytes"])
+    if "$tuple" in members:
+        return tuple(decode(item) for item in members["$tuple"])
+    if "$set" in members:
+        return {decode(item) for item in members["$set"]}
+    return {key: decode(item) for key, item in members.items()}
 
 
 def _restore(target: Any, stored: Mapping[str, Any]) -> None:
