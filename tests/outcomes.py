@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from onceward.providers.outbound import Absent, Accepted, Outcome
 
 
@@ -10,3 +12,9 @@ def reference_of(outcome: Outcome | Absent) -> str:
     assert isinstance(outcome, Accepted), outcome
     assert outcome.reference is not None, outcome
     return outcome.reference
+
+
+def detail_of(outcome: Outcome | Absent) -> dict[str, Any]:
+    """Return the object that the service answered with. Any other outcome fails the test."""
+    assert isinstance(outcome, Accepted), outcome
+    return dict(outcome.detail)

@@ -159,7 +159,7 @@ async def test_calcom_meetings_and_no_shows_are_read_by_the_inbox(client, sims) 
         await cal.mark_absent(booked["uid"], emails=["ada@example.com"])
         attendee = Attendee("Bo", "bo@example.com")
         asked = await cal.create_booking(key="k", event_type_id=8, start=datetime.now(UTC), attendee=attendee)
-        await cal.decline_booking(asked.reference, reason="full")
+        await cal.decline_booking(reference_of(asked), reason="full")
         await sims.calcom.webhooks.settle()
     config = SourceConfig(provider="calcom", secrets=("cal-secret",))
     assert await types(config, receiver) == {

@@ -15,6 +15,7 @@ from onceward.providers.outbound.slack import Slack
 from onceward.providers.outbound.stripe import Stripe
 from onceward.providers.outbound.twilio import Twilio
 from onceward.testing.simulators import CustomerEndpoint, Simulators
+from tests.outcomes import detail_of, reference_of
 
 PRICE: Any = {
     "currency": "eur",
@@ -22,7 +23,7 @@ PRICE: Any = {
     "product_data": {"name": "Course"},
     "recurring": {"interval": "month"},
 }
-URLS = {"success_url": "http://127.0.0.1:9/ok", "cancel_url": "http://127.0.0.1:9/no"}
+URLS: Any = {"success_url": "http://127.0.0.1:9/ok", "cancel_url": "http://127.0.0.1:9/no"}
 
 
 def fields(sims: Simulators, number: int) -> dict[str, str]:
@@ -34,30 +35,28 @@ async def test_a_stripe_subscription_by_the_official_library_and_by_ours(client,
     ours = Stripe(client, "sk_test_1", sims.stripe.url)
     items: Any = [{"quantity": 1, "price_data": PRICE}]
     metadata = {"app": "learning"}
-    await asyncio.to_thread(
-        official.v1.checkout.sessions.create,
-        {
-            "mode": "subscription",
-            "line_items": items,
-            "metadata": metadata,
-            "subscription_data": {"metadata": metadata},
-            **URLS,
-        },
-    )
+    params: Any = {
+        "mode": "subscription",
+        "line_items": items,
+        "metadata": metadata,
+        "subscription_data": {"metadata": metadata},
+        **URLS,
+    }
+    await asyncio.to_thread(official.v1.checkout.sessions.create, params)
     made = await ours.create_checkout_session(key="k", mode="subscription", line_items=items, metadata=metadata, **URLS)
     assert isinstance(made, Accepted)
     assert fields(sims, 0) == fields(sims, 1)
 
-    session = sims.stripe.pay(made.reference)
+    session = sims.stripe.pay(reference_of(made))
     subscription_id = session["subscription"]
     theirs = await asyncio.to_thread(official.v1.subscriptions.retrieve, subscription_id)
     mine = await ours.retrieve_subscription(subscription_id)
-    assert theirs.status == mine.detail["status"] == "active"
+    assert theirs.status == detail_of(mine)["status"] == "active"
     assert theirs.metadata["app"] == "learning"
     sims.stripe.renew(subscription_id)
     invoices = await asyncio.to_thread(official.v1.invoices.list, {"subscription": subscription_id})
     listed = await ours.list_invoices(subscription=subscription_id)
-    assert [each.id for each in invoices.data] == [each["id"] for each in listed.detail["invoices"]]
+    assert [each.id for each in invoices.data] == [each["id"] for each in detail_of(listed)["invoices"]]
     assert [each.amount_paid for each in invoices.data] == [900, 900]
     with pytest.raises(stripe_library.InvalidRequestError):
         await asyncio.to_thread(official.v1.invoices.retrieve, "in_unknown")
@@ -72,13 +71,13 @@ async def test_the_life_of_a_subscription_reaches_us_as_webhooks_that_the_offici
         made = await stripe.create_checkout_session(
             key="k", mode="subscription", line_items=[{"quantity": 1, "price_data": PRICE}], **URLS
         )
-        subscription = sims.stripe.pay(made.reference)["subscription"]
+        subscription = sims.stripe.pay(reference_of(made))["subscription"]
         first_end = sims.stripe.billing.subscriptions[subscription]["items"]["data"][0]["current_period_end"]
         failed = sims.stripe.renew(subscription, declined=True)
-        assert (await stripe.retrieve_subscription(subscription)).detail["status"] == "past_due"
+        assert detail_of(await stripe.retrieve_subscription(subscription))["status"] == "past_due"
         sims.stripe.retry_invoice(failed["id"])
-        assert (await stripe.retrieve_invoice(failed["id"])).detail["attempt_count"] == 2
-        current = (await stripe.retrieve_subscription(subscription)).detail
+        assert detail_of(await stripe.retrieve_invoice(failed["id"]))["attempt_count"] == 2
+        current = detail_of(await stripe.retrieve_subscription(subscription))
         assert current["items"]["data"][0]["current_period_start"] == first_end
         await stripe.cancel_subscription(subscription, key="end")
         sims.stripe.renew(subscription)
@@ -107,8 +106,7 @@ async def test_a_late_and_a_free_payment_complete_the_session_unpaid(client, sim
         price = {"currency": "eur", "unit_amount": unit_amount, "product_data": {"name": "Seat"}}
         made = await stripe.create_checkout_session(key=key, line_items=[{"price_data": price}], **URLS)
         assert isinstance(made, Accepted)
-        assert made.reference is not None
-        return made.reference
+        return reference_of(made)
 
     free, late, given_up = await session("a", 0), await session("b", 500), await session("c", 500)
     assert sims.stripe.pay(free)["payment_status"] == "no_payment_required"
@@ -130,7 +128,7 @@ async def test_twilio_by_the_official_library_and_by_ours(client, sims) -> None:
     assert (first.path, first.form) == (second.path, second.form)
     assert first.headers["authorization"] == second.headers["authorization"]
     fetched = await asyncio.to_thread(official.messages(made.sid or "").fetch)
-    assert fetched.status == (await ours.fetch_message(made.sid or "")).detail["status"] == "queued"
+    assert fetched.status == detail_of(await ours.fetch_message(made.sid or ""))["status"] == "queued"
     with pytest.raises(TwilioRestException) as refused:
         await asyncio.to_thread(official.messages.create, to="+15005550001", from_="+1556", body="x")
     assert refused.value.code == 21211

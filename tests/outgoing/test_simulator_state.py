@@ -8,6 +8,7 @@ from onceward.providers.outbound.mixpanel import Mixpanel
 from onceward.providers.outbound.stripe import Stripe
 from onceward.testing.simulators import MixpanelSimulator, Simulators, StripeSimulator
 from onceward.testing.simulators.state import decode, encode
+from tests.outcomes import detail_of, reference_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -25,15 +26,15 @@ async def test_a_restarted_simulator_knows_payments_keys_and_its_address(client,
     price = {"currency": "eur", "unit_amount": 500, "product_data": {"name": "Seat"}}
     order = {"line_items": [{"price_data": price}], "success_url": "http://x/", "cancel_url": "http://x/"}
     made = await stripe.create_checkout_session(key="k", **order)
-    paid = first.pay(made.reference)
+    paid = first.pay(reference_of(made))
     await first.stop()
 
     second = await started()
     try:
         assert second.url == url
         again = await stripe.create_checkout_session(key="k", **order)
-        assert again.reference == made.reference, "the idempotency key is remembered"
-        assert (await stripe.retrieve_checkout_session(made.reference)).detail["payment_status"] == "paid"
+        assert reference_of(again) == reference_of(made), "the idempotency key is remembered"
+        assert detail_of(await stripe.retrieve_checkout_session(reference_of(made)))["payment_status"] == "paid"
         assert isinstance(await stripe.create_refund(key="r", payment_intent=paid["payment_intent"]), Accepted)
     finally:
         await second.stop()
