@@ -20,7 +20,18 @@ from onceward.cli.session import run, spare_collector
 
 REPOSITORY = Path(__file__).parents[2]
 
-BENCHES = ("work", "ingest", "outbound", "live", "ledger", "capacity", "workflows", "messages", "checkout", "engagement")
+BENCHES = (
+    "work",
+    "ingest",
+    "outbound",
+    "live",
+    "ledger",
+    "capacity",
+    "workflows",
+    "messages",
+    "checkout",
+    "engagement",
+)
 
 
 def register(cli: typer.Typer) -> None:

@@ -14,14 +14,14 @@ from typing import Protocol
 from onceward.app import Onceward
 from onceward.connections import connection_budget
 from onceward.context import Context
-from onceward.db import Database, MigrationError, Unavailable, wait_for_server
+from onceward.db import Database, FunctionFile, Migration, MigrationError, Unavailable, wait_for_server
 from onceward.db.configured import ConfiguredDatabase
 from onceward.engine import Engine
 from onceward.feature import EVERY_ROLE, Features, Role, resolve
 from onceward.health import Health
 from onceward.settings import Settings, check_prefixes, warn_of_unknown_names
 from onceward.telemetry import get_logger
-from onceward.trust.secrets import secret_box
+from onceward.trust.secrets import OrganizationSecrets, secret_box
 from onceward.trust.sessions import first_admin_link
 from onceward.web.server import WebServer
 
@@ -155,11 +155,16 @@ class Process:
             return
         if not self.settings.auto_migrate:
             raise MigrationError(
-                f"{len(pending)} migrations are pending, the first is {pending[0]}, and ONCEWARD_AUTO_MIGRATE is "
-                "false: run `onceward migrate`"
+                f"{len(pending)} migrations or function files are pending, the first is {pending[0]}, and "
+                "ONCEWARD_AUTO_MIGRATE is false: run `onceward migrate`"
             )
-        for migration in await self._opening.migrate():
-            log.info("migration.applied", migration=str(migration))
+        applied = await self._opening.migrate()
+        for migration in applied:
+            if isinstance(migration, Migration):
+                log.info("migration.applied", migration=str(migration))
+        functions = [str(file) for file in applied if isinstance(file, FunctionFile)]
+        if functions:
+            log.info("functions.applied", count=len(functions), first=functions[0])
 
     # -- the parts -----------------------------------------------------------------------------------------
 
@@ -177,6 +182,7 @@ class Process:
             box=secret_box(self.settings),
         )
         self.context = context
+        self.app.services.use_secrets(OrganizationSecrets(self.database, context.box))
         components: list[tuple[str, Component]] = [("engine", self.engine)]
         for part in self.features.parts(roles):
             component = resolve(part.make)(context)

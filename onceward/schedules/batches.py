@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
 
-from onceward.db import BROKEN, OutcomeUnknown, Transaction, Unavailable
+from onceward.db import OUTAGE, OutcomeUnknown, Transaction, Unavailable
 from onceward.work import Superseded
 
 MOST_FAILURES_IN_A_ROW = 100
@@ -80,7 +80,7 @@ class Batches:
     async def _do(self, organization: UUID | None, batch: Mapping[str, Any]) -> None:
         try:
             outcomes = await self.run.do_batch(self.step, batch, self.call, organization)
-        except (Unavailable, Superseded, *BROKEN):
+        except (Unavailable, Superseded, *OUTAGE):
             raise  # the database is unavailable or another worker holds the run: not a failure of the items
         except OutcomeUnknown:
             # The marks tell whether the batch was committed: items that are done are not done again.

@@ -6,6 +6,7 @@ from onceward.lazy import lazy
 
 if TYPE_CHECKING:
     from onceward.trust.audit import Entry, list_entries, record, record_many
+    from onceward.trust.erase import Eraser, Found, Person
     from onceward.trust.errors import (
         AlreadyActing,
         NotAllowed,
@@ -16,22 +17,26 @@ if TYPE_CHECKING:
         TrustError,
         UnknownOrganization,
     )
+    from onceward.trust.failures import fingerprint
     from onceward.trust.identity import COMMAND_LINE, Identity, Scope, transaction_for
     from onceward.trust.invariants import Check, Result, verify
     from onceward.trust.metrics_events import record_metric, severity
     from onceward.trust.organizations import act_for, create_organization, find_organization
     from onceward.trust.sealer import Sealer
-    from onceward.trust.secrets import SecretBox
+    from onceward.trust.secrets import SecretBox, put_secret
 
 __all__ = [
     "COMMAND_LINE",
     "AlreadyActing",
     "Check",
     "Entry",
+    "Eraser",
+    "Found",
     "Identity",
     "NotAllowed",
     "NotAuthenticated",
     "NotFound",
+    "Person",
     "Result",
     "Scope",
     "Sealer",
@@ -43,7 +48,9 @@ __all__ = [
     "act_for",
     "create_organization",
     "find_organization",
+    "fingerprint",
     "list_entries",
+    "put_secret",
     "record",
     "record_many",
     "record_metric",

@@ -9,17 +9,32 @@ if TYPE_CHECKING:
     from onceward.web.api import create_api, database_of, engine_of, settings_of
     from onceward.web.asgi import Dispatcher
     from onceward.web.auth import authenticator_of, client_of, require
+    from onceward.web.dashboard.action import Action, ActionRefused, Done, back
+    from onceward.web.dashboard.contribution import Pages
+    from onceward.web.dashboard.navigation import Section
+    from onceward.web.dashboard.page import Missing, Page, View
+    from onceward.web.dashboard.site import Site
     from onceward.web.fields import AtMost
     from onceward.web.problems import Problem
     from onceward.web.server import WebServer
 
 __all__ = [
+    "Action",
+    "ActionRefused",
     "AtMost",
     "Dispatcher",
+    "Done",
     "Identity",
+    "Missing",
+    "Page",
+    "Pages",
     "Problem",
+    "Section",
+    "Site",
+    "View",
     "WebServer",
     "authenticator_of",
+    "back",
     "client_of",
     "create_api",
     "database_of",

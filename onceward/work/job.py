@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,13 +9,7 @@ from uuid import UUID
 
 from onceward.work.claimed import Claimed
 from onceward.work.outcomes import Superseded
-
-SAVE = """
-insert into onceward.checkpoints as c (work_id, organization_id, cursor)
-select w.id, w.organization_id, $3 from onceward.work w where w.id = $1 and w.lease = $2
-on conflict (work_id) do update set cursor = excluded.cursor, saved_at = clock_timestamp()
-returning work_id
-"""
+from onceward.work.statements import SAVE_CHECKPOINT
 
 
 class Job:
@@ -63,7 +56,7 @@ class Job:
 
     async def checkpoint(self, cursor: Any) -> None:
         """Save how far a long job has come. Raises `Superseded` if another worker holds the job now."""
-        if await self._work.db.fetchval(SAVE, self.id, self._work.lease, cursor) is None:
+        if await self._work.db.fetchval(SAVE_CHECKPOINT, self.id, self._work.lease, cursor) is None:
             raise Superseded
 
     async def cursor(self, default: Any = None) -> Any:
@@ -77,12 +70,5 @@ class Job:
 
         Its commit does not end the job. A second attempt may write the same rows again, so the writes must be idempotent.
         """
-        async with self._work.db.acquire() as conn:
-            tx = self._work.open_tx(conn, self._work)
-            await tx.open()
-            try:
-                yield tx
-            except BaseException:
-                await asyncio.shield(tx.rollback())
-                raise
-            await tx.commit()
+        async with self._work.db.acquire() as conn, self._work.open_tx(conn, self._work) as tx:
+            yield tx

@@ -11,12 +11,10 @@ from uuid import UUID
 
 import typer
 
-from onceward.cli.exits import CommandFailed, Exit
-from onceward.cli.rendering import JsonOption, document, listing, say
-from onceward.cli.session import opened_database, run
+from onceward.cli import CommandFailed, Exit, JsonOption, document, features_with, listing, opened_database, run, say
 
 if TYPE_CHECKING:
-    from onceward.tx import Tx
+    from onceward import Tx
     from onceward_apps.engagement.simulation import Day
 
 ACTOR = "operator:cli"
@@ -34,7 +32,7 @@ def register(cli: typer.Typer) -> None:
 @asynccontextmanager
 async def acting(organization: str) -> AsyncGenerator[Tx]:
     """Open a transaction for an organization, given by slug or id."""
-    from onceward.engine import Engine
+    from onceward import Engine
     from onceward.trust import find_organization
     from onceward_apps.engagement import app
     from onceward_apps.engagement.errors import EngagementError
@@ -192,13 +190,15 @@ def simulate(
 
     import asyncpg
 
-    from onceward_apps.engagement import simulation
+    from onceward_apps.engagement import app, simulation
 
     show, finish = _progress(days, as_json)
 
     async def work() -> simulation.Simulated:
         async with opened_database() as db:
-            return await simulation.simulate(db.url, days=days, users=users, seed=seed, on_day=show)
+            return await simulation.simulate(
+                db.url, features_with(app).migrations, days=days, users=users, seed=seed, on_day=show
+            )
 
     try:
         done = run(work())

@@ -15,21 +15,16 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import structlog
+from pydantic import SecretStr
 
 from onceward import Engine
 from onceward.context import Context
 from onceward.db import end
-from onceward.http import ServiceClient
 from onceward.inbox import sources
-from onceward.messages import Limit, Sender
-from onceward.messages.channels import WhatsAppChannel
-from onceward.providers.outbound.posthog import PostHog
-from onceward.providers.outbound.whatsapp import WhatsApp
 from onceward.schedules import run_now
 from onceward.testing.simulators import PostHogSimulator, WhatsAppSimulator
-from onceward.trust import create_organization
+from onceward.trust import create_organization, put_secret
 from onceward.web import WebServer
-from onceward.work import Registry
 from onceward_apps.engagement import activity
 from onceward_apps.engagement.app import EngagementSettings, app
 from onceward_apps.engagement.handlers import SOURCE
@@ -57,16 +52,14 @@ FAST = {"goodbye_hours": 0.02, "remind_days": 0.002, "retry_days": 0.001}
 class EngagementDemo:
     """A part of the process. Without a `crowd` the only users are calls of `visit`."""
 
-    def __init__(self, context: Context, *, crowd: bool = True, holdout_percent: int = 10, pace_s: float = 0.5) -> None:
+    def __init__(self, context: Context, *, crowd: bool = True, holdout_percent: int = 10) -> None:
         self._context = context
         self._crowd = crowd
         self._settings = EngagementSettings.model_validate({**FAST, "holdout_percent": holdout_percent})
-        self._pace_s = pace_s
         self.whatsapp = WhatsAppSimulator()
         self.posthog = PostHogSimulator()
         self.dice = random.Random()
         self.organization: UUID | None = None
-        self._client: ServiceClient | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._number = 0
 
@@ -78,9 +71,16 @@ class EngagementDemo:
         await self.whatsapp.start()
         await self.posthog.start()
         app.use_settings(self._settings)
-        self._client = ServiceClient()
-        app.services.use("posthog", PostHog(self._client, "phc_demo", base_url=self.posthog.url))
-        self._use_simulated_whatsapp(self._client)
+        # Added to the settings in use: other demos of this process have services of their own.
+        app.services.configure(
+            app.services.settings.model_copy(
+                update={
+                    "whatsapp_url": self.whatsapp.url,
+                    "posthog_url": self.posthog.url,
+                    "posthog_project_token": SecretStr("phc_demo"),
+                }
+            )
+        )
         await self.set_up()
         log.info("demo.engagement_opened", page=f"{self._context.part(WebServer).url}/dashboard/engagement")
         if self._crowd:
@@ -90,18 +90,6 @@ class EngagementDemo:
         await end(*self._tasks)
         await self.whatsapp.stop()
         await self.posthog.stop()
-        if self._client is not None:
-            await self._client.aclose()
-
-    def _use_simulated_whatsapp(self, client: ServiceClient) -> None:
-        channel = WhatsAppChannel(
-            WhatsApp(client, self.whatsapp.phone_number_id, "demo-token", base_url=self.whatsapp.url)
-        )
-        limits = {"whatsapp": [Limit(count=1, per_s=self._pace_s)]}
-        sender = Sender(self._context.database, [channel], self.engine.templates, limits=limits)
-        simulated = Registry()
-        sender.install(simulated)
-        self._context.registry.tasks["message:whatsapp"] = simulated.tasks["message:whatsapp"]
 
     async def set_up(self) -> None:
         """Create the organization, its webhook source and its first users, unless they exist."""
@@ -123,6 +111,10 @@ class EngagementDemo:
                 options={"verify_token": "demo"},
             )
             await sources.add(tx, self._context.box, new, actor="demo")
+        async with self.engine.db.transaction(role="engine", organization=self.organization) as tx:
+            await put_secret(tx, self._context.box, "whatsapp.access_token", "demo-token")
+            await put_secret(tx, self._context.box, "whatsapp.phone_number_id", self.whatsapp.phone_number_id)
+        app.services.forget_secrets(self.organization)
         self.whatsapp.send_webhooks_to(f"{self._context.part(WebServer).url}/webhooks/{SOURCE}")
         if existing is None:
             for _ in range(FIRST_USERS):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from onceward.db import Transaction
-from onceward.trust.erase import Eraser, Found, Person
+from onceward.trust import Eraser, Found, Person
 
 
 async def forget_users(tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None) -> None:

@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from onceward import Job, Permanent, Retry
-from onceward.providers.outbound.posthog import PostHogEvent
-from onceward.services import Accepted, NotSet, Outcome, Refused, Throttled, Unknown, Unreachable
+from onceward.services import Accepted, AnalyticsEvent, NotSet, Outcome, Refused, Throttled, Unknown, Unreachable
 from onceward_apps.engagement.app import app
 from onceward_apps.engagement.store import reading
 
 
-@app.job(name="engagement.capture_transitions", queue="analytics", outside=True, attempts=8, timeout=60, critical=False)
+@app.job(
+    name="engagement.capture_transitions", queue="analytics", outside=True, max_attempts=8, timeout=60, critical=False
+)
 async def capture_transitions(job: Job, *, transitions: list[int]) -> str:
     """Send `engagement_state_changed` for these transitions."""
     async with job.transaction() as tx:
         rows = await reading.transitions(tx, transitions)
     events = [
-        PostHogEvent(
+        AnalyticsEvent(
             key=f"engagement:transition:{row['id']}",
             name="engagement_state_changed",
             distinct_id=str(row["user_id"]),
@@ -35,13 +36,13 @@ async def capture_transitions(job: Job, *, transitions: list[int]) -> str:
     return await _capture(job, events)
 
 
-@app.job(name="engagement.capture_reviews", queue="analytics", outside=True, attempts=8, timeout=60, critical=False)
+@app.job(name="engagement.capture_reviews", queue="analytics", outside=True, max_attempts=8, timeout=60, critical=False)
 async def capture_reviews(job: Job, *, messages: list[int]) -> str:
     """Send `engagement_weekly_review_sent` for reviews that were queued."""
     async with job.transaction() as tx:
         rows = await reading.queued_messages(tx, messages)
     events = [
-        PostHogEvent(
+        AnalyticsEvent(
             key=f"engagement:review:{row['id']}",
             name="engagement_weekly_review_sent",
             distinct_id=str(row["user_id"]),
@@ -56,7 +57,7 @@ async def capture_reviews(job: Job, *, messages: list[int]) -> str:
     return await _capture(job, events)
 
 
-async def _capture(job: Job, events: Sequence[PostHogEvent]) -> str:
+async def _capture(job: Job, events: Sequence[AnalyticsEvent]) -> str:
     if not events:
         return "nothing to send"
     try:

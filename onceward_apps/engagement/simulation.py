@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import secrets
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -21,8 +21,8 @@ import asyncpg
 
 from onceward import Engine
 from onceward.db import Database, migrate
+from onceward.feature import Migrations
 from onceward.messages import Letter, Sender
-from onceward.runtime import FEATURES
 from onceward.schedules import Report, Scheduler, run_here
 from onceward.services import Accepted, Outcome, Refused
 from onceward.testing import FrozenClock, drain
@@ -99,7 +99,7 @@ class Simulated:
 
 
 @asynccontextmanager
-async def scratch_database(url: str) -> AsyncGenerator[str]:
+async def scratch_database(url: str, migrations: Sequence[Migrations]) -> AsyncGenerator[str]:
     """Create a migrated database beside the given one, and drop it at the end."""
     name = f"onceward_simulation_{secrets.token_hex(6)}"
     admin = await asyncpg.connect(url)
@@ -112,7 +112,7 @@ async def scratch_database(url: str) -> AsyncGenerator[str]:
     try:
         conn = await asyncpg.connect(scratch)
         try:
-            await migrate(conn, FEATURES.plus(app.features()).migrations)
+            await migrate(conn, migrations)
         finally:
             await conn.close()
         yield scratch
@@ -126,6 +126,7 @@ async def scratch_database(url: str) -> AsyncGenerator[str]:
 
 async def simulate(
     url: str,
+    migrations: Sequence[Migrations],
     *,
     days: int,
     users: int,
@@ -134,7 +135,7 @@ async def simulate(
     on_day: Callable[[Day], None] = lambda _day: None,
 ) -> Simulated:
     """Simulate so many days. The same seed gives the same days."""
-    async with scratch_database(url) as scratch:
+    async with scratch_database(url, migrations) as scratch:
         db = await Database.open(scratch, min_size=1, max_size=6)
         try:
             return await _Simulation(db, users, seed, start).run(days, on_day)

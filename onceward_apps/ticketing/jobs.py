@@ -17,7 +17,7 @@ ACCOUNT_WAIT_S = 15 * 60
 """How long a job waits before it retries after the payment service refused our credentials."""
 
 
-@app.job(name="ticketing.generate_qr", attempts=5, timeout=30, outside=True)
+@app.job(name="ticketing.generate_qr", max_attempts=5, timeout=30, outside=True)
 async def generate_qr(job: Job, *, ticket_id: UUID) -> dict[str, str]:
     """Draw and store a ticket's QR code. The ticket is valid without it, and a repeat draws the same image."""
     async with job.transaction() as tx:
@@ -31,7 +31,7 @@ async def generate_qr(job: Job, *, ticket_id: UUID) -> dict[str, str]:
     return {"path": path}
 
 
-@app.job(name="ticketing.record_purchase", queue="analytics", attempts=1, timeout=10, critical=False)
+@app.job(name="ticketing.record_purchase", queue="analytics", max_attempts=1, timeout=10, critical=False)
 async def record_purchase(tx: Tx, *, checkout_id: UUID) -> None:
     """Count a purchase into the funnel, once."""
     await sales.count_purchase(tx, checkout_id)
@@ -47,6 +47,7 @@ async def refund_payment(job: Job, *, refund_id: UUID, attempt: int = 1) -> dict
     if refund["status"] == "done" or refund["attempt"] != attempt:
         return {"refund": refund["provider_refund_id"], "status": refund["status"]}
     outcome = await service_refunds.create(
+        job.organization,
         refund["provider"],
         refund["provider_payment_id"],
         service_refunds.Attempt(refund_id, attempt),
@@ -79,7 +80,7 @@ async def refund_payment(job: Job, *, refund_id: UUID, attempt: int = 1) -> dict
 @app.job(name="ticketing.follow_refund", outside=True, timeout=60)
 async def follow_refund(job: Job, *, provider: str, payment: str, reference: str) -> str:
     """Ask the payment service for the state of one refund, and do what its webhook would have done."""
-    reported = await service_refunds.look_up(provider, payment, reference)
+    reported = await service_refunds.look_up(job.organization, provider, payment, reference)
     if not isinstance(reported, service_refunds.ServiceRefund):
         raise await again(job, provider, reported)
     async with job.transaction() as tx:
@@ -92,7 +93,7 @@ async def follow_refund(job: Job, *, provider: str, payment: str, reference: str
 @app.job(name="ticketing.list_refunds", outside=True, timeout=60)
 async def list_refunds(job: Job, *, provider: str, payment: str) -> dict[str, int]:
     """Ask the payment service for all refunds of a payment: somebody may have made one there."""
-    reported = await service_refunds.list_all(provider, payment)
+    reported = await service_refunds.list_all(job.organization, provider, payment)
     if not isinstance(reported, list):
         raise await again(job, provider, reported)
     counts: dict[str, int] = {}
@@ -107,7 +108,7 @@ async def list_refunds(job: Job, *, provider: str, payment: str) -> dict[str, in
 
 async def look_at_refunds(tx: Tx, provider: str, payment: str, *, because: str) -> None:
     """Enqueue a look-up of a payment's refunds, once per reason: a running look-up may have read an older state."""
-    order = list_refunds.once(f"refunds:{provider}:{payment}:{because}")
+    order = list_refunds.unique(f"refunds:{provider}:{payment}:{because}")
     await tx.enqueue(order, provider=provider, payment=payment)
 
 
@@ -115,7 +116,7 @@ async def follow_or_wait(tx: Tx, reported: service_refunds.ServiceRefund) -> tak
     """Apply the state of a refund now, or by a job later if it has to wait."""
     result = await taking_back.follow(tx, reported)
     if result == "waits":
-        later = follow_refund.later(seconds=WAIT_S).once(f"follow:{reported.provider}:{reported.id}")
+        later = follow_refund.schedule_in(seconds=WAIT_S).unique(f"follow:{reported.provider}:{reported.id}")
         await tx.enqueue(later, provider=reported.provider, payment=reported.payment, reference=reported.id)
     return result
 
@@ -131,18 +132,20 @@ async def apply_early_refunds(tx: Tx, provider: str, payment: str) -> None:
             status=row["provider_status"],
         )
         if reported.state == "pending":
-            order = follow_refund.later(seconds=WAIT_S).once(f"follow:{provider}:{reported.id}")
+            order = follow_refund.schedule_in(seconds=WAIT_S).unique(f"follow:{provider}:{reported.id}")
             await tx.enqueue(order, provider=provider, payment=payment, reference=reported.id)
         else:
             await follow_or_wait(tx, reported)
 
 
-@app.job(name="ticketing.close_payment", outside=True, attempts=5, timeout=30, critical=False)
+@app.job(name="ticketing.close_payment", outside=True, max_attempts=5, timeout=30, critical=False)
 async def close_payment(job: Job, *, provider: str, session: str) -> str:
     """Close the payment page of a checkout that ended. Best effort: a late payment is refunded."""
     if provider != "stripe":
         return "nothing to close"
-    outcome = await app.services.stripe.expire_checkout_session(session, key=job.key("expire"))
+    outcome = await (await app.services.stripe(job.organization)).expire_checkout_session(
+        session, key=job.key("expire")
+    )
     match outcome:
         case Accepted() | Refused(permanent=True):
             return "closed"

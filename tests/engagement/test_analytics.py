@@ -60,6 +60,6 @@ async def test_without_posthog_nothing_is_sent_and_nothing_fails(house: House) -
 
 
 async def test_transitions_of_erased_users_are_not_sent(house: House) -> None:
-    await house.engine.enqueue(capture_transitions, organization=house.organization, transitions=[1, 2])
+    await house.engine.enqueue(capture_transitions.for_organization(house.organization), transitions=[1, 2])
     await house.drain()
     assert house.posthog.received == []

@@ -30,12 +30,18 @@ select s.state, p.reengagement_opt_out, count(*) from engagement.user_engagement
 
 async def test_users_of_every_fate_come_and_go(database_url: str, tmp_path: Path, app: Onceward) -> None:
     settings = Settings(
-        database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8, poll_interval_ms=100
+        database_url=SecretStr(database_url),
+        data_dir=tmp_path,
+        port=0,
+        pool_min=1,
+        pool_max=8,
+        poll_interval_ms=100,
+        whatsapp_interval_ms=50,
     )
     demos: list[EngagementDemo] = []
 
     def alone(context: Context) -> EngagementDemo:
-        demos.append(EngagementDemo(context, crowd=False, holdout_percent=0, pace_s=0.05))
+        demos.append(EngagementDemo(context, crowd=False, holdout_percent=0))
         return demos[-1]
 
     whole = Onceward("demo")

@@ -84,7 +84,9 @@ async def test_a_person_known_by_number_is_erased_with_everything(house: House) 
 async def test_the_simulation_sends_both_messages_and_leaves_no_database(database_url: str, server_url: str) -> None:
     app.use_settings(EngagementSettings(holdout_percent=20))
     seen: list[str] = []
-    first = await simulate(database_url, days=9, users=20, seed=7, on_day=lambda day: seen.append(day.date))
+    first = await simulate(
+        database_url, ALL.migrations, days=9, users=20, seed=7, on_day=lambda day: seen.append(day.date)
+    )
     assert len(seen) == 9
     assert first.sent["goodbye"] > 0
     assert first.sent["weekly_review"] > 0

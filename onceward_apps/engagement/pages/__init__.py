@@ -10,11 +10,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from onceward.trust import Identity
-from onceward.web.dashboard.action import Action, Done, Refused, back
-from onceward.web.dashboard.contribution import Pages
-from onceward.web.dashboard.navigation import Section
-from onceward.web.dashboard.page import Missing, Page, View
-from onceward.web.dashboard.site import Site
+from onceward.web import Action, ActionRefused, Done, Missing, Page, Pages, Section, Site, View, back
 from onceward_apps.engagement.activity import set_opt_out
 from onceward_apps.engagement.app import settings
 from onceward_apps.engagement.deciding import preview
@@ -88,7 +84,7 @@ async def _opt_out(site: Site, identity: Identity, form: Mapping[str, str]) -> D
         try:
             await set_opt_out(tx, user_id, opted_out, actor=identity.actor)
         except EngagementError as error:
-            raise Refused(str(error)) from None
+            raise ActionRefused(str(error)) from None
     words = "gets no messages any more" if opted_out else "gets messages again"
     return Done(f"{PATH}/user?id={user_id}", f"User {user_id} {words}.")
 
@@ -102,13 +98,13 @@ async def _test(site: Site, identity: Identity, form: Mapping[str, str]) -> Done
         try:
             queued = await send_test(tx, message, form.get("number", "")[:40], locale=locale, actor=identity.actor)
         except EngagementError as error:
-            raise Refused(str(error)) from None
+            raise ActionRefused(str(error)) from None
     return Done(back(form, f"{PATH}/preview"), f"Message {queued.id} is queued; a worker sends it to you.")
 
 
 def _organization(identity: Identity) -> UUID:
     if identity.organization is None:
-        raise Refused("choose an organization first")
+        raise ActionRefused("choose an organization first")
     return identity.organization
 
 
