@@ -94,7 +94,7 @@ class Rotation(BaseModel):
 class NewType(BaseModel):
     description: str = Field("", max_length=1000)
     schema_: dict[str, JsonValue] = Field(default_factory=dict, alias="schema")
-    sample: JsonValue = Field(default_factory=dict)
+    sample: JsonValue = Field(description="Example data. Test events and the documentation for customers show it.")
 
 
 class TypeOfEvent(BaseModel):

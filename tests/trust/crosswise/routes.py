@@ -125,7 +125,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
         json={"type": "t", "recipients": ["$message_key"], "channels": ["dashboard"], "message": {"title": "t"}},
         headers={"Idempotency-Key": "$message_key"},
     ),
-    ("PUT", f"{API}/event-types/{{name}}"): Ask(fill={"name": "ticket.scanned"}, json={}, shows="instance"),
+    ("PUT", f"{API}/event-types/{{name}}"): Ask(fill={"name": "ticket.scanned"}, json={"sample": {}}, shows="instance"),
     ("POST", f"{API}/sources"): Ask(
         json={"name": "$source", "provider": "stripe", "secrets": ["whsec_1"]}, refused=True
     ),
