@@ -260,8 +260,11 @@ class Onceward:
 
     # -- outbound webhooks -----------------------------------------------------------------------------------------
 
-    def event_type(self, name: str, model: Any = None, *, sample: Any = None, description: str = "") -> EventType:
-        """Declare an event type that this app publishes. `tx.publish` validates the data against the model."""
+    def event_type(self, name: str, model: Any = None, *, sample: Any, description: str = "") -> EventType:
+        """Declare an event type that this app publishes, with a sample for customers.
+
+        `tx.publish` validates the data against the model, and so does this method with the sample.
+        """
         return self.event_types.declare(name, model, sample=sample, description=description, declared_by=self.name)
 
     # -- jobs ------------------------------------------------------------------------------------------------------
