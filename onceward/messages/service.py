@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from onceward.db import Database
 from onceward.http import GuardedClient, ServiceClient
+from onceward.messages.callbacks import StatusCallbacks
 from onceward.messages.channel import Channel
 from onceward.messages.channels import (
     BrevoChannel,
@@ -90,7 +91,8 @@ def configured_channels(
         channels.append(SlackWebhookChannel(SlackWebhook(guarded, settings.slack_webhook_url.get_secret_value())))
     if settings.twilio_account_sid and settings.twilio_auth_token and settings.twilio_from:
         twilio = Twilio(client, settings.twilio_account_sid, settings.twilio_auth_token.get_secret_value())
-        channels.append(SmsChannel(twilio, sender=settings.twilio_from))
+        callbacks = StatusCallbacks(db, "twilio")
+        channels.append(SmsChannel(twilio, sender=settings.twilio_from, callback=callbacks.url))
     if settings.whatsapp_access_token and settings.whatsapp_phone_number_id:
         token = settings.whatsapp_access_token.get_secret_value()
         channels.append(WhatsAppChannel(WhatsApp(client, settings.whatsapp_phone_number_id, token)))
