@@ -7,10 +7,10 @@ from itertools import pairwise
 from uuid import UUID, uuid4
 
 import pytest
+from onceward.messages.post import limits
 
 from onceward import Onceward
 from onceward.db import Database
-from onceward.messages.post import limits
 from onceward.settings import Settings
 from onceward.testing import Crash, give_back
 from onceward.work import gate
