@@ -18,6 +18,7 @@ import asyncpg
 from onceward.db.errors import BrokenLine, ChangedSignature, MigrationError
 from onceward.db.statements import split
 from onceward.feature import Migrations
+from onceward.statements import read_statement
 
 BEFORE_TABLES = "before_tables"
 NAME = re.compile(r"^[a-z][a-z0-9_]*\.sql$")
@@ -26,16 +27,8 @@ CREATED = re.compile(
 )
 COMMENTS = re.compile(r"\A(?:\s+|--[^\n]*(?:\n|\Z))+")
 
-RECORD = """
-insert into onceward.functions (owner, name, checksum) values ($1, $2, $3)
-on conflict (owner, name, checksum) do update set applied_at = clock_timestamp()
-"""
-SIGNATURES = """
-select coalesce(array_agg(format('%I.%I(%s)', n.nspname, p.proname, oidvectortypes(p.proargtypes)) order by 1), '{}')
-  from pg_proc p
-  join pg_namespace n on n.oid = p.pronamespace
- where p.proname = $2 and (n.nspname = $1 or $1 is null and pg_function_is_visible(p.oid))
-"""
+RECORD = read_statement("db", "record_function")
+SIGNATURES = read_statement("db", "function_signatures")
 
 
 @dataclass(frozen=True, slots=True)

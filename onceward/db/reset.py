@@ -10,6 +10,7 @@ import asyncpg
 
 from onceward.db.errors import MigrationError
 from onceward.feature import Migrations
+from onceward.statements import read_statement
 
 LOCK_TIMEOUT_S = 10
 SCHEMA = re.compile(r"\bcreate\s+schema\s+(?:if\s+not\s+exists\s+)?(\w+)", re.IGNORECASE)
@@ -19,21 +20,7 @@ IN_PUBLIC = re.compile(
     r"(?:public\s*\.\s*)?(\w+)\b(?!\s*\.)",
     re.IGNORECASE,
 )
-OBJECTS = """
-select format('drop %s if exists %s cascade',
-              case c.relkind when 'v' then 'view' when 'm' then 'materialized view' when 'S' then 'sequence' else 'table' end,
-              c.oid::regclass)
-  from pg_class c
- where c.relnamespace = 'public'::regnamespace and c.relname = any($1) and c.relkind in ('r', 'p', 'v', 'm', 'S')
-union all
-select format('drop type if exists %s cascade', t.oid::regtype)
-  from pg_type t
- where t.typnamespace = 'public'::regnamespace and t.typname = any($1) and t.typtype in ('e', 'd', 'r')
-union all
-select format('drop routine if exists %s cascade', p.oid::regprocedure)
-  from pg_proc p
- where p.pronamespace = 'public'::regnamespace and p.proname = any($1)
-"""
+OBJECTS = read_statement("db", "public_objects")
 
 
 async def drop_everything(conn: asyncpg.Connection[Any], lines: Sequence[Migrations]) -> None:

@@ -16,7 +16,7 @@ SHOW = read_statement("messages", "show_message")
 ATTEMPTS = read_statement("messages", "list_attempts")
 SENT = read_statement("messages", "mark_sent")
 RESEND = read_statement("messages", "resend_message")
-CANCEL = read_statement("messages", "cancel_message")
+CANCEL = read_statement("messages", "cancel_messages")
 
 ID_OF_KEY = "select id from onceward.messages where organization_id is not distinct from $1::uuid and key = $2"
 PARKED = "select name, parked_until, parked_for, failures from onceward.queues where parked_until > clock_timestamp()"
@@ -60,7 +60,7 @@ async def cancel_by_key(
     tx: Transaction, key: str, *, organization: UUID | None, by: str | Identity, reason: str = ""
 ) -> bool:
     """Cancel the message with this key. Return False if it was sent, is being sent at this moment, or does not exist."""
-    row = await tx.fetchrow(CANCEL, organization, key, reason or "cancelled by an operator")
+    row = await tx.fetchrow(CANCEL, organization, [key], reason or "cancelled by an operator")
     if row is None or not row["cancelled"]:
         return False
     id = await tx.fetchval(ID_OF_KEY, organization, key)

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 from uuid import UUID
 
 from onceward.db import Transaction
+from onceward.statements import read_statement
 from onceward.trust.identity import Identity
 from onceward.web.dashboard.action import Action, ActionRefused, Done, reason_of
 from onceward.web.dashboard.page import Page, View
@@ -37,20 +38,7 @@ select d.kind, d.task, d.dead_reason as reason, last.error ->> 'type' as error, 
  group by 1, 2, 3, 4 order by count desc, last_at desc
 """
 
-BATCH = """
-select e.entity_type as kind, e.entity_id::bigint as id, e.metadata ->> 'task' as task, e.reason,
-       case when w.id is null then coalesce(last.outcome, 'unknown')
-            when w.dead_reason is not null then 'dead_letter'
-            when w.lease is not null then 'processing'
-            when w.attempts > 0 then 'retrying' else 'pending' end as state, w.queue
-  from onceward.audit_log e
-  left join onceward.work w on w.id = e.entity_id::bigint
-  left join lateral (
-      select a.outcome from onceward.attempts a where a.work_id = e.entity_id::bigint order by a.finished_at desc limit 1
-  ) last on w.id is null
- where e.id > $1 and e.id <= $2 and e.action = 'dead_letter.replay' and e.entity_id ~ '^[0-9]{1,18}$'
- order by e.id limit 2000
-"""
+BATCH = read_statement("work", "page_replayed_batch")
 MARK = "select coalesce(pg_sequence_last_value('onceward.ids'), 0)"
 PAUSED = "select name from onceward.queues where paused_at is not null"
 

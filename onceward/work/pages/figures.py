@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from onceward.statements import read_statement
 from onceward.web.dashboard.page import View
 from onceward.web.dashboard.pagination import NEWEST
 
@@ -34,14 +35,7 @@ select count(*) filter (where due and not running and not dead) as due,
   from sample
 """
 
-OUTCOMES = """
-select date_trunc('second', a.finished_at) as at,
-       count(*) filter (where a.outcome = 'success') as processed,
-       count(*) filter (where a.outcome in ('retry', 'failed', 'dead_letter', 'crashed', 'unknown')) as failed
-  from onceward.attempts a
- where a.finished_at >= $1 and a.finished_at < $2
- group by 1
-"""
+OUTCOMES = read_statement("work", "page_outcomes")
 
 # No volatile expression (clock_timestamp, a sequence) is compared with an indexed column: it would prevent an index scan.
 RATE = "select count(*) from onceward.attempts a where a.finished_at >= statement_timestamp() - interval '2 seconds'"
@@ -50,20 +44,7 @@ ARRIVED_JOBS = """
 select date_trunc('second', r.created_at) as at, count(*) as arrived from onceward.jobs r
  where r.id > $3 and r.created_at >= $1 and r.created_at < $2 group by 1
 """
-LATENCY = """
-with recent as materialized (
-    select extract(epoch from a.finished_at - a.started_at)::float8 as took_s
-      from onceward.attempts a
-     where a.finished_at >= statement_timestamp() - make_interval(secs => $1) and a.started_at is not null
-       and a.outcome in ('success', 'retry', 'failed', 'dead_letter')
-     limit 20000
-)
-select percentile_disc(0.5) within group (order by took_s) as p50,
-       percentile_disc(0.95) within group (order by took_s) as p95,
-       percentile_disc(0.99) within group (order by took_s) as p99,
-       max(took_s) as most, count(*) as count
-  from recent
-"""
+LATENCY = read_statement("work", "page_latency")
 
 DEAD_LATELY = """
 select count(*) from (select from onceward.work w where w.dead_reason is not null and w.dead_at > onceward.now() - interval '15 minutes' limit 1001) lately
@@ -72,31 +53,11 @@ select count(*) from (select from onceward.work w where w.dead_reason is not nul
 PAUSED = "select q.name from onceward.queues q where q.paused_at is not null order by q.name limit 20"
 PARKED = "select q.name, q.parked_for from onceward.queues q where q.parked_until > clock_timestamp() order by q.name limit 20"
 
-WORKERS = """
-select count(*) as all, count(*) filter (where w.stopping) as stopping,
-       count(*) filter (where w.beat_at < clock_timestamp() - interval '15 seconds') as silent
-  from onceward.workers w
-"""
+WORKERS = read_statement("work", "page_worker_counts")
 
-UNCLAIMED = """
-select w.task, count(*) as count from (
-    select w.task from onceward.work w
-     where w.lease is null and w.dead_reason is null and w.sort_at < onceward.now() - interval '1 minute' limit 5000
-) w
- where not exists (select from onceward.workers k where w.task = any(k.tasks))
- group by 1 order by 2 desc limit 5
-"""
+UNCLAIMED = read_statement("work", "page_unclaimed")
 
-DATABASE = """
-select (select count(*) from pg_stat_activity where datname = current_database()) as connections,
-       current_setting('max_connections')::int as most_connections,
-       (select extract(epoch from max(clock_timestamp() - xact_start))::float8 from pg_stat_activity
-         where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend') as longest_s,
-       pg_database_size(current_database()) as bytes,
-       (select blks_hit::float8 / nullif(blks_hit + blks_read, 0) from pg_stat_database where datname = current_database()) as hits,
-       (select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock') as waiting,
-       pg_is_in_recovery() as replica
-"""
+DATABASE = read_statement("work", "page_database")
 
 
 @dataclass(frozen=True, slots=True)

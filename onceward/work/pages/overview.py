@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from onceward.statements import read_statement
 from onceward.web.dashboard.page import Page, View
 from onceward.work.pages.charts import HEIGHT, WIDTH, chart, now_per_s
 from onceward.work.pages.figures import SAMPLE, series, standing
 from onceward.work.pages.verdict import judge
 
-SLOWEST = """
-with recent as materialized (
-    select a.task, extract(epoch from a.finished_at - a.started_at)::float8 as took_s, a.outcome <> 'success' as failed
-      from onceward.attempts a
-     where a.finished_at >= statement_timestamp() - interval '60 seconds' and a.started_at is not null
-     limit 20000
-)
-select task, count(*) as count, count(*) filter (where failed) as failed,
-       percentile_disc(0.5) within group (order by took_s) as p50,
-       percentile_disc(0.99) within group (order by took_s) as p99
-  from recent group by task order by count desc limit 8
-"""
+SLOWEST = read_statement("work", "page_slowest")
 ESTIMATE = "select greatest(reltuples, 0)::float8 from pg_class where oid = 'onceward.work'::regclass"
 
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from onceward.statements import read_statement
 from onceward.web.dashboard.page import Page, View
 
-WORKERS = """
-select w.id, w.name, w.version, w.queues, w.tasks, w.started_at, w.beat_at, w.stopping,
-       w.beat_at < clock_timestamp() - interval '15 seconds' as silent,
-       coalesce((select sum(cardinality(c.ids)) from onceward.claims c where c.worker = w.id), 0)::int as claimed
-  from onceward.workers w order by w.started_at limit 500
-"""
+WORKERS = read_statement("work", "page_worker_list")
 TROUBLES = """
 select event_type, severity, job_id, metadata, timestamp from onceward.system_metrics order by timestamp desc limit 20
 """
