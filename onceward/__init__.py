@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from onceward.inbox.event import Event
     from onceward.limits import LimitReached
     from onceward.live import Query
-    from onceward.messages import DeliveryReport
+    from onceward.messages import DeliveryReport, MessageEnd
+    from onceward.outbox import DeliveryEnd
     from onceward.schedules import BatchResult, Run, Skip
     from onceward.settings import FeatureSettings
     from onceward.tx import Tx
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         Finished,
         Indeterminate,
         Job,
+        JobEnd,
         JobTask,
         PayloadInvalid,
         Permanent,
@@ -57,6 +59,7 @@ __all__ = [
     "ChildFailed",
     "ConfiguredJob",
     "ConfiguredWorkflow",
+    "DeliveryEnd",
     "DeliveryReport",
     "Duration",
     "Engine",
@@ -66,8 +69,10 @@ __all__ = [
     "Finished",
     "Indeterminate",
     "Job",
+    "JobEnd",
     "JobTask",
     "LimitReached",
+    "MessageEnd",
     "Onceward",
     "OncewardError",
     "OutcomeUnknown",

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, ov
 
 from onceward import inject, workflows
 from onceward.decorators import (
+    DeliveryEndFunction,
     EventHandler,
     JobDecorator,
+    MessageEndFunction,
     MessageFunction,
     QueryDecorator,
     ScheduleFunction,
@@ -27,6 +29,7 @@ from onceward.inbox.handlers import Declared, Handler, Ordering, follower, handl
 from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
 from onceward.messages import HookState
 from onceward.messages.delivery import hook_state
+from onceward.messages.endings import ENDED
 from onceward.messages.reports import REPORT_TYPES
 from onceward.outbox import Catalogue, EventType
 from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
@@ -115,6 +118,8 @@ class Onceward:
         self.schedules.update(other.schedules)
         self.registry.template_folders += other.registry.template_folders
         self.registry.message_hooks += other.registry.message_hooks
+        self.registry.delivery_hooks += other.registry.delivery_hooks
+        self.registry.end_hooks |= other.registry.end_hooks
         self._included.append(other)
         other._share(self.services)
         self.event_types.include(other.event_types)
@@ -342,12 +347,23 @@ class Onceward:
         checked = hook_state(state)
 
         def register(function: MessageFunction) -> MessageFunction:
-            if not inspect.iscoroutinefunction(function):
-                raise TypeError(f"on_message({state!r}): {function.__name__} must be `async def`")
+            _require_async(f"on_message({state!r})", function)
             self.registry.message_hooks.append(MessageHook(checked, template, function))
             return function
 
         return register
+
+    def on_message_end(self, function: MessageEndFunction, /) -> MessageEndFunction:
+        """Run `async def (tx: Tx, end: MessageEnd)` when the sending of a message ends in any way, in the same commit."""
+        _require_async("on_message_end", function)
+        self.registry.message_hooks.append(MessageHook(ENDED, None, function))
+        return function
+
+    def on_delivery_end(self, function: DeliveryEndFunction, /) -> DeliveryEndFunction:
+        """Run `async def (tx: Tx, end: DeliveryEnd)` when an outbound delivery ends in any way, in the same commit."""
+        _require_async("on_delivery_end", function)
+        self.registry.delivery_hooks.append(function)
+        return function
 
     # -- schedules -------------------------------------------------------------------------------------------------
 
@@ -426,3 +442,8 @@ class Onceward:
             return function
 
         return register
+
+
+def _require_async(decorator: str, function: Callable[..., Any]) -> None:
+    if not inspect.iscoroutinefunction(function):
+        raise TypeError(f"{decorator}: {function.__name__} must be `async def`")

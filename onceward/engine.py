@@ -12,7 +12,7 @@ from onceward import limits, workflows
 from onceward.db import Cause, Connection, Database
 from onceward.durations import Duration, in_seconds
 from onceward.messages import Templates
-from onceward.outbox import Catalogue
+from onceward.outbox import Catalogue, Endpoints
 from onceward.tx import Tx
 from onceward.work import (
     BoundJob,
@@ -59,6 +59,8 @@ class Engine:
         """The admission slots of each tier. The process sets them from the settings."""
         self.early: limits.EarlyRefusal | None = None
         """Refuses over-limit requests through Redis or Valkey; None if neither is configured."""
+        self.endpoints: Endpoints | None = None
+        """Creates the endpoints of `tx.publish(url=...)`. The outbox of the process sets it."""
         self._notes: set[asyncio.Task[None]] = set()
         self._starts: GroupCommit[workflows.StartRequest, workflows.Started[Any]] = GroupCommit(self._flush_starts)
         self._templates: Templates | None = None

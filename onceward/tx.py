@@ -193,12 +193,18 @@ class Tx(Transaction):
         key: str | None = None,
         channels: Sequence[str] = (),
         endpoint: UUID | None = None,
+        url: str | None = None,
     ) -> outbox.Published:
         """Publish an event to every endpoint of the organization that subscribes to this type.
 
         A second call with the same `key` publishes nothing and returns the first event. `endpoint` limits the event to
-        one endpoint, for example one that `outbox.endpoints.for_url(...)` created for the URL in a request.
+        one endpoint. `url` sends it to one address, such as the `webhookUrl` of a request. The address is checked like
+        that of any endpoint: `outbox.Invalid` says why it is refused. Its endpoint is created by the same commit.
         """
+        if url is not None:
+            if endpoint is not None:
+                raise outbox.Invalid("url", "cannot be combined with endpoint: publish to one of the two")
+            endpoint = await self._endpoint_for(url)
         return await outbox.publish(
             self,
             type,
@@ -209,6 +215,12 @@ class Tx(Transaction):
             catalogue=self.engine.event_types,
             waker=self.engine.waker,
         )
+
+    async def _endpoint_for(self, url: str) -> UUID:
+        if self.engine.endpoints is None:
+            raise outbox.OutboxError("tx.publish(url=...) needs an outbox: run it in a process of Onceward")
+        actor = "app" if self.cause is None else f"{self.cause.kind}:{self.cause.id}"
+        return await self.engine.endpoints.for_url_in(self, url, actor=actor)
 
     async def act_for(self, organization: UUID | str, /) -> None:
         """Bind this transaction to one organization, for an event of a platform-wide source. Once only; audited."""

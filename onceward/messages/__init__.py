@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from onceward.messages.attachments import Attachment
     from onceward.messages.channel import Channel, Letter
     from onceward.messages.delivery import DeliveryReport, DeliveryState, HookState, report_delivery
+    from onceward.messages.endings import MessageEnd
     from onceward.messages.errors import MissingVariable, NotConfigured, UnknownTemplate
     from onceward.messages.hours import Quiet, Window
     from onceward.messages.kind import Message, MessageKind
@@ -44,6 +45,7 @@ __all__ = [
     "Letter",
     "Limit",
     "Message",
+    "MessageEnd",
     "MessageKind",
     "MissingVariable",
     "NotConfigured",

@@ -41,6 +41,7 @@ def outbox(context: Context) -> Outbox:
         tell=partial(_notify_owner, engine),
     )
     created.install(context.registry)
+    engine.endpoints = created.endpoints
     context.queue_concurrency.update(created.queue_concurrency)
     return created
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from onceward.db import Connection, Transaction
 from onceward.work.claimed import Claimed
+from onceward.work.endings import JobEnd
 from onceward.work.policy import JOBS, RetryPolicy
 
 
@@ -70,6 +71,15 @@ class MessageHook:
     run: Callable[[Any, Any], Awaitable[Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class EndHook:
+    """A function that runs when work of a task ends: `run(tx, end)`. If it fails, it becomes the job `job`."""
+
+    run: Callable[[Any, JobEnd], Awaitable[Any]]
+    queue: str
+    job: str
+
+
 @dataclass(slots=True)
 class Registry:
     """All tasks and kinds of one process."""
@@ -79,11 +89,26 @@ class Registry:
     template_folders: list[Path] = field(default_factory=list[Path])
     """Folders with the message templates of the app."""
     message_hooks: list[MessageHook] = field(default_factory=list[MessageHook])
+    delivery_hooks: list[Callable[[Any, Any], Awaitable[Any]]] = field(
+        default_factory=list[Callable[[Any, Any], Awaitable[Any]]]
+    )
+    end_hooks: dict[str, EndHook] = field(default_factory=dict[str, EndHook])
+    """By the name of the task."""
 
     def add(self, task: Task) -> None:
         if task.name in self.tasks:
             raise ValueError(f"two tasks are named {task.name!r}: names must be unique within an app")
         self.tasks[task.name] = task
+
+    def set_end_hook(self, task: str, run: Callable[[Any, JobEnd], Awaitable[Any]], *, queue: str = "default") -> None:
+        """Run a function when work of this task ends. Also add the job that repeats the function if it fails."""
+        name = f"{task}#on_end"
+
+        async def run_job(work: Claimed, tx: Any) -> Any:
+            return await run(tx, JobEnd.load(work.args))
+
+        self.end_hooks[task] = EndHook(run, queue, name)
+        self.tasks[name] = Task(name=name, run=run_job, queue=queue, transactional=True)
 
     def add_kind(self, kind: Kind) -> None:
         self.kinds[kind.name] = kind
