@@ -16,7 +16,7 @@ from onceward.db import Database
 from onceward.http import ServiceClient
 from onceward.inbox import Inbox
 from onceward.inbox.sources import NewSource, add
-from onceward.messages import Limit, Manners, Sender
+from onceward.messages import Limit, Sender, SendingOptions
 from onceward.messages.channels import WhatsAppChannel
 from onceward.providers.inbound.provider import SourceConfig
 from onceward.providers.inbound.registry import get_provider
@@ -72,7 +72,7 @@ class House:
             now=lambda: self.clock.at,
         )
         self.sender = Sender(
-            self.db, [channel], self.engine.templates, limits=limits, manners=Manners(default_locale="en")
+            self.db, [channel], self.engine.templates, limits=limits, options=SendingOptions(default_locale="en")
         )
         self.sender.install(self.app.registry)
         await self.engine.start()
@@ -251,6 +251,12 @@ class House:
             "select from_state, to_state, trigger from engagement.transitions where user_id = $1 order by id", user_id
         )
         return [tuple(row) for row in rows]
+
+
+def values(row: Any) -> tuple[Any, ...]:
+    """The columns of a row that must exist."""
+    assert row is not None
+    return tuple(row)
 
 
 def counts(report: Report) -> tuple[int, int, int, int]:
