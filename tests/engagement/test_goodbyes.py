@@ -91,6 +91,15 @@ async def test_a_goodbye_whose_outcome_is_unknown_counts_as_sent(house: House) -
     assert len(house.whatsapp.messages) == 1
 
 
+async def test_a_goodbye_that_the_service_could_not_deliver_is_given_up(house: House) -> None:
+    user = await house.say_goodbye()
+    await house.db.execute("update onceward.messages set delivery = 'failed' where recipient = $1", str(user))
+    assert counts(await house.daily()) == (1, 0, 1, 0)
+    assert await house.state(user) == "active"
+    assert [each["status"] for each in await house.queue(user)] == ["failed"]
+    assert await house.db.fetchval("select error from engagement.job_errors") == "goodbye not sent: not delivered"
+
+
 async def test_a_user_who_acts_between_the_query_and_the_change_gets_no_goodbye(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
