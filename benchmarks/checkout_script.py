@@ -163,6 +163,7 @@ def _script() -> str:
         ");\n", ") from unnest(:tickets::uuid[]) as t;\n"
     )
     count = job.format(task="ticketing.record_purchase", id=":checkout::text", queue="analytics")
+    count += job.format(task="ticketing.number_invoices", id=":checkout::text", queue="invoices")
     published = (
         "select id from onceward.publish('checkout.completed', :result::json, 'checkout:' || :checkout::text || chr(58) || 'completed',"
         " null, null);\n"

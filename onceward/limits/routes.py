@@ -15,6 +15,7 @@ from onceward.limits import Held, LimitReached, held, set_global
 from onceward.trust import Identity
 from onceward.web.api import database_of
 from onceward.web.auth import require
+from onceward.web.fields import example
 from onceward.web.problems import Problem, request_id_of, respond
 
 Db = Annotated[Database, Depends(database_of)]
@@ -22,6 +23,8 @@ Admin = Annotated[Identity, Depends(require("admin"))]
 
 
 class GlobalLimit(BaseModel):
+    model_config = example(at_most=20)
+
     at_most: int = Field(ge=1, le=1000)
 
 

@@ -1,21 +1,24 @@
-"""Operator actions on messages: list, show, resolve unknown outcomes, list parked channels."""
+"""Operator actions on messages: list, show, cancel, resolve unknown outcomes, list parked channels."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
+from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
 from onceward.messages.parking import queue_of
 from onceward.messages.queueing import task_of
 from onceward.statements import read_statement
-from onceward.trust import record
+from onceward.trust import Identity, record
 
 LIST = read_statement("messages", "list_messages")
 SHOW = read_statement("messages", "show_message")
 ATTEMPTS = read_statement("messages", "list_attempts")
 SENT = read_statement("messages", "mark_sent")
 RESEND = read_statement("messages", "resend_message")
+CANCEL = read_statement("messages", "cancel_message")
 
+ID_OF_KEY = "select id from onceward.messages where organization_id is not distinct from $1::uuid and key = $2"
 PARKED = "select name, parked_until, parked_for, failures from onceward.queues where parked_until > clock_timestamp()"
 
 
@@ -50,6 +53,26 @@ async def resolve(tx: Transaction, id: int, verdict: Literal["sent", "resend"], 
     if resolved is None:
         return False
     await record(tx, f"message.{verdict}", entity_type="message", entity_id=id, actor=by, reason=reason)
+    return True
+
+
+async def cancel_by_key(
+    tx: Transaction, key: str, *, organization: UUID | None, by: str | Identity, reason: str = ""
+) -> bool:
+    """Cancel the message with this key. Return False if it was sent, is being sent at this moment, or does not exist."""
+    row = await tx.fetchrow(CANCEL, organization, key, reason or "cancelled by an operator")
+    if row is None or not row["cancelled"]:
+        return False
+    id = await tx.fetchval(ID_OF_KEY, organization, key)
+    await record(
+        tx,
+        "message.cancel",
+        entity_type="message",
+        entity_id=id,
+        actor=by,
+        reason=reason or None,
+        organization=organization,
+    )
     return True
 
 

@@ -47,14 +47,16 @@ class Catalogue:
         self._types: dict[str, EventType] = {}
 
     def declare(
-        self, name: str, model: Any = None, *, sample: Any = None, description: str = "", declared_by: str = "app"
+        self, name: str, model: Any = None, *, sample: Any, description: str = "", declared_by: str = "app"
     ) -> EventType:
-        """Add an event type. The sample must match the model, because customers develop against the sample."""
+        """Add an event type. A sample that matches the model is required, because customers develop against the sample."""
         check_name(name)
+        if sample is None:
+            raise ValueError(f"event type {name!r} has no sample; pass sample=... with example data")
         if name in self._types:
             raise ValueError(f"event type {name!r} is declared twice; use a name that no other event type has")
         adapter: TypeAdapter[Any] | None = None if model is None else TypeAdapter(model)
-        if adapter is not None and sample is not None:
+        if adapter is not None:
             try:
                 sample = adapter.dump_python(adapter.validate_python(sample), mode="json", by_alias=True)
             except ValidationError as error:
@@ -67,7 +69,7 @@ class Catalogue:
             if model is not None
             else description,
             schema={} if adapter is None else adapter.json_schema(by_alias=True, mode="serialization"),
-            sample={} if sample is None else sample,
+            sample=sample,
             declared_by=declared_by,
             adapter=adapter,
         )

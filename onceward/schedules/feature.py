@@ -13,6 +13,7 @@ FEATURE = Feature(
     functions=Path(__file__).parent / "functions",
     parts=(Part("scheduler", "onceward.schedules.parts:scheduler", roles=SCHEDULER),),
     commands=("onceward.schedules.commands:register",),
+    routes="onceward.schedules.routes:routers",
     pages="onceward.schedules.pages:PAGES",
     erasers="onceward.schedules.erasers:ERASERS",
     metrics="onceward.schedules.metrics",

@@ -17,7 +17,8 @@ from onceward.db import Database
 from onceward.engine import Engine
 from onceward.health import Health
 from onceward.settings import Settings
-from onceward.web import auth, problems
+from onceward.trust.secrets import secret_box
+from onceward.web import auth, idempotency, openapi, problems
 from onceward.web.health import health_router
 from onceward.web.requests import RequestContext
 from onceward.web.slashes import SlashRedirect
@@ -49,6 +50,9 @@ def create_api(
     api.state.settings = settings
     problems.install(api)
     auth.install(api)
+    idempotency.install(api)
+    openapi.install(api)
+    api.state.key_store = store = idempotency.KeyStore(database, lambda: secret_box(settings))
     for add in error_handlers:
         add(api)
     api.include_router(health_router(health))
@@ -60,9 +64,10 @@ def create_api(
             allow_origins=list(settings.cors_origins),
             allow_methods=["*"],
             allow_headers=["*"],
-            expose_headers=["X-Request-Id"],
+            expose_headers=["X-Request-Id", idempotency.REPLAYED],
         )
-    return RequestContext(api, access_log=settings.access_log, max_body_bytes=settings.max_body_bytes)
+    answering = idempotency.StoredResponses(api, store)
+    return RequestContext(answering, access_log=settings.access_log, max_body_bytes=settings.max_body_bytes)
 
 
 def database_of(request: Request) -> Database:

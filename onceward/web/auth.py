@@ -36,7 +36,9 @@ from onceward.trust.identity import Identity, Scope
 from onceward.trust.jwt import BadVerifier, FetchKeys, Rules, TokenVerifier, jwks_from_file, jwks_from_url
 from onceward.trust.keys import authenticate_key, looks_like_key
 from onceward.trust.organizations import find_organization
+from onceward.trust.secrets import secret_box
 from onceward.trust.sessions import authenticate_session, csrf_matches
+from onceward.web.idempotency import KeyStore
 from onceward.web.problems import Problem, request_id_of, respond
 
 SESSION_COOKIE = "onceward_session"
@@ -128,8 +130,11 @@ class Authenticator:
             raise NotAllowed("the CSRF token is missing or wrong: send it as X-CSRF-Token or csrf_token")
 
 
-def require(scope: Scope) -> Callable[[Request], AsyncGenerator[Identity]]:
-    """Return a dependency for `Depends` that yields the identity and requires at least this scope."""
+def require(scope: Scope, *, own_key: bool = False) -> Callable[[Request], AsyncGenerator[Identity]]:
+    """Return a dependency for `Depends` that yields the identity and requires at least this scope.
+
+    It also handles the header `Idempotency-Key` of a POST, unless the route does so itself (`own_key`).
+    """
 
     async def identified(request: Request) -> AsyncGenerator[Identity]:
         identity = await authenticator_of(request).identify(request)
@@ -137,9 +142,21 @@ def require(scope: Scope) -> Callable[[Request], AsyncGenerator[Identity]]:
         if scope != "admin" and scope != "user" and identity.organization is None and not identity.may("admin"):
             raise NotAllowed("choose the organization to act for with the header X-Organization")
         with bind(organization=identity.organization, user=identity.user_id):
+            if not own_key:
+                await key_store_of(request).take(request, identity)
             yield identity
 
     return identified
+
+
+def key_store_of(request: Request) -> KeyStore:
+    """Return the store of idempotency keys of this process. The first call creates it from the settings."""
+    state = request.app.state
+    store = cast("KeyStore | None", getattr(state, "key_store", None))
+    if store is None:
+        store = KeyStore(state.database, lambda: secret_box(cast(Settings, state.settings)))
+        state.key_store = store
+    return store
 
 
 def authenticator_of(connection: HTTPConnection) -> Authenticator:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onceward.feature import WEB, Feature, Part
+from onceward.feature import WEB, Feature, Part, SealedColumn
 
 FEATURE = Feature(
     name="web",
@@ -13,10 +13,13 @@ FEATURE = Feature(
     functions=Path(__file__).parent / "functions",
     parts=(
         Part("dashboard", "onceward.web.parts:dashboard", roles=WEB, stage="base"),
+        Part("expired idempotency keys", "onceward.web.parts:expired_keys", roles=WEB, stage="base"),
         Part("web server", "onceward.web.parts:server", roles=WEB, stage="web"),
     ),
     routes="onceward.web.parts:routers",
     pages="onceward.web.dashboard.pages:PAGES",
+    erasers="onceward.web.erasers:ERASERS",
+    sealed=(SealedColumn("onceward.idempotency_keys", "id", "body"),),
     queries="onceward.web.parts:queries",
     metrics="onceward.web.metrics",
     errors=("onceward.web.server:CannotListen",),

@@ -1,4 +1,7 @@
-"""Types of request fields that PostgreSQL can store. Any other value gets 422 with the name of the field."""
+"""Types of request fields that PostgreSQL can store, and parts of request bodies that several packages use.
+
+Any other value gets 422 with the name of the field.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import orjson
-from pydantic import AfterValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from onceward.db.text import NUL, find_unstorable, objection
@@ -72,3 +75,16 @@ Moment = Annotated[datetime, AfterValidator(_aware)]
 Json = Annotated[dict[str, Any], AfterValidator(_storable_object)]
 Number = Annotated[int, Field(ge=0, le=HIGHEST)]
 """An id from our sequence, or a position in a list of ids."""
+
+
+def example(**values: Any) -> ConfigDict:
+    """Return the configuration of a model with an example for the OpenAPI document."""
+    return ConfigDict(json_schema_extra={"examples": [values]})
+
+
+class Why(BaseModel):
+    """Why the operator does this; written to the audit log."""
+
+    model_config = example(reason="the order was withdrawn")
+
+    reason: str = Field("", max_length=1000)

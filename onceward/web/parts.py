@@ -14,11 +14,23 @@ from onceward.web.api import create_api
 from onceward.web.asgi import Dispatcher
 from onceward.web.dashboard import Site, dashboard_router
 from onceward.web.dashboard.live import part_query
+from onceward.web.idempotency import PRUNE
 from onceward.web.server import WebServer
+from onceward.work import Loop
 
 
 def dashboard(context: Context) -> Site:
     return Site(context)
+
+
+def expired_keys(context: Context) -> Loop:
+    """Return the loop that deletes idempotency keys after 24 hours."""
+
+    async def delete_expired() -> None:
+        async with context.database.transaction(role="engine") as tx:
+            await tx.execute(PRUNE)
+
+    return Loop("expired idempotency keys", delete_expired, every_s=3600)
 
 
 def routers(context: Context) -> Sequence[APIRouter]:

@@ -68,9 +68,11 @@ async def jobs(
     return [dict(row) for row in await db.fetch(JOBS, task, before, organization, limit)]
 
 
-async def show(db: Database, id: int) -> dict[str, Any] | None:
-    """Return one job with its arguments and every attempt, or None."""
-    row = await db.fetchrow("select * from onceward.jobs where id = $1", id)
+async def show(db: Database, id: int, *, organization: UUID | None = None) -> dict[str, Any] | None:
+    """Return one job with its arguments and every attempt, or None. `organization` restricts it to jobs of that one."""
+    row = await db.fetchrow(
+        "select * from onceward.jobs where id = $1 and ($2::uuid is null or organization_id = $2)", id, organization
+    )
     if row is None:
         return None
     attempts = await db.fetch("select * from onceward.attempts where work_id = $1 order by finished_at", id)

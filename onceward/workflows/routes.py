@@ -16,7 +16,7 @@ from onceward.engine import Engine
 from onceward.trust import Identity
 from onceward.web.api import database_of, engine_of
 from onceward.web.auth import require
-from onceward.web.fields import Number
+from onceward.web.fields import Number, Why, example
 from onceward.web.problems import Problem
 from onceward.workflows import QUEUE, WorkflowState, operate
 
@@ -26,17 +26,17 @@ Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
 
 
-class Why(BaseModel):
-    reason: str = Field("", max_length=1000)
-
-
 class Fork(Why):
     """`from_step` is the position or key of the first step to run again."""
+
+    model_config = example(from_step="charge_card", reason="the payment service was down")
 
     from_step: int | str
 
 
 class Signal(BaseModel):
+    model_config = example(name="approved", payload={"by": "ada"})
+
     name: str = Field(min_length=1, max_length=200)
     payload: Any = None
 

@@ -97,13 +97,83 @@ class EventCancelled(BaseModel):
     timestamp: datetime
 
 
-app.event_type("checkout.completed", CheckoutCompleted, description="A checkout was paid and its tickets were issued.")
-app.event_type("checkout.refunded", CheckoutRefunded, description="A checkout was refunded, in full or in part.")
+ORGANIZATION = "0198c0de-0000-7000-8000-000000000001"
+EVENT = "0198c0de-0000-7000-8000-000000000002"
+CHECKOUT = "0198c0de-0000-7000-8000-000000000003"
+TICKETS = ["0198c0de-0000-7000-8000-000000000004", "0198c0de-0000-7000-8000-000000000005"]
+REFUND = "0198c0de-0000-7000-8000-000000000006"
+SOLD_AT = "2031-06-21T18:30:00Z"
+
+app.event_type(
+    "checkout.completed",
+    CheckoutCompleted,
+    description="A checkout was paid and its tickets were issued.",
+    sample={
+        "checkout_id": CHECKOUT,
+        "user_id": None,
+        "event_id": EVENT,
+        "organization_id": ORGANIZATION,
+        "total_cents": 51250,
+        "currency": "EUR",
+        "seat_count": 2,
+        "ticket_ids": TICKETS,
+        "payment_reference": "evt_1Q2w3E4r5T6y",
+        "timestamp": SOLD_AT,
+    },
+)
+app.event_type(
+    "checkout.refunded",
+    CheckoutRefunded,
+    description="A checkout was refunded, in full or in part.",
+    sample={
+        "checkout_id": CHECKOUT,
+        "event_id": EVENT,
+        "organization_id": ORGANIZATION,
+        "refund_id": REFUND,
+        "amount_cents": 25625,
+        "currency": "EUR",
+        "ticket_ids": TICKETS[:1],
+        "is_full_refund": False,
+        "reason": "requested_by_customer",
+        "timestamp": SOLD_AT,
+    },
+)
 app.event_type(
     "checkout.refund_failed",
     CheckoutRefundFailed,
     description="The bank returned a refund; the buyer does not have the money.",
+    sample={
+        "checkout_id": CHECKOUT,
+        "event_id": EVENT,
+        "organization_id": ORGANIZATION,
+        "refund_id": REFUND,
+        "amount_cents": 25625,
+        "currency": "EUR",
+        "timestamp": SOLD_AT,
+    },
 )
-app.event_type("event.cancelled", EventCancelled, description="An event was cancelled; its orders are being refunded.")
-app.event_type("ticket.scanned", TicketScanned, description="A ticket was used to enter.")
+app.event_type(
+    "event.cancelled",
+    EventCancelled,
+    description="An event was cancelled; its orders are being refunded.",
+    sample={
+        "event_id": EVENT,
+        "organization_id": ORGANIZATION,
+        "name": "Midsummer Night",
+        "reason": "The stage was flooded.",
+        "timestamp": SOLD_AT,
+    },
+)
+app.event_type(
+    "ticket.scanned",
+    TicketScanned,
+    description="A ticket was used to enter.",
+    sample={
+        "ticket_id": TICKETS[0],
+        "event_id": EVENT,
+        "organization_id": ORGANIZATION,
+        "gate": "North",
+        "scanned_at": SOLD_AT,
+    },
+)
 app.topic("occupancy/{org}/{event_id}", allow="viewer", replay=1)

@@ -168,6 +168,20 @@ select format('checkout %s is %s and was paid %s, no payment sold it', c.id, c.s
    and not exists (select from ticketing.payments p where p.checkout_id = c.id and p.purpose = 'sale')
 limit $1
 """
+INVOICES = """
+select format('organization %s has %s invoices, the highest number is %s, the counter says %s',
+              c.organization_id, i.invoices, i.highest, c.last_number)
+  from ticketing.invoice_counters c
+ cross join lateral (select count(*) as invoices, coalesce(max(number), 0) as highest
+                       from ticketing.invoices i where i.organization_id = c.organization_id) i
+ where i.invoices <> i.highest or i.highest <> c.last_number
+union all
+select format('checkout %s was paid at %s and has no invoice number', c.id, c.completed_at)
+  from ticketing.checkouts c
+ where c.status in ('completed', 'refunded') and c.completed_at <= onceward.now() - interval '1 day'
+   and not exists (select from ticketing.invoices i where i.checkout_id = c.id)
+limit $1
+"""
 
 
 def _finds_nothing(query: str) -> Callable[[Connection], Awaitable[list[str]]]:
@@ -192,4 +206,5 @@ CHECKS: tuple[Check, ...] = (
     Check("ticketing.a_payment_has_one_journal", _finds_nothing(JOURNALS)),
     Check("ticketing.refunds_arrive", _finds_nothing(REFUNDS_ARRIVE)),
     Check("ticketing.disputes_are_booked", _finds_nothing(DISPUTES)),
+    Check("ticketing.invoice_numbers_have_no_gaps", _finds_nothing(INVOICES)),
 )

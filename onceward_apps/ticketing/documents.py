@@ -90,8 +90,10 @@ def receipt(order: Any, items: Sequence[Any]) -> bytes:
 
 def _head(order: Any) -> list[str]:
     at = (order["completed_at"] or order["started_at"]).astimezone(ZoneInfo(order["timezone"]))
+    number = order["invoice_number"]
     return [
         f"Receipt for order {order['id']}",
+        "Invoice number: follows" if number is None else f"Invoice number {number}",
         f"Date {at:%Y-%m-%d %H:%M}",
         f"{order['event_name']}, {order['starts_at'].astimezone(ZoneInfo(order['timezone'])):%Y-%m-%d %H:%M}",
         f"{order['venue_name']} {order['venue_address']}",

@@ -10,7 +10,7 @@ from onceward import Job, Permanent, Retry, Snooze, Tx
 from onceward.services import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
 from onceward_apps.ticketing import documents, notices, service_refunds, taking_back
 from onceward_apps.ticketing.app import app
-from onceward_apps.ticketing.store import reading, refunds, sales
+from onceward_apps.ticketing.store import invoices, reading, refunds, sales
 
 WAIT_S = 60
 ACCOUNT_WAIT_S = 15 * 60
@@ -35,6 +35,12 @@ async def generate_qr(job: Job, *, ticket_id: UUID) -> dict[str, str]:
 async def record_purchase(tx: Tx, *, checkout_id: UUID) -> None:
     """Count a purchase into the funnel, once."""
     await sales.count_purchase(tx, checkout_id)
+
+
+@app.job(name="ticketing.number_invoices", queue="invoices", batch=100, timeout=30)
+async def number_invoices(jobs: list[Job], tx: Tx) -> None:
+    """Give invoice numbers to the sales of one organization. A repeat changes nothing: a sale has one number."""
+    await invoices.add(tx, [UUID(job.args["checkout_id"]) for job in jobs])
 
 
 @app.job(name="ticketing.refund_payment", outside=True, timeout=60)

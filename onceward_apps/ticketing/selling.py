@@ -238,6 +238,7 @@ async def _tell(tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicket
     now = checkout["now"].astimezone(UTC)
     await tx.enqueue_many([jobs.generate_qr.call(ticket_id=ticket.id) for ticket in tickets])
     await tx.enqueue(jobs.record_purchase, checkout_id=checkout_id)
+    await tx.enqueue(jobs.number_invoices, checkout_id=checkout_id)
     await notices.confirm(tx, checkout, [(ticket.code, _place(ticket.item)) for ticket in tickets])
     await tx.publish(
         "checkout.completed",
@@ -278,7 +279,7 @@ async def _tell(tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicket
             "webhook_event_id": payment.reference,
             "tickets_created": len(tickets),
             "ledger_journals": entries,
-            "jobs_scheduled": len(tickets) + 2,
+            "jobs_scheduled": len(tickets) + 3,
         },
         actor=_actor(tx),
     )

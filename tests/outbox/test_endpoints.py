@@ -167,10 +167,12 @@ def test_a_sample_must_fit_its_model() -> None:
     catalogue = Catalogue()
     with pytest.raises(ValueError, match=r"sample of event type 'order\.paid' does not match its model: amount"):
         catalogue.declare("order.paid", Paid, sample={"order_id": str(uuid.uuid4())})
+    with pytest.raises(ValueError, match=r"event type 'order\.paid' has no sample"):
+        catalogue.declare("order.paid", Paid, sample=None)
     declared = catalogue.declare("order.paid", Paid, sample={"order_id": str(uuid.uuid4()), "amount": 3})
     assert declared.schema["properties"]["amount"]["type"] == "integer"
     assert declared.description == "An order was paid."
     with pytest.raises(Invalid, match=r"data: does not match the model of order\.paid: amount"):
         catalogue.dump("order.paid", {"order_id": str(uuid.uuid4()), "amount": "much"})
     with pytest.raises(ValueError, match="declared twice"):
-        catalogue.declare("order.paid")
+        catalogue.declare("order.paid", sample={})

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import aiohttp
+import jwt
 import pytest
 from pydantic import SecretStr
 
@@ -30,6 +31,7 @@ from tests.browser import CHROMIUM_ARGUMENTS
 from tests.ticketing.office import SECRET
 
 PUBLIC = "/api/v1/ticketing/public"
+JWT_SECRET = "a secret of the tests with at least 32 bytes"
 
 
 class Shop:
@@ -182,6 +184,45 @@ async def test_a_client_of_the_api_buys_by_card_and_gets_its_tickets(shop: Shop)
     assert b"BEGIN:VEVENT" in await shop.call(f"/orders/{checkout['id']}/calendar.ics{token}")
     assert (await shop.call(f"/orders/{checkout['id']}/receipt.pdf{token}")).startswith(b"%PDF")
     await shop.call(f"/orders/{checkout['id']}/resend", {"token": checkout["token"]})
+
+
+def token_of(user: str) -> str:
+    claims = {"sub": user, "exp": datetime.now(UTC) + timedelta(hours=1)}
+    return jwt.encode(claims, JWT_SECRET, algorithm="HS256")
+
+
+async def test_a_signed_in_buyer_sees_the_own_order_without_its_token(database_url: str, tmp_path: Path) -> None:
+    async with (
+        opened_shop(database_url, tmp_path, jwt_secret=SecretStr(JWT_SECRET)) as shop,
+        aiohttp.ClientSession(shop.url) as http,
+    ):
+        shown = await shop.call(f"{PUBLIC}/events/{shop.event_id}")
+        held = await shop.call(f"{PUBLIC}/events/{shop.event_id}/holds", {"places": {shown["sections"][1]["id"]: 1}})
+
+        async def ask(method: str, path: str, user: str | None, body: Any = None) -> tuple[int, Any]:
+            headers = {"x-basket": held["basket"]}
+            if user is not None:
+                headers["authorization"] = f"Bearer {token_of(user)}"
+            async with http.request(method, path, json=body, headers=headers) as response:
+                is_json = response.content_type == "application/json"
+                return response.status, await (response.json() if is_json else response.text())
+
+        new = {"event_id": shop.event_id, "email": "ada@example.org"}
+        status, checkout = await ask("POST", f"{PUBLIC}/checkouts", "ada", new)
+        assert status == 201
+        order = f"/orders/{checkout['id']}"
+        opened = (await ask("POST", f"{PUBLIC}/checkouts/{checkout['id']}/pay", "ada", {}))[1]
+        async with http.post(opened["url"], data={"choice": "pay"}) as response:
+            assert response.status == 200
+        await shop.stripe.webhooks.settle()
+        for path in (f"/api/tickets?checkout_id={checkout['id']}", order, f"{order}/calendar.ics"):
+            assert (await ask("GET", path, "ada"))[0] == 200, path
+            assert (await ask("GET", path, "eve"))[0] == 404, path
+            assert (await ask("GET", path, None))[0] == 404, path
+        assert (await ask("POST", f"{order}/resend", "eve", {}))[0] == 404
+        assert (await ask("POST", f"{order}/resend", "ada", {}))[0] == 202
+        async with http.get(order, headers={"authorization": "Bearer a.b.c"}) as response:
+            assert response.status == 401
 
 
 async def test_a_buyer_approves_at_paypal_and_the_money_is_taken(shop: Shop) -> None:

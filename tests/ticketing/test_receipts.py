@@ -38,6 +38,7 @@ def order(**changes: Any) -> dict[str, Any]:
         "refunded_cents": 0,
         "currency": "EUR",
         "refund_policy": None,
+        "invoice_number": 17,
         **changes,
     }
 
@@ -48,6 +49,7 @@ def test_a_name_in_another_alphabet_is_written_as_it_is(name: str) -> None:
     text = PdfReader(io.BytesIO(pdf)).pages[0].extract_text()
     assert f"Paid by {name}" in text
     assert f"{name}: A 12" in text
+    assert "Invoice number 17" in text
     assert "?" not in text
 
 

@@ -96,6 +96,7 @@ async def test_jobs_are_scheduled_one_image_per_ticket_one_count_and_a_mail(sold
     assert [(row["task"], row["queue"]) for row in jobs] == [
         ("ticketing.generate_qr", "default"),
         ("ticketing.generate_qr", "default"),
+        ("ticketing.number_invoices", "invoices"),
         ("ticketing.record_purchase", "analytics"),
     ]
     mail = await office.db.fetchrow("select template, address, key, data from onceward.messages")
@@ -135,7 +136,7 @@ async def test_audit_log_has_the_sale_with_the_real_number_of_jobs(sold: Sold) -
     assert (row["entity_type"], row["entity_id"]) == ("Checkout", str(checkout["id"]))
     assert row["changes"]["status"] == {"from": "started", "to": "completed"}
     assert row["changes"]["payment_reference"] == payload["id"]
-    assert row["metadata"]["jobs_scheduled"] == 4
+    assert row["metadata"]["jobs_scheduled"] == 5
     assert row["metadata"]["payment_processor"] == "stripe"
 
 

@@ -17,7 +17,7 @@ from onceward.inbox.replay import Filter, Found
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of
 from onceward.web.auth import require
-from onceward.web.fields import Moment, Number, Text
+from onceward.web.fields import Moment, Number, Text, example
 from onceward.web.problems import Problem, invalid_request
 
 Db = Annotated[Database, Depends(database_of)]
@@ -45,7 +45,7 @@ class Shown(reading.Known):
 class ReplayOne(BaseModel):
     """Replay one event. `as_new` runs a successful event again, as a new event caused by the old one."""
 
-    model_config = {"extra": "forbid"}
+    model_config = {"extra": "forbid", **example(reason="the handler is fixed")}
 
     reason: Annotated[Reason, StringConstraints(min_length=1)]
     as_new: bool = False
@@ -54,7 +54,10 @@ class ReplayOne(BaseModel):
 class ReplayMany(BaseModel):
     """Filters on dead letters and failed events. With `unhandled`, on events that had no handler."""
 
-    model_config = {"extra": "forbid"}
+    model_config = {
+        "extra": "forbid",
+        **example(source="payments-stripe", error="TimeoutError", limit=100, reason="the handler is fixed"),
+    }
 
     ids: list[Number] | None = Field(None, min_length=1, max_length=1000)
     source: Short | None = None

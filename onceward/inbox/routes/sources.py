@@ -17,7 +17,7 @@ from onceward.settings import Settings
 from onceward.trust import Identity, SecretBox, transaction_for
 from onceward.web.api import database_of, settings_of
 from onceward.web.auth import require
-from onceward.web.fields import Json, Text
+from onceward.web.fields import Json, Text, example
 from onceward.web.problems import Problem, invalid_request
 
 Db = Annotated[Database, Depends(database_of)]
@@ -33,7 +33,11 @@ MONTH_S = 30 * 86_400
 class NewSource(BaseModel):
     """A source to add. `provider` defaults to the name. The provider's page lists the options."""
 
-    model_config = {"extra": "forbid", "hide_input_in_errors": True}
+    model_config = {
+        "extra": "forbid",
+        "hide_input_in_errors": True,
+        **example(name="payments-stripe", provider="stripe", secrets=["whsec_..."], mode="ack"),
+    }
 
     name: Text = Field(max_length=63)
     provider: Text | None = Field(None, max_length=63)
@@ -48,10 +52,14 @@ class NewSource(BaseModel):
     retention_days: Days | None = None
 
 
-class Rotation(BaseModel):
+class SourceSecret(BaseModel):
     """The new secret, and how long the older secrets stay valid."""
 
-    model_config = {"extra": "forbid", "hide_input_in_errors": True}
+    model_config = {
+        "extra": "forbid",
+        "hide_input_in_errors": True,
+        **example(secret="whsec_...", overlap_s=86_400),
+    }
 
     secret: SecretText
     overlap_s: float = Field(86_400, ge=0, le=MONTH_S, allow_inf_nan=False)
@@ -117,7 +125,7 @@ def _secrets(router: APIRouter, inbox: Inbox, box: SecretBox) -> None:
         return _shown(added, settings)
 
     @router.post("/{source}/secret")
-    async def rotate(db: Db, identity: Owner, source: Text, rotation: Rotation) -> Rotated:  # pyright: ignore[reportUnusedFunction]
+    async def rotate(db: Db, identity: Owner, source: Text, rotation: SourceSecret) -> Rotated:  # pyright: ignore[reportUnusedFunction]
         """Add a secret. This node accepts it before the answer is sent, every other node within moments."""
         overlap = timedelta(seconds=rotation.overlap_s)
         try:

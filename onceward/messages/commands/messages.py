@@ -83,11 +83,11 @@ def resolve(
 @group.command("cancel")
 def cancel(key: Annotated[str, typer.Argument(help="Key of a message that belongs to no organization.")]) -> None:
     """Cancel a message that has not been sent."""
-    from onceward.messages import cancel as cancel_message
+    from onceward.messages.operations import cancel_by_key
 
     async def main() -> bool:
         async with opened_database() as db, db.transaction(role="engine") as tx:
-            return await cancel_message(tx, key, reason="cancelled by an operator")
+            return await cancel_by_key(tx, key, organization=None, by=BY)
 
     if not run(main()):
         raise CommandFailed(f"no message with key {key!r} is waiting to be sent")

@@ -27,12 +27,13 @@ from onceward.outbox.catalogue import check_name, known, save
 from onceward.trust import Identity, audit
 from onceward.web.api import database_of, engine_of, settings_of
 from onceward.web.auth import require
-from onceward.web.fields import AtMost, Number
+from onceward.web.fields import AtMost, Number, example
 
 Db = Annotated[Database, Depends(database_of)]
 Eng = Annotated[Engine, Depends(engine_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 Operator = Annotated[Identity, Depends(require("operator"))]
+Publisher = Annotated[Identity, Depends(require("operator", own_key=True))]
 Owner = Annotated[Identity, Depends(require("owner"))]
 Admin = Annotated[Identity, Depends(require("admin"))]
 Limit = Annotated[int, Query(ge=1, le=500)]
@@ -43,7 +44,10 @@ Channels = Annotated[list[str], AtMost(20)]
 class NewEndpoint(BaseModel):
     """`secret` has 24 to 64 bytes: `whsec_` and base64, or plain text. If omitted, a secret is generated and shown once."""
 
-    model_config = {"extra": "forbid"}
+    model_config = {
+        "extra": "forbid",
+        **example(url="https://customer.example/webhooks", events=["order.*"], description="accounting"),
+    }
 
     url: str
     events: Types
@@ -63,7 +67,7 @@ class NewEndpoint(BaseModel):
 class ChangedEndpoint(BaseModel):
     """The fields to change. Omitted fields keep their value."""
 
-    model_config = {"extra": "forbid"}
+    model_config = {"extra": "forbid", **example(events=["order.paid", "order.refunded"], max_in_flight=4)}
 
     url: str | None = None
     events: Types | None = None
@@ -86,15 +90,19 @@ class MadeEndpoint(BaseModel):
     secret: str
 
 
-class Rotation(BaseModel):
+class EndpointSecret(BaseModel):
+    model_config = example(overlap_s=86_400)
+
     secret: str | None = None
     overlap_s: float = 86400
 
 
 class NewType(BaseModel):
+    model_config = example(description="An order was paid.", sample={"order_id": "o-1", "amount_cents": 4200})
+
     description: str = Field("", max_length=1000)
     schema_: dict[str, JsonValue] = Field(default_factory=dict, alias="schema")
-    sample: JsonValue = Field(default_factory=dict)
+    sample: JsonValue = Field(description="Example data. Test events and the documentation for customers show it.")
 
 
 class TypeOfEvent(BaseModel):
@@ -108,6 +116,8 @@ class TypeOfEvent(BaseModel):
 class Recovery(BaseModel):
     """Resend all undelivered events since a time, also those published while the endpoint was disabled."""
 
+    model_config = example(since="2031-06-21T00:00:00Z", rate_per_s=20)
+
     since: datetime
     until: datetime | None = None
     rate_per_s: float = resends.DEFAULT_RATE_PER_S
@@ -115,6 +125,8 @@ class Recovery(BaseModel):
 
 class Replay(BaseModel):
     """Resend all deliveries that match, delivered or not."""
+
+    model_config = example(since="2031-06-21T00:00:00Z", types=["order.paid"], statuses=["dead_letter"])
 
     since: datetime
     until: datetime | None = None
@@ -125,10 +137,14 @@ class Replay(BaseModel):
 
 
 class Test(BaseModel):
+    model_config = example(type="order.paid")
+
     type: str = "endpoint.test"
 
 
 class NewEvent(BaseModel):
+    model_config = example(type="order.paid", data={"order_id": "o-1", "amount_cents": 4200})
+
     type: str
     data: JsonValue
     channels: Channels = Field(default_factory=list[str])
@@ -142,6 +158,8 @@ class MadeEvent(BaseModel):
 
 
 class PortalAccess(BaseModel):
+    model_config = example(hours=24, may_act=False)
+
     hours: float = Field(24, gt=0, le=24 * 30)
     endpoint_ids: Annotated[list[UUID] | None, AtMost(1000)] = None
     may_act: bool = True
@@ -212,7 +230,7 @@ def _endpoints(router: APIRouter, outbox: Outbox) -> None:
         await endpoints.delete(identity.organization, endpoint_id, actor=identity)
 
     @router.post("/endpoints/{endpoint_id}/secret")
-    async def rotate(identity: Owner, endpoint_id: UUID, requested: Rotation) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
+    async def rotate(identity: Owner, endpoint_id: UUID, requested: EndpointSecret) -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]
         secret = await endpoints.rotate_secret(
             identity.organization,
             endpoint_id,
@@ -334,7 +352,7 @@ def _publish(router: APIRouter) -> None:
     @router.post("/publish", status_code=201)
     async def publish(  # pyright: ignore[reportUnusedFunction]
         engine: Eng,
-        identity: Operator,
+        identity: Publisher,
         new: NewEvent,
         response: Response,
         idempotency_key: Annotated[str | None, Header(max_length=255)] = None,

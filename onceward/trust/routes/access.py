@@ -24,6 +24,7 @@ from onceward.trust.organizations import (
 )
 from onceward.web.api import database_of
 from onceward.web.auth import require
+from onceward.web.fields import example
 
 Db = Annotated[Database, Depends(database_of)]
 User = Annotated[Identity, Depends(require("user"))]
@@ -45,17 +46,23 @@ class Me(BaseModel):
 
 
 class NewOrganization(BaseModel):
+    model_config = example(slug="riverside", name="Riverside Theatre")
+
     slug: str = Field(max_length=63)
     name: str = Field("", max_length=200)
 
 
 class NewMember(BaseModel):
+    model_config = example(email="ada@example.com", role="operator")
+
     email: str = Field(max_length=320)
     role: RoleName
 
 
 class NewApiKey(BaseModel):
     """`scopes` of a key of an organization are viewer, operator and owner; a key of the instance has admin."""
+
+    model_config = example(name="door", scopes=["operator"])
 
     name: str = Field(min_length=1, max_length=200)
     scopes: list[str] = Field(min_length=1, max_length=4)

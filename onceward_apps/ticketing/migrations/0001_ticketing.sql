@@ -305,6 +305,24 @@ create index refunds_failed on ticketing.refunds (failed_at) where status = 'fai
 create index refunds_by_checkout on ticketing.refunds (checkout_id);
 select onceward.protect('ticketing.refunds');
 
+-- Invoice numbers without gaps, one series per organization. A batch job locks the counter after the sales, so that sales
+-- do not wait for each other. Rows are never changed: a refund does not take the number back.
+create table ticketing.invoice_counters (
+    organization_id uuid primary key default onceward.organization(),
+    last_number bigint not null default 0 check (last_number >= 0)
+);
+select onceward.protect('ticketing.invoice_counters');
+create table ticketing.invoices (
+    organization_id uuid not null default onceward.organization(),
+    number bigint not null check (number > 0),
+    checkout_id uuid not null unique,
+    issued_at timestamptz not null default onceward.now(),
+    primary key (organization_id, number),
+    foreign key (checkout_id, organization_id) references ticketing.checkouts (id, organization_id)
+);
+select onceward.protect('ticketing.invoices');
+revoke update, delete on ticketing.invoices from onceward_app, onceward_engine;
+
 create table ticketing.scans (
     id uuid primary key,
     organization_id uuid not null default onceward.organization(),

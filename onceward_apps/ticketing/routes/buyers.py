@@ -15,6 +15,7 @@ from onceward_apps.ticketing.codes import new_basket, order_token
 from onceward_apps.ticketing.errors import NothingHeld, TicketingError
 from onceward_apps.ticketing.routes.requests import (
     EngineHere,
+    User,
     acting,
     basket_of,
     limit_holds,
@@ -54,12 +55,12 @@ class CheckoutIn(BaseModel):
 
 
 class PayIn(BaseModel):
-    token: str
+    token: str = ""
     provider: Literal["stripe", "paypal"] = "stripe"
 
 
 class TokenIn(BaseModel):
-    token: str
+    token: str = ""
 
 
 @router.get("/events/{event_id}")
@@ -132,13 +133,16 @@ async def let_go(engine: EngineHere, event_id: UUID, which: LetGoIn, request: Re
 
 
 @router.post("/checkouts", status_code=201)
-async def start_checkout(engine: EngineHere, new: CheckoutIn, request: Request) -> dict[str, Any]:
-    """Start a checkout for everything that the basket holds. `token` opens the order page: keep it secret."""
+async def start_checkout(engine: EngineHere, user: User, new: CheckoutIn, request: Request) -> dict[str, Any]:
+    """Start a checkout for everything that the basket holds. `token` opens the order page: keep it secret.
+
+    A caller with a JWT can open the order with the JWT too.
+    """
     basket = basket_of(request)
     if basket is None:
         raise problem(NothingHeld("the basket holds no seats: choose seats first"))
     async with acting(engine, await owner_of(engine, "event", new.event_id)) as tx:
-        buyer = buying.Buyer(email=new.email, name=new.name.strip(), locale=new.locale)
+        buyer = buying.Buyer(email=new.email, name=new.name.strip(), locale=new.locale, user_id=user)
         checkout = await buying.start_checkout(tx, new.event_id, basket, buyer, coupon=new.coupon)
         token = order_token(await setup.signing_key(tx), checkout["id"])
     names = ("id", "status", "currency", "subtotal_cents", "discount_cents", "tax_cents", "platform_fee_cents")
@@ -150,11 +154,11 @@ async def start_checkout(engine: EngineHere, new: CheckoutIn, request: Request) 
 
 
 @router.post("/checkouts/{checkout_id}/pay")
-async def pay(engine: EngineHere, checkout_id: UUID, how: PayIn) -> dict[str, str]:
+async def pay(engine: EngineHere, checkout_id: UUID, user: User, how: PayIn) -> dict[str, str]:
     """Return the URL of the payment page, or of the order page if there is nothing to pay."""
     organization = await owner_of(engine, "checkout", checkout_id)
     async with acting(engine, organization) as tx:
-        await order_for(tx, checkout_id, how.token)
+        await order_for(tx, checkout_id, how.token, user)
     try:
         opened = await paying.open_payment(engine, organization, checkout_id, how.provider)
     except TicketingError as error:
@@ -163,10 +167,10 @@ async def pay(engine: EngineHere, checkout_id: UUID, how: PayIn) -> dict[str, st
 
 
 @router.post("/checkouts/{checkout_id}/abandon", status_code=204)
-async def abandon(engine: EngineHere, checkout_id: UUID, bearer: TokenIn) -> None:
+async def abandon(engine: EngineHere, checkout_id: UUID, user: User, bearer: TokenIn) -> None:
     """Abandon the checkout. Its seats are free at once."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
-        await order_for(tx, checkout_id, bearer.token)
+        await order_for(tx, checkout_id, bearer.token, user)
         await buying.abandon(tx, checkout_id)
 
 

@@ -13,7 +13,7 @@ from onceward_apps.ticketing import documents, notices, refunding
 from onceward_apps.ticketing.app import app
 from onceward_apps.ticketing.errors import CheckoutClosed, NotFound
 from onceward_apps.ticketing.routes.buyers import Email, TokenIn
-from onceward_apps.ticketing.routes.requests import EngineHere, acting, order_for, owner_of
+from onceward_apps.ticketing.routes.requests import EngineHere, User, acting, order_for, owner_of
 from onceward_apps.ticketing.store import buying as baskets
 from onceward_apps.ticketing.store import reading
 
@@ -23,28 +23,28 @@ MOST_RESENDS = 5
 
 
 class TransferIn(BaseModel):
-    token: str
+    token: str = ""
     email: Email
     name: str = Field("", max_length=200)
 
 
 @router.get("/api/tickets")
 async def tickets(
-    engine: EngineHere, checkout_id: UUID, token: str = "", authorization: str = Header("")
+    engine: EngineHere, user: User, checkout_id: UUID, token: str = "", authorization: str = Header("")
 ) -> list[dict[str, Any]]:
     """Return the tickets of a paid order. The status is 404 until the order is paid, so that pages can poll."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
-        order = await order_for(tx, checkout_id, token or authorization.removeprefix("Bearer "))
+        order = await order_for(tx, checkout_id, token or authorization.removeprefix("Bearer "), user)
         if order["status"] not in ("completed", "refunded"):
             raise NotFound("this order is not paid yet")
         return [_ticket(row) for row in await reading.tickets(tx, checkout_id)]
 
 
 @router.get("/orders/{checkout_id}/tickets/{ticket_id}/qr.png")
-async def qr_code(engine: EngineHere, checkout_id: UUID, ticket_id: UUID, access: str) -> Response:
+async def qr_code(engine: EngineHere, checkout_id: UUID, ticket_id: UUID, user: User, access: str = "") -> Response:
     """Return the stored image, or draw it now if it is not stored yet."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
-        await order_for(tx, checkout_id, access)
+        await order_for(tx, checkout_id, access, user)
         ticket = await reading.ticket(tx, ticket_id)
         if ticket is None or ticket["checkout_id"] != checkout_id or ticket["status"] == "void":
             raise NotFound("this order does not have that ticket")
@@ -53,16 +53,16 @@ async def qr_code(engine: EngineHere, checkout_id: UUID, ticket_id: UUID, access
 
 
 @router.get("/orders/{checkout_id}/calendar.ics")
-async def calendar(engine: EngineHere, checkout_id: UUID, access: str) -> Response:
+async def calendar(engine: EngineHere, checkout_id: UUID, user: User, access: str = "") -> Response:
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
-        order = await order_for(tx, checkout_id, access)
+        order = await order_for(tx, checkout_id, access, user)
     return _private(documents.calendar(order, url=notices.order_url(order)), "text/calendar", "event.ics")
 
 
 @router.get("/orders/{checkout_id}/receipt.pdf")
-async def receipt(engine: EngineHere, checkout_id: UUID, access: str) -> Response:
+async def receipt(engine: EngineHere, checkout_id: UUID, user: User, access: str = "") -> Response:
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
-        order = await order_for(tx, checkout_id, access)
+        order = await order_for(tx, checkout_id, access, user)
         if order["status"] not in ("completed", "refunded"):
             raise CheckoutClosed("this order is not paid, so it has no receipt")
         items = await reading.items(tx, checkout_id)
@@ -71,12 +71,12 @@ async def receipt(engine: EngineHere, checkout_id: UUID, access: str) -> Respons
 
 
 @router.post("/orders/{checkout_id}/resend", status_code=202)
-async def resend(engine: EngineHere, checkout_id: UUID, bearer: TokenIn) -> dict[str, str]:
+async def resend(engine: EngineHere, checkout_id: UUID, user: User, bearer: TokenIn) -> dict[str, str]:
     """Send the order's email again to the address of the order: `MOST_RESENDS` times at most, and once a minute."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
         # Locked before the count: two requests may both see the last resend.
         await baskets.checkout(tx, checkout_id, lock=True)
-        order = await order_for(tx, checkout_id, bearer.token)
+        order = await order_for(tx, checkout_id, bearer.token, user)
         if order["status"] != "completed":
             raise CheckoutClosed("this order is not paid")
         sent = await reading.mails_sent(tx, checkout_id)
@@ -91,10 +91,12 @@ async def resend(engine: EngineHere, checkout_id: UUID, bearer: TokenIn) -> dict
 
 
 @router.post("/orders/{checkout_id}/tickets/{ticket_id}/transfer")
-async def transfer(engine: EngineHere, checkout_id: UUID, ticket_id: UUID, to: TransferIn) -> dict[str, Any]:
+async def transfer(
+    engine: EngineHere, checkout_id: UUID, ticket_id: UUID, user: User, to: TransferIn
+) -> dict[str, Any]:
     """Transfer a ticket: it gets a new code, which the new holder receives by email."""
     async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
-        await order_for(tx, checkout_id, to.token)
+        await order_for(tx, checkout_id, to.token, user)
         ticket = await reading.ticket(tx, ticket_id)
         if ticket is None or ticket["checkout_id"] != checkout_id:
             raise NotFound("this order does not have that ticket")

@@ -13,12 +13,13 @@ from starlette.responses import FileResponse, Response
 
 from onceward.services import exponent
 from onceward_apps.ticketing.app import HERE
-from onceward_apps.ticketing.codes import new_basket
+from onceward_apps.ticketing.codes import new_basket, order_token
 from onceward_apps.ticketing.documents import money
 from onceward_apps.ticketing.errors import NotFound, TicketingError
 from onceward_apps.ticketing.handlers import reconcile
 from onceward_apps.ticketing.routes.requests import (
     EngineHere,
+    User,
     acting,
     basket_of,
     order_for,
@@ -76,11 +77,11 @@ async def seat_map(engine: EngineHere, event_id: UUID, request: Request) -> Resp
 
 
 @router.get("/orders/{checkout_id}")
-async def order(engine: EngineHere, checkout_id: UUID, request: Request, access: str = "") -> Response:
+async def order(engine: EngineHere, checkout_id: UUID, user: User, request: Request, access: str = "") -> Response:
     """Show the order. When the buyer returns from the payment page, ask the payment service instead of waiting for its webhook."""
     try:
         async with acting(engine, await owner_of(engine, "checkout", checkout_id)) as tx:
-            row = await order_for(tx, checkout_id, access)
+            row = await order_for(tx, checkout_id, access, user)
             items = await reading.items(tx, checkout_id)
             if "paid" in request.query_params and row["status"] in ("started", "failed", "expired"):
                 await tx.enqueue(reconcile.unique(f"reconcile:{checkout_id}"), checkout_id=checkout_id)
@@ -88,7 +89,8 @@ async def order(engine: EngineHere, checkout_id: UUID, request: Request, access:
         if getattr(error, "status_code", None) != 404:
             raise
         return page("missing.html", status=404, what="order")
-    return page("order.html", order=row, items=items, token=access)
+    token = order_token(bytes(row["signing_key"]), checkout_id)  # the page's own requests cannot send a JWT
+    return page("order.html", order=row, items=items, token=token)
 
 
 @router.get("/scan/{event_id}")

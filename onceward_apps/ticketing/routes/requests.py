@@ -12,7 +12,7 @@ from fastapi import Depends, Request, Response
 from onceward import Engine, Tx
 from onceward.limits import Rate
 from onceward.trust import fingerprint
-from onceward.web import Identity, Problem, client_of, engine_of, require
+from onceward.web import Identity, Problem, authenticator_of, client_of, engine_of, require
 from onceward_apps.ticketing.app import TicketingSettings, app
 from onceward_apps.ticketing.codes import is_order_token
 from onceward_apps.ticketing.errors import NotFound, SeatTaken, TicketingError, TooFast
@@ -81,9 +81,30 @@ def remember_basket(response: Response, basket: str) -> None:
     response.set_cookie(BASKET_COOKIE, basket, max_age=7200, httponly=True, samesite="lax", secure=secure, path="/")
 
 
-async def order_for(tx: Tx, checkout_id: UUID, token: str) -> Any:
-    """Return an order to the bearer of its token. A wrong token looks the same as an unknown order."""
+async def signed_in_user(request: Request) -> str | None:
+    """Return the user id of the caller's JWT, or None if no JWT was sent. A JWT that is not valid is an error (401).
+
+    `Authorization` may also carry the token of an order, which has no dots.
+    """
+    scheme, _, credential = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or credential.count(".") != 2:
+        return None
+    identity = await authenticator_of(request).identify(request)
+    return identity.user_id if identity.kind == "token" else None
+
+
+User = Annotated[str | None, Depends(signed_in_user)]
+
+
+async def order_for(tx: Tx, checkout_id: UUID, token: str, user: str | None = None) -> Any:
+    """Return an order to the bearer of its token or to the user who started it.
+
+    A wrong token or another user gets the same error as an unknown order.
+    """
     order = await reading.order(tx, checkout_id)
-    if order is None or not is_order_token(bytes(order["signing_key"]), checkout_id, token):
-        raise NotFound("the order does not exist, or the link is incomplete")
-    return order
+    if order is not None and (
+        is_order_token(bytes(order["signing_key"]), checkout_id, token)
+        or (user is not None and user == order["user_id"])
+    ):
+        return order
+    raise NotFound("the order does not exist, or the link is incomplete")

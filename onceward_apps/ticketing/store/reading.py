@@ -21,12 +21,13 @@ update ticketing.tickets set qr_code_url = $2, qr_generated_at = onceward.now(),
 """
 ORDER = """
 select c.*, e.name as event_name, e.status as event_status, e.starts_at, e.ends_at, e.refund_policy, e.support_contact, v.name as venue_name,
-       v.address as venue_address, v.timezone, o.name as organizer, k.key as signing_key
+       v.address as venue_address, v.timezone, o.name as organizer, k.key as signing_key, i.number as invoice_number
   from ticketing.checkouts c
   join ticketing.events e on e.id = c.event_id
   join ticketing.venues v on v.id = e.venue_id
   join onceward.organizations o on o.organization_id = c.organization_id
   join ticketing.signing_keys k on k.organization_id = c.organization_id
+  left join ticketing.invoices i on i.checkout_id = c.id
  where c.id = $1
 """
 TICKETS = """

@@ -56,6 +56,8 @@ async def fill_tables(db: Database, organization: UUID, webhook_id: UUID, marker
         ids["job"] = str(await tx.fetchval(WORK, organization, marker, "alive"))
         ids["dead"] = str(await tx.fetchval(WORK, organization, marker, "max_attempts_exceeded"))
         await tx.execute(ATTEMPT, int(ids["dead"]), organization, marker)
+        for name, state in (("job_api", "alive"), ("dead_api", "permanent"), ("dead_api_too", "permanent")):
+            ids[name] = str(await tx.fetchval(WORK, organization, f"{marker}-{name}", state))
         ids["inbox_event"] = str(await tx.fetchval(EVENT, webhook_id, marker, "pending", organization))
         ids["dead_event"] = str(await tx.fetchval(EVENT, webhook_id, marker, "dead_letter", organization))
         ids["event_id"] = f"{marker}pending"
@@ -66,6 +68,9 @@ async def fill_tables(db: Database, organization: UUID, webhook_id: UUID, marker
         row = await tx.fetchrow(MESSAGE, organization, marker)
         assert row is not None
         ids |= {"message": str(row["id"]), "unsubscribe": str(row["token"]), "message_key": marker}
+        row = await tx.fetchrow(MESSAGE, organization, f"{marker}-api")
+        assert row is not None
+        ids["message_api"] = str(row["id"])
         for statement in OTHERS:
             await tx.execute(statement, organization, marker)
         ids["audit"] = str(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 from typing import Annotated, Any
 from uuid import UUID
@@ -11,7 +10,6 @@ from fastapi import APIRouter, Depends, Header, Request
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
-from onceward.context import Context
 from onceward.db import Database
 from onceward.engine import Engine
 from onceward.messages import (
@@ -29,7 +27,7 @@ from onceward.settings import Settings
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of, engine_of, settings_of
 from onceward.web.auth import require
-from onceward.web.fields import AtMost
+from onceward.web.fields import AtMost, example
 from onceward.web.problems import Problem, invalid_request
 from onceward.work import PayloadInvalid
 
@@ -37,7 +35,7 @@ Db = Annotated[Database, Depends(database_of)]
 TheEngine = Annotated[Engine, Depends(engine_of)]
 TheSettings = Annotated[Settings, Depends(settings_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
-Operator = Annotated[Identity, Depends(require("operator"))]
+Sender = Annotated[Identity, Depends(require("operator", own_key=True))]
 IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
 
 
@@ -49,6 +47,14 @@ class NotificationMessage(BaseModel):
 
 class NewNotification(BaseModel):
     """A notification over several channels. `severity` accepts any of its names: info, warning, HIGH, critical, ..."""
+
+    model_config = example(
+        type="cohort.started",
+        severity="info",
+        recipients=["ada@example.com"],
+        channels=["email", "dashboard"],
+        message={"title": "The cohort has started", "body": "Lesson 1 is open."},
+    )
 
     type: str = Field(min_length=1, max_length=200)
     severity: str = "info"
@@ -63,7 +69,7 @@ class Accepted(BaseModel):
     duplicate: bool
 
 
-def messages_router() -> APIRouter:
+def notifications_router() -> APIRouter:
     """Return the routes `/api/v1/notifications`, `/unsubscribe/{token}` and `/templates/{name}`."""
     router = APIRouter(tags=["messages"])
 
@@ -72,7 +78,7 @@ def messages_router() -> APIRouter:
         body: NewNotification,
         engine: TheEngine,
         settings: TheSettings,
-        identity: Operator,
+        identity: Sender,
         key: IdempotencyKey = None,
     ) -> Accepted:
         """Send a notification over several channels. Failed messages are retried once, after 5 minutes."""
@@ -152,7 +158,3 @@ def _page(title: str, content: str) -> HTMLResponse:
         f"background:#1d4ed8;color:#fff}}</style><h1>{escape(title)}</h1>{content}</html>",
         headers={"Referrer-Policy": "no-referrer", "Cache-Control": "no-store"},
     )
-
-
-def routers(_context: Context) -> Sequence[APIRouter]:
-    return (messages_router(),)

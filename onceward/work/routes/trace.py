@@ -1,8 +1,7 @@
-"""HTTP routes of work: the tree of consequences."""
+"""HTTP route of the tree of consequences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -18,7 +17,8 @@ Db = Annotated[Database, Depends(database_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
 
 
-def routers(context: Context) -> Sequence[APIRouter]:
+def trace_router(context: Context) -> APIRouter:
+    """Return the route `/api/v1/trace/{ref}`."""
     router = APIRouter(prefix="/api/v1", tags=["evidence"])
 
     @router.get("/trace/{ref}")
@@ -27,4 +27,4 @@ def routers(context: Context) -> Sequence[APIRouter]:
         async with transaction_for(db, identity) as tx:
             return (await trace(tx, ref, context.features.traced)).as_json()
 
-    return (router,)
+    return router

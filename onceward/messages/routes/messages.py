@@ -1,0 +1,121 @@
+"""HTTP routes of messages: list, show, cancel, resolve an unknown outcome. Lists show no addresses and no texts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, Field, StringConstraints
+
+from onceward.db import Database
+from onceward.messages import ChannelName, operations
+from onceward.trust import Identity, transaction_for
+from onceward.web.api import database_of
+from onceward.web.auth import require
+from onceward.web.fields import Number, Why, example
+from onceward.web.problems import Problem
+
+Db = Annotated[Database, Depends(database_of)]
+Viewer = Annotated[Identity, Depends(require("viewer"))]
+Operator = Annotated[Identity, Depends(require("operator"))]
+Admin = Annotated[Identity, Depends(require("admin"))]
+Short = Annotated[str, StringConstraints(max_length=300)]
+Status = Literal["pending", "processing", "sent", "success", "failed", "dead_letter", "cancelled", "unknown"]
+
+
+class MessageRow(BaseModel):
+    id: int
+    key: str
+    channel: str
+    template: str
+    status: str = Field(examples=["pending", "sent", "failed", "cancelled", "unknown"])
+    reason: str | None
+    attempts: int
+    scheduled_for: datetime | None
+    sent_at: datetime | None
+    created_at: datetime
+
+
+class Verdict(BaseModel):
+    """`sent`: the message arrived; `resend`: it did not arrive, send it again."""
+
+    model_config = example(verdict="sent", reason="the log of the provider shows the message")
+
+    verdict: Literal["sent", "resend"]
+    reason: str = Field(min_length=1, max_length=1000)
+
+
+class Done(BaseModel):
+    id: int
+    outcome: str = Field(examples=["cancelled", "sent", "resend"])
+
+
+def messages_router() -> APIRouter:
+    """Return the routes under `/api/v1/messages`."""
+    router = APIRouter(prefix="/api/v1/messages", tags=["messages"])
+    _reading(router)
+    _changing(router)
+    return router
+
+
+def _reading(router: APIRouter) -> None:
+    @router.get("")
+    async def list_messages(  # pyright: ignore[reportUnusedFunction]
+        db: Db,
+        identity: Viewer,
+        status: Status | None = None,
+        channel: ChannelName | None = None,
+        template: Short | None = None,
+        before: Number | None = None,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    ) -> list[MessageRow]:
+        """List messages, newest first. `before` is the last id of the previous page."""
+        async with transaction_for(db, identity) as tx:
+            rows = await operations.list_messages(
+                tx, status=status, channel=channel, template=template, before=before, limit=limit
+            )
+        return [MessageRow(**row) for row in rows]
+
+    @router.get("/parked")
+    async def list_parked_channels(db: Db, _identity: Admin) -> list[dict[str, Any]]:  # pyright: ignore[reportUnusedFunction]
+        """List the channels that are paused because their service is unreachable or asked for a pause."""
+        return await operations.parked(db)
+
+    @router.get("/{id}")
+    async def show_message(db: Db, identity: Viewer, id: Number) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
+        """Show one message with its data and all its attempts, without its address."""
+        return await _find(db, identity, id)
+
+
+def _changing(router: APIRouter) -> None:
+    @router.post("/{id}/cancel")
+    async def cancel_message(db: Db, identity: Operator, id: Number, why: Why) -> Done:  # pyright: ignore[reportUnusedFunction]
+        """Cancel a message that has not been sent."""
+        message = await _find(db, identity, id)
+        async with db.transaction(role="engine") as tx:
+            key, organization = message["key"], message["organization_id"]
+            cancelled = await operations.cancel_by_key(
+                tx, key, organization=organization, by=identity, reason=why.reason
+            )
+        if not cancelled:
+            raise Problem(409, f"message {id} is not waiting to be sent: its state is {message['status']}")
+        return Done(id=id, outcome="cancelled")
+
+    @router.post("/{id}/resolve")
+    async def resolve_message(db: Db, identity: Operator, id: Number, body: Verdict) -> Done:  # pyright: ignore[reportUnusedFunction]
+        """Record the outcome of a message whose send the service never answered."""
+        await _find(db, identity, id)
+        async with db.transaction(role="engine") as tx:
+            resolved = await operations.resolve(tx, id, body.verdict, by=identity.actor, reason=body.reason)
+        if not resolved:
+            raise Problem(409, f"the outcome of message {id} is not unknown")
+        return Done(id=id, outcome=body.verdict)
+
+
+async def _find(db: Database, identity: Identity, id: int) -> dict[str, Any]:
+    async with transaction_for(db, identity) as tx:
+        message = await operations.show_message(tx, id)
+    if message is None:
+        raise Problem(404, f"there is no message {id}")
+    return message

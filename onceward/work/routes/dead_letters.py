@@ -1,0 +1,230 @@
+"""HTTP routes of dead letters of every kind: list, count by error, show, replay, discard. Changes are audited."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, Field, StringConstraints
+
+from onceward.engine import Engine
+from onceward.trust import Identity
+from onceward.web.api import engine_of
+from onceward.web.auth import require
+from onceward.web.fields import AtMost, Moment, Number, example
+from onceward.web.problems import Problem, invalid_request
+from onceward.work import dead_letters
+from onceward.work.dead_letters import DeadLetter, Filter
+
+Eng = Annotated[Engine, Depends(engine_of)]
+Viewer = Annotated[Identity, Depends(require("viewer"))]
+Operator = Annotated[Identity, Depends(require("operator"))]
+Kind = Literal["event", "job", "message", "delivery", "workflow"]
+Short = Annotated[str, StringConstraints(max_length=300)]
+Reason = Annotated[str, StringConstraints(max_length=1000, strip_whitespace=True)]
+Verb = Literal["replay", "discard"]
+
+
+class Letter(BaseModel):
+    """A dead letter. `trace` is the path of its causes and consequences."""
+
+    id: int
+    kind: str
+    task: str
+    queue: str
+    organization_id: UUID | None
+    attempts: int
+    reason: str
+    error: dict[str, Any] | None
+    dead_at: datetime
+    trace: str
+
+
+class LetterWithHistory(Letter):
+    """A dead letter with every attempt, oldest first, each with its error and stack."""
+
+    history: list[dict[str, Any]]
+
+
+class Group(BaseModel):
+    count: int
+    kind: str
+    task: str
+    reason: str
+    error: str | None
+    first_at: datetime
+    last_at: datetime
+
+
+class Selection(BaseModel):
+    """Which dead letters to change. At least one filter is required; `dry_run` changes nothing."""
+
+    model_config = {
+        "extra": "forbid",
+        **example(task="stripe/charge.succeeded", since="2031-06-21T00:00:00Z", reason="the handler is fixed"),
+    }
+
+    ids: Annotated[list[Number] | None, AtMost(1000)] = None
+    kind: Kind | None = None
+    task: Short | None = None
+    provider: Short | None = None
+    dead_reason: Short | None = None
+    error: Short | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    limit: int = Field(dead_letters.DEFAULT_LIMIT, ge=1, le=1000)
+    dry_run: bool = False
+    reason: Reason = ""
+
+
+class RequiredReason(BaseModel):
+    model_config = example(reason="the payment service is available again")
+
+    reason: Reason = Field(min_length=1)
+
+
+class Acted(BaseModel):
+    """The ids of the changed dead letters (in a dry run: of those that would be changed), and why others were skipped."""
+
+    done: list[int]
+    skipped: dict[int, str]
+    dry_run: bool
+
+
+def dead_letters_router() -> APIRouter:
+    """Return the routes under `/api/v1/dead-letters`."""
+    router = APIRouter(prefix="/api/v1/dead-letters", tags=["dead letters"])
+    _reading(router)
+    _changing(router)
+    return router
+
+
+def _reading(router: APIRouter) -> None:
+    @router.get("")
+    async def list_dead_letters(  # pyright: ignore[reportUnusedFunction]
+        engine: Eng,
+        identity: Viewer,
+        kind: Kind | None = None,
+        task: Short | None = None,
+        provider: Short | None = None,
+        dead_reason: Short | None = None,
+        error: Short | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        before: Number | None = None,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    ) -> list[Letter]:
+        """List dead letters of every kind, newest first. `before` is the last id of the previous page."""
+        criteria = Filter(
+            kind=kind,
+            task=task,
+            provider=provider,
+            reason=dead_reason,
+            error=error,
+            since=since,
+            until=until,
+            organization=identity.organization,
+        )
+        return [_shown(each) for each in await dead_letters.find(engine.db, criteria, limit=limit, before=before)]
+
+    @router.get("/groups")
+    async def count_dead_letters(engine: Eng, identity: Viewer) -> list[Group]:  # pyright: ignore[reportUnusedFunction]
+        """Count dead letters by task, reason and error, the largest group first."""
+        return [Group(**row) for row in await dead_letters.groups(engine.db, organization=identity.organization)]
+
+    @router.get("/{id}")
+    async def show_dead_letter(engine: Eng, identity: Viewer, id: Number) -> LetterWithHistory:  # pyright: ignore[reportUnusedFunction]
+        """Show one dead letter with every attempt."""
+        letter = await _find(engine, identity, id)
+        return LetterWithHistory(
+            **_shown(letter).model_dump(), history=await dead_letters.history(engine.db, letter.id)
+        )
+
+
+def _changing(router: APIRouter) -> None:
+    @router.post("/replay")
+    async def replay_dead_letters(engine: Eng, identity: Operator, body: Selection) -> Acted:  # pyright: ignore[reportUnusedFunction]
+        """Make dead letters due again. They keep their ids, so committed effects do not happen twice."""
+        return await _act(engine, identity, "replay", body)
+
+    @router.post("/discard")
+    async def discard_dead_letters(engine: Eng, identity: Operator, body: Selection) -> Acted:  # pyright: ignore[reportUnusedFunction]
+        """Remove dead letters from the list for good."""
+        return await _act(engine, identity, "discard", body)
+
+    @router.post("/{id}/replay")
+    async def replay_dead_letter(engine: Eng, identity: Operator, id: Number, why: RequiredReason) -> Acted:  # pyright: ignore[reportUnusedFunction]
+        """Make one dead letter due again. 409 says why it was not replayed."""
+        return await _act_on_one(engine, identity, "replay", id, why.reason)
+
+    @router.post("/{id}/discard")
+    async def discard_dead_letter(engine: Eng, identity: Operator, id: Number, why: RequiredReason) -> Acted:  # pyright: ignore[reportUnusedFunction]
+        """Remove one dead letter from the list for good."""
+        return await _act_on_one(engine, identity, "discard", id, why.reason)
+
+
+async def _act(engine: Engine, identity: Identity, verb: Verb, body: Selection) -> Acted:
+    criteria = Filter(
+        ids=body.ids,
+        kind=body.kind,
+        task=body.task,
+        provider=body.provider,
+        reason=body.dead_reason,
+        error=body.error,
+        since=body.since,
+        until=body.until,
+        organization=identity.organization,
+    )
+    if replace(criteria, organization=None).empty:
+        filters = "ids, kind, task, provider, dead_reason, error, since or until"
+        raise invalid_request([("body.ids", f"give at least one filter: {filters}")])
+    if body.dry_run:
+        letters = await dead_letters.find(engine.db, criteria, limit=body.limit)
+        return Acted(done=[letter.id for letter in letters], skipped={}, dry_run=True)
+    if not body.reason:
+        raise invalid_request([("body.reason", "give a reason for the audit log; only a dry run needs none")])
+    return await _change(engine, identity, verb, criteria, body.reason, body.limit)
+
+
+async def _act_on_one(engine: Engine, identity: Identity, verb: Verb, id: int, reason: str) -> Acted:
+    letter = await _find(engine, identity, id)
+    criteria = Filter(ids=[letter.id], organization=identity.organization)
+    acted = await _change(engine, identity, verb, criteria, reason, 1)
+    if not acted.done:
+        why = acted.skipped.get(id, "it is no longer a dead letter")
+        raise Problem(409, f"dead letter {id} was not changed ({verb}): {why}")
+    return acted
+
+
+async def _change(engine: Engine, identity: Identity, verb: Verb, criteria: Filter, reason: str, limit: int) -> Acted:
+    change = dead_letters.replay if verb == "replay" else dead_letters.discard
+    queues = {each.queue for each in await dead_letters.find(engine.db, criteria, limit=limit)}
+    acted = await change(engine.db, criteria, actor=identity, reason=reason, limit=limit)
+    for queue in queues:
+        engine.waker.wake(queue)
+    return Acted(done=acted.done, skipped=acted.skipped, dry_run=False)
+
+
+async def _find(engine: Engine, identity: Identity, id: int) -> DeadLetter:
+    letters = await dead_letters.find(engine.db, Filter(ids=[id], organization=identity.organization), limit=1)
+    if not letters:
+        raise Problem(404, f"there is no dead letter {id}; GET /api/v1/trace/{id} shows the state of the work")
+    return letters[0]
+
+
+def _shown(letter: DeadLetter) -> Letter:
+    return Letter(
+        id=letter.id,
+        kind=letter.kind,
+        task=letter.task,
+        queue=letter.queue,
+        organization_id=letter.organization_id,
+        attempts=letter.attempts,
+        reason=letter.reason,
+        error=letter.error,
+        dead_at=letter.dead_at,
+        trace=f"/api/v1/trace/{letter.id}",
+    )
