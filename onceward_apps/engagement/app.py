@@ -78,7 +78,14 @@ class HelpRequested(BaseModel):
 
 
 app.event_type(
-    "engagement.help_requested", HelpRequested, description="A user answered the goodbye with a request for help."
+    "engagement.help_requested",
+    HelpRequested,
+    sample={
+        "user_id": "11111111-2222-4333-8444-555555555555",
+        "organization_id": "66666666-7777-4888-9999-000000000000",
+        "requested_at": "2026-11-16T12:00:00Z",
+    },
+    description="A user answered the goodbye with a request for help.",
 )
 
 

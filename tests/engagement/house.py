@@ -197,10 +197,17 @@ class House:
         return await self.effect(message["id"])
 
     async def deliver(self, message: dict[str, Any], *, handle: bool = True) -> Told:
+        return await self._deliver({"messages": [message]}, handle=handle)
+
+    async def deliver_status(self, status: dict[str, Any]) -> Told:
+        """Deliver what WhatsApp reports about a message that we sent."""
+        return await self._deliver({"statuses": [status]}, handle=True)
+
+    async def _deliver(self, content: dict[str, Any], *, handle: bool) -> Told:
         value = {
             "messaging_product": "whatsapp",
             "metadata": {"display_phone_number": "1", "phone_number_id": "100200300"},
-            "messages": [message],
+            **content,
         }
         payload = {
             "object": "whatsapp_business_account",

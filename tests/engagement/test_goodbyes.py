@@ -6,6 +6,8 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
 from onceward_apps.engagement import activity, daily
 from onceward_apps.engagement.app import EngagementSettings
@@ -196,3 +198,24 @@ async def test_no_statement_is_made_per_user(house: House, monkeypatch: pytest.M
 
     assert await measure(2) == await measure(40)
     assert daily.DAILY == "engagement-daily"
+
+
+async def test_what_whatsapp_reports_is_logged_with_ids_only(house: House) -> None:
+    structlog.reset_defaults()
+    await house.source(organization=house.organization)
+    sent, lost = await house.say_goodbye(), await house.say_goodbye()
+    with capture_logs() as lines:
+        for user, status in ((sent, "sent"), (lost, "failed"), (lost, "failed")):
+            number = (await house.number_of(user)).lstrip("+")
+            reference = await house.db.fetchval(
+                "select reference from onceward.messages where recipient = $1", str(user)
+            )
+            await house.deliver_status({"id": reference, "status": status, "timestamp": "1", "recipient_id": number})
+    said = [line for line in lines if line["event"].startswith("engagement.message_")]
+    [failed] = [line for line in said if line["event"] == "engagement.message_failed"]
+    assert (failed["user_id"], failed["message_type"], failed["status"]) == (str(lost), "goodbye", "failed")
+    assert (failed["destination"], failed["retry_count"]) == ("individual", 0)
+    assert {"message_id", "error"} <= set(failed)
+    assert number not in str(said)
+    report = await house.daily()
+    assert (report.failed, await house.state(lost), await house.state(sent)) == (1, "active", "goodbye_sent")
