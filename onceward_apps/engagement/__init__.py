@@ -1,6 +1,6 @@
 """Engagement: the right message once, or none. Built on Onceward's public API only."""
 
-from onceward_apps.engagement import handlers, jobs, queries, routes, schedules
+from onceward_apps.engagement import handlers, jobs, message_log, queries, routes, schedules
 from onceward_apps.engagement.activity import record_activity, record_transactions, save_profile, set_opt_out
 from onceward_apps.engagement.app import app
 from onceward_apps.engagement.moving import transition_state
@@ -17,6 +17,7 @@ __all__ = [
     "get_user_activity_count",
     "handlers",
     "jobs",
+    "message_log",
     "process_message_queue",
     "queries",
     "queue_message",

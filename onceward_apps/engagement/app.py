@@ -16,25 +16,32 @@ HERE = Path(__file__).parent
 class EngagementSettings(FeatureSettings):
     """Settings with the prefix `ONCEWARD_ENGAGEMENT_`."""
 
-    inactivity_days: float = Field(14, gt=0, description="Days without activity after which a user gets the goodbye.")
-    goodbye_hours: float = Field(
-        48, gt=0, description="Hours that a user has to answer the goodbye before the user is dormant."
+    inactivity_days: float = Field(
+        default=14, gt=0, description="Days without activity after which a user gets the goodbye."
     )
-    remind_days: float = Field(14, gt=0, description="Days after the answer `later` until the user is dormant.")
+    goodbye_hours: float = Field(
+        default=48, gt=0, description="Hours that a user has to answer the goodbye before the user is dormant."
+    )
+    remind_days: float = Field(default=14, gt=0, description="Days after the answer `later` until the user is dormant.")
     retry_days: float = Field(
-        7, gt=0, description="Days to wait before the next goodbye to a user after a goodbye that could not be sent."
+        default=7,
+        gt=0,
+        description="Days to wait before the next goodbye to a user after a goodbye that could not be sent.",
     )
     most_goodbyes: int = Field(
-        3, ge=1, description="Goodbyes in a row that may fail before a user is listed as unreachable."
+        default=3, ge=1, description="Goodbyes in a row that may fail before a user is listed as unreachable."
     )
     holdout_percent: int = Field(
-        0, ge=0, le=50, description="Percentage of users that get no goodbye, to measure what the goodbye achieves."
+        default=0,
+        ge=0,
+        le=50,
+        description="Percentage of users that get no goodbye, to measure what the goodbye achieves.",
     )
     phone_number_ids: str = Field(
-        "",
+        default="",
         description="Comma-separated WhatsApp phone_number_ids of this app; webhooks of other numbers are not ours. Empty: all.",
     )
-    batch_size: int = Field(1000, ge=1, le=5000, description="Users that a run handles in one transaction.")
+    batch_size: int = Field(default=1000, ge=1, le=5000, description="Users that a run handles in one transaction.")
 
     @property
     def inactivity(self) -> timedelta:
@@ -71,7 +78,14 @@ class HelpRequested(BaseModel):
 
 
 app.event_type(
-    "engagement.help_requested", HelpRequested, description="A user answered the goodbye with a request for help."
+    "engagement.help_requested",
+    HelpRequested,
+    sample={
+        "user_id": "11111111-2222-4333-8444-555555555555",
+        "organization_id": "66666666-7777-4888-9999-000000000000",
+        "requested_at": "2026-11-16T12:00:00Z",
+    },
+    description="A user answered the goodbye with a request for help.",
 )
 
 

@@ -72,7 +72,7 @@ async def take_back(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
     opted_out = [row for row in rows if row["reason"] == "opted_out" and row["user_id"] in moved]
     for row in opted_out:
         await set_opt_out(tx, row["user_id"], True, actor="messages")
-    failed = {row["user_id"]: row["reason"] or row["status"] for row in rows if row["user_id"] in moved}
+    failed = {row["user_id"]: row["reason"] for row in rows if row["user_id"] in moved}
     for row in opted_out:
         del failed[row["user_id"]]
     configured = settings()

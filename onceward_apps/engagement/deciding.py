@@ -83,7 +83,7 @@ async def preview(reader: Reader, organization: UUID, job: Literal["daily", "wee
             (
                 "goodbye_given_up",
                 candidates.given_up(reader.fetch, organization, size=1000),
-                lambda row: Decision("back to active", f"goodbye not sent: {row['reason'] or row['status']}"),
+                lambda row: Decision("back to active", f"goodbye not sent: {row['reason']}"),
             ),
             (
                 "inactivity_14d",

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from onceward import Onceward
 from onceward.db import Database
+from onceward.runtime import FEATURES
+from onceward.testing import TestDatabases
 from onceward_apps.engagement import app as engagement
 from onceward_apps.engagement.app import EngagementSettings
-from tests.app_template import build_template
 from tests.engagement.house import House
 
 
 @pytest.fixture(scope="session")
-def template(server_url: str) -> str:
-    """The engine's tables and those of engagement."""
-    return asyncio.run(build_template(server_url, engagement))
+def databases(server_url: str) -> Iterator[TestDatabases]:
+    """Creates databases with the tables of the engine and of engagement."""
+    with TestDatabases(server_url, FEATURES.plus(engagement.features()).migrations) as databases:
+        yield databases
 
 
 @pytest.fixture

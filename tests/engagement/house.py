@@ -16,7 +16,7 @@ from onceward.db import Database
 from onceward.http import ServiceClient
 from onceward.inbox import Inbox
 from onceward.inbox.sources import NewSource, add
-from onceward.messages import Limit, Manners, Sender
+from onceward.messages import Limit, Sender, SendingOptions
 from onceward.messages.channels import WhatsAppChannel
 from onceward.providers.inbound.provider import SourceConfig
 from onceward.providers.inbound.registry import get_provider
@@ -72,7 +72,7 @@ class House:
             now=lambda: self.clock.at,
         )
         self.sender = Sender(
-            self.db, [channel], self.engine.templates, limits=limits, manners=Manners(default_locale="en")
+            self.db, [channel], self.engine.templates, limits=limits, options=SendingOptions(default_locale="en")
         )
         self.sender.install(self.app.registry)
         await self.engine.start()
@@ -197,10 +197,17 @@ class House:
         return await self.effect(message["id"])
 
     async def deliver(self, message: dict[str, Any], *, handle: bool = True) -> Told:
+        return await self._deliver({"messages": [message]}, handle=handle)
+
+    async def deliver_status(self, status: dict[str, Any]) -> Told:
+        """Deliver what WhatsApp reports about a message that we sent."""
+        return await self._deliver({"statuses": [status]}, handle=True)
+
+    async def _deliver(self, content: dict[str, Any], *, handle: bool) -> Told:
         value = {
             "messaging_product": "whatsapp",
             "metadata": {"display_phone_number": "1", "phone_number_id": "100200300"},
-            "messages": [message],
+            **content,
         }
         payload = {
             "object": "whatsapp_business_account",
@@ -251,6 +258,12 @@ class House:
             "select from_state, to_state, trigger from engagement.transitions where user_id = $1 order by id", user_id
         )
         return [tuple(row) for row in rows]
+
+
+def values(row: Any) -> tuple[Any, ...]:
+    """The columns of a row that must exist."""
+    assert row is not None
+    return tuple(row)
 
 
 def counts(report: Report) -> tuple[int, int, int, int]:

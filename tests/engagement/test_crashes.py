@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from onceward.schedules import run_now
 from onceward.testing import crash_test
 from onceward_apps.engagement.app import EngagementSettings
-from tests.engagement.house import House
+from tests.engagement.house import House, values
 
 RESET = """
 truncate engagement.user_profiles, engagement.transitions, engagement.job_runs, engagement.job_errors, onceward.messages,
@@ -37,7 +37,7 @@ async def observe(house: House) -> dict[str, Any]:
                 " group by 1, 2 order by 1, 2"
             )
         ],
-        "counted": tuple(await house.db.fetchrow("select sum(processed), sum(succeeded) from engagement.job_runs")),
+        "counted": values(await house.db.fetchrow("select sum(processed), sum(succeeded) from engagement.job_runs")),
         "runs": [
             tuple(row)
             for row in await house.db.fetch(

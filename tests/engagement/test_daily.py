@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.engagement.house import House, counts
+from tests.engagement.house import House, counts, values
 
 DAYS_13 = timedelta(days=13)
 DAYS_14 = timedelta(days=14)
@@ -126,4 +126,4 @@ async def test_daily_7_one_failing_user_does_not_stop_the_others(house: House) -
     item = await house.db.fetchrow("select key, error from onceward.run_items where outcome = 'failed'")
     assert item["key"] == f"{house.organization}/{broken}"
     run = await house.db.fetchrow("select sum(succeeded) as done, sum(failed) as failed from engagement.job_runs")
-    assert tuple(run) == (8, 1)
+    assert values(run) == (8, 1)

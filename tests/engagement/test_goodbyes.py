@@ -6,6 +6,8 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
 from onceward_apps.engagement import activity, daily
 from onceward_apps.engagement.app import EngagementSettings
@@ -89,6 +91,15 @@ async def test_a_goodbye_whose_outcome_is_unknown_counts_as_sent(house: House) -
     assert await house.state(user) == "dormant"
     assert len(await house.queue(user)) == 1
     assert len(house.whatsapp.messages) == 1
+
+
+async def test_a_goodbye_that_the_service_could_not_deliver_is_given_up(house: House) -> None:
+    user = await house.say_goodbye()
+    await house.db.execute("update onceward.messages set delivery = 'failed' where recipient = $1", str(user))
+    assert counts(await house.daily()) == (1, 0, 1, 0)
+    assert await house.state(user) == "active"
+    assert [each["status"] for each in await house.queue(user)] == ["failed"]
+    assert await house.db.fetchval("select error from engagement.job_errors") == "goodbye not sent: not delivered"
 
 
 async def test_a_user_who_acts_between_the_query_and_the_change_gets_no_goodbye(
@@ -187,3 +198,24 @@ async def test_no_statement_is_made_per_user(house: House, monkeypatch: pytest.M
 
     assert await measure(2) == await measure(40)
     assert daily.DAILY == "engagement-daily"
+
+
+async def test_what_whatsapp_reports_is_logged_with_ids_only(house: House) -> None:
+    structlog.reset_defaults()
+    await house.source(organization=house.organization)
+    sent, lost = await house.say_goodbye(), await house.say_goodbye()
+    with capture_logs() as lines:
+        for user, status in ((sent, "sent"), (lost, "failed"), (lost, "failed")):
+            number = (await house.number_of(user)).lstrip("+")
+            reference = await house.db.fetchval(
+                "select reference from onceward.messages where recipient = $1", str(user)
+            )
+            await house.deliver_status({"id": reference, "status": status, "timestamp": "1", "recipient_id": number})
+    said = [line for line in lines if line["event"].startswith("engagement.message_")]
+    [failed] = [line for line in said if line["event"] == "engagement.message_failed"]
+    assert (failed["user_id"], failed["message_type"], failed["status"]) == (str(lost), "goodbye", "failed")
+    assert (failed["destination"], failed["retry_count"]) == ("individual", 0)
+    assert {"message_id", "error"} <= set(failed)
+    assert number not in str(said)
+    report = await house.daily()
+    assert (report.failed, await house.state(lost), await house.state(sent)) == (1, "active", "goodbye_sent")

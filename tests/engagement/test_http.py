@@ -20,6 +20,7 @@ from onceward.settings import Settings
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
 from onceward_apps.engagement import app as engagement
+from tests.engagement.house import values
 from tests.live.conftest import Client
 
 URL = "/api/v1/engagement"
@@ -138,7 +139,7 @@ async def test_a_test_message_goes_to_the_caller_and_changes_no_user(site: Site)
     row = await site.db.fetchrow(
         "select template, address, data from onceward.messages where id = $1", answer["message_id"]
     )
-    assert tuple(row) == ("engagement.weekly_review", "+5511911112222", {"transaction_count": 3})
+    assert values(row) == ("engagement.weekly_review", "+5511911112222", {"transaction_count": 3})
     assert await site.db.fetchval("select count(*) from engagement.user_profiles") == 0
 
 
@@ -185,7 +186,7 @@ async def test_buttons_of_the_pages_opt_out_and_send_a_test_to_oneself(site: Sit
         assert row is opted_out
     await site.call("POST", f"{page}/test", data={"number": "+5511911112222", "message": "goodbye", "locale": "pt"})
     row = await site.db.fetchrow("select template, locale from onceward.messages")
-    assert tuple(row) == ("engagement.goodbye.self_select", "pt")
+    assert values(row) == ("engagement.goodbye.self_select", "pt")
     for path, form in (("opt-out", {"user": str(uuid4())}), ("test", {"number": "me"})):
         assert (await site.call("POST", f"{page}/{path}", data=form))[0] >= 400
     assert (await site.call("POST", f"{page}/opt-out", data={"user": "x"}))[0] >= 400

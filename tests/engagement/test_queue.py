@@ -7,17 +7,17 @@ from itertools import pairwise
 from uuid import UUID, uuid4
 
 import pytest
-from onceward.messages.post import limits
 
 from onceward import Onceward
 from onceward.db import Database
+from onceward.messages.service import limits
 from onceward.settings import Settings
 from onceward.testing import Crash, give_back
 from onceward.work import gate
 from onceward_apps.engagement import QueuedMessage, process_message_queue, queue_message
 from onceward_apps.engagement.app import EngagementSettings
 from onceward_apps.engagement.model import goodbye_key, weekly_key
-from tests.engagement.house import House, counts
+from tests.engagement.house import House, counts, values
 
 DAYS_14 = timedelta(days=14)
 
@@ -166,7 +166,7 @@ async def test_ac_5_6_3_a_restart_in_the_middle_skips_finished_users_and_does_th
     await give_back(house.engine)
     await house.drain()
     row = await house.db.fetchrow("select status, processed, succeeded, failed from onceward.runs")
-    assert tuple(row) == ("success", 6, 6, 0)
+    assert values(row) == ("success", 6, 6, 0)
     assert {await house.state(user) for user in users} == {"goodbye_sent"}
     assert len(await house.queue()) == 6
     assert len({each["to"] for each in house.whatsapp.messages}) == len(house.whatsapp.messages) == 6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
@@ -18,7 +19,7 @@ async def active_users(house: House) -> dict:
         return {each.user_id: each for each in await get_active_users_last_week(tx)}
 
 
-async def make(house: House, state: str) -> object:
+async def make(house: House, state: str) -> UUID:
     """A user in this state with activity today."""
     user = await house.user()
     await house.db.execute("update engagement.user_engagement_states set state = $2 where user_id = $1", user, state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
@@ -92,7 +93,7 @@ async def test_a_batch_belongs_to_one_organization(bench: Any) -> None:
         for slug in ("a", "b")
     ]
 
-    async def rows() -> Any:
+    async def rows() -> AsyncIterator[dict[str, Any]]:
         for organization in organizations:
             for n in range(5):
                 yield {"id": f"{organization}:{n}", "organization_id": organization}

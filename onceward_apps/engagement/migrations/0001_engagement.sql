@@ -124,8 +124,9 @@ create view engagement.engagement_message_queue with (security_invoker = true) a
            coalesce(m.address, p.whatsapp_jid) as destination_jid,
            coalesce(m.scheduled_for, m.created_at) as scheduled_for,
            m.sent_at,
-           case m.status when 'success' then 'sent' when 'processing' then 'pending'
-                         when 'dead_letter' then 'failed' else m.status end as status,
+           case when m.delivery = 'failed' then 'failed'        -- the service accepted it and could not deliver it
+                when m.status = 'success' then 'sent' when m.status = 'processing' then 'pending'
+                when m.status = 'dead_letter' then 'failed' else m.status end as status,
            m.attempts - case m.status when 'success' then 1 else 0 end as retry_count,
            m.reason as error_message, m.key as idempotency_key, m.created_at
       from onceward.messages m

@@ -45,10 +45,12 @@ select s.organization_id, s.user_id, s.remind_at as at, p.reengagement_opt_out
 """
 
 GIVEN_UP = """
-select s.organization_id, s.user_id, s.goodbye_expires_at as at, m.status, m.reason
+select s.organization_id, s.user_id, s.goodbye_expires_at as at,
+       coalesce(m.reason, case when m.delivery = 'failed' then 'not delivered' else m.status end) as reason
   from engagement.user_engagement_states s
   join onceward.messages m on coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000') = $1 and m.key = s.goodbye_key
- where s.organization_id = $1 and s.goodbye_expires_at is not null and m.status in ('failed', 'dead_letter', 'cancelled')
+ where s.organization_id = $1 and s.goodbye_expires_at is not null
+   and (m.status in ('failed', 'dead_letter', 'cancelled') or m.delivery = 'failed')
    and s.goodbye_expires_at <= onceward.now() + $2::interval
    and (s.goodbye_expires_at, s.user_id) > ($3, $4)
  order by s.goodbye_expires_at, s.user_id limit $5

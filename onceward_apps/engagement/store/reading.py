@@ -32,7 +32,7 @@ select id, user_id, at, from_state, to_state, trigger, held_out from engagement.
 """
 
 QUEUED = """
-select id, user_id, message_type, message_params, destination, created_at
+select id, user_id, message_type, message_params, destination, retry_count, created_at
   from engagement.engagement_message_queue where id = any($1::bigint[])
 """
 

@@ -148,6 +148,7 @@ update engagement.user_engagement_states s
       from engagement.user_engagement_states s
       join onceward.messages m on coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000') = $1 and m.key = s.goodbye_key
      where s.organization_id = $1 and s.goodbye_expires_at is not null and m.status in ('success', 'unknown', 'pending', 'processing')
+       and m.delivery is distinct from 'failed'
      order by s.user_id for update of s
   ) x
  where s.organization_id = $1 and s.user_id = x.user_id and s.state = 'goodbye_sent' and x.sent_at + $2::interval > s.goodbye_expires_at
