@@ -11,7 +11,7 @@ from uuid import UUID
 from onceward import limits, workflows
 from onceward.db import Cause, Connection, Database
 from onceward.messages import Templates
-from onceward.outbox import Catalogue
+from onceward.outbox import Catalogue, Endpoints
 from onceward.tx import Tx
 from onceward.work import (
     Claimed,
@@ -54,6 +54,8 @@ class Engine:
         """The admission slots of each tier. The process sets them from the settings."""
         self.early: limits.EarlyRefusal | None = None
         """Refuses over-limit requests through Redis or Valkey; None if neither is configured."""
+        self.endpoints: Endpoints | None = None
+        """Manages the endpoints of outbound webhooks. The process sets it; None in an engine without an outbox."""
         self._notes: set[asyncio.Task[None]] = set()
         self._starts: GroupCommit[workflows.Wanted, workflows.Started] = GroupCommit(self._flush_starts)
         self._templates: Templates | None = None
@@ -130,9 +132,11 @@ class Engine:
             placed[n] = result
         return placed
 
-    def note_refusal(self, refused: limits.LimitReached, metadata: dict[str, Any]) -> None:
+    def note_refusal(
+        self, refused: limits.LimitReached, metadata: dict[str, Any], refusal: limits.Refusal | None = None
+    ) -> None:
         """Record `concurrency_limit_hit` in the background: the refused transaction still holds its connection."""
-        self.later(limits.note_refusal(self.db, refused, metadata=metadata))
+        self.later(limits.note_refusal(self.db, refused, metadata=metadata, refusal=refusal))
 
     def later(self, what: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in the background. `stop` waits 5 seconds for it; use it only for work that may be lost."""

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward.work.claimed import Claimed
+from onceward.work.gate import gate
 from onceward.work.outcomes import Superseded
 
 SAVE = """
@@ -17,6 +18,8 @@ select w.id, w.organization_id, $3 from onceward.work w where w.id = $1 and w.le
 on conflict (work_id) do update set cursor = excluded.cursor, saved_at = clock_timestamp()
 returning work_id
 """
+HOLD = "select true from onceward.work where id = $1 and lease = $2 for share"
+"""Locks the row until the commit, so that no other worker can take the job between this check and the commit."""
 
 
 class Job:
@@ -72,10 +75,12 @@ class Job:
         return default if row is None else row["cursor"]
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[Any]:
+    async def transaction(self, *, fenced: bool = False) -> AsyncGenerator[Any]:
         """Open a transaction (a `Tx`) in a job that calls outside services and must not hold one during the call.
 
         Its commit does not end the job. A second attempt may write the same rows again, so the writes must be idempotent.
+        With `fenced`, the commit happens only if this worker still holds the job. Otherwise the transaction is rolled
+        back and `Superseded` is raised, which ends this attempt: another worker runs the job now.
         """
         async with self._work.db.acquire() as conn:
             tx = self._work.open_tx(conn, self._work)
@@ -85,4 +90,18 @@ class Job:
             except BaseException:
                 await asyncio.shield(tx.rollback())
                 raise
+            if fenced:
+                await self._hold(tx)
             await tx.commit()
+            if fenced:
+                gate("fenced-after-commit")
+
+    async def _hold(self, tx: Any) -> None:
+        """Lock the job under this worker's lease, or roll back and raise `Superseded`."""
+        try:
+            gate("fenced-before-commit")
+            if await tx.fetchval(HOLD, self.id, self._work.lease) is None:
+                raise Superseded
+        except BaseException:
+            await asyncio.shield(tx.rollback())
+            raise
