@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from onceward.web.asgi import Dispatcher
     from onceward.web.auth import authenticator_of, client_of, require
     from onceward.web.fields import AtMost
-    from onceward.web.problems import Problem
+    from onceward.web.problems import Problem, request_id_of
     from onceward.web.server import WebServer
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "create_api",
     "database_of",
     "engine_of",
+    "request_id_of",
     "require",
     "settings_of",
 ]

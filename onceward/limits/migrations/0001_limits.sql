@@ -81,6 +81,18 @@ create function onceward.limit_count(p_key text) returns int
        and exists (select from onceward.work w where w.id = s.work_id and w.dead_reason is null)
 $$;
 
+create function onceward.limit_state(
+    p_name text, out at_most int, out held int, out reason text, out changed_at timestamptz
+) language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+-- A limit of the instance, for everybody who is refused by it: how much it allows, how much is used, why it changed last.
+    select l.at_most,
+           (select count(*)::int from onceward.limit_slots s
+             where s.organization_id = '00000000-0000-0000-0000-000000000000' and s.key = l.name
+               and exists (select from onceward.work w where w.id = s.work_id and w.dead_reason is null)),
+           l.reason, nullif(l.changed_at, '-infinity')
+      from onceward.limits l where l.name = p_name
+$$;
+
 create function onceward.limit_reserve(
     p_work bigint, p_keys text[], p_at_most int[], out full_key text, out at_most int, out held int
 ) language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -116,8 +128,8 @@ end
 $$;
 
 revoke all on function onceward.limit_scope(text, uuid), onceward.limit_take(uuid, text, int, bigint),
-    onceward.limit_count(text), onceward.limit_reserve(bigint, text[], int[]) from public;
-grant execute on function onceward.limit_count(text), onceward.limit_reserve(bigint, text[], int[])
+    onceward.limit_count(text), onceward.limit_state(text), onceward.limit_reserve(bigint, text[], int[]) from public;
+grant execute on function onceward.limit_count(text), onceward.limit_state(text), onceward.limit_reserve(bigint, text[], int[])
     to onceward_app, onceward_engine;
 
 -- How often somebody may do something. One row for each who did it lately, in one statement, over all nodes.
