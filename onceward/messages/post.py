@@ -77,15 +77,24 @@ def configured_channels(
     """Return email, dashboard, and each other channel that has an account in the settings."""
     channels: list[Channel] = [_mail(settings, client), DashboardChannel(db)]
     if settings.slack_bot_token is not None:
-        channels.append(SlackChannel(Slack(client, settings.slack_bot_token.get_secret_value())))
+        channels.append(
+            SlackChannel(Slack(client, settings.slack_bot_token.get_secret_value(), base_url=settings.slack_url))
+        )
     elif settings.slack_webhook_url is not None:
         channels.append(SlackWebhookChannel(SlackWebhook(guarded, settings.slack_webhook_url.get_secret_value())))
     if settings.twilio_account_sid and settings.twilio_auth_token and settings.twilio_from:
-        twilio = Twilio(client, settings.twilio_account_sid, settings.twilio_auth_token.get_secret_value())
+        twilio = Twilio(
+            client,
+            settings.twilio_account_sid,
+            settings.twilio_auth_token.get_secret_value(),
+            base_url=settings.twilio_url,
+        )
         channels.append(SmsChannel(twilio, sender=settings.twilio_from))
     if settings.whatsapp_access_token and settings.whatsapp_phone_number_id:
         token = settings.whatsapp_access_token.get_secret_value()
-        channels.append(WhatsAppChannel(WhatsApp(client, settings.whatsapp_phone_number_id, token)))
+        channels.append(
+            WhatsAppChannel(WhatsApp(client, settings.whatsapp_phone_number_id, token, base_url=settings.whatsapp_url))
+        )
     if settings.webpush_private_key and settings.webpush_subject:
         vapid = VapidKey(settings.webpush_private_key.get_secret_value())
         channels.append(PushChannel(WebPush(guarded, vapid=vapid, subject=settings.webpush_subject)))
@@ -94,7 +103,10 @@ def configured_channels(
 
 def _mail(settings: Settings, client: ServiceClient) -> Channel:
     if settings.brevo_api_key is not None:
-        return BrevoChannel(Brevo(client, settings.brevo_api_key.get_secret_value()), sender=settings.mail_from)
+        return BrevoChannel(
+            Brevo(client, settings.brevo_api_key.get_secret_value(), base_url=settings.brevo_url),
+            sender=settings.mail_from,
+        )
     if settings.smtp_host is not None:
         relay = Relay(
             host=settings.smtp_host,

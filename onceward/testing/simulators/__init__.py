@@ -16,6 +16,7 @@ from .brevo import BrevoSimulator
 from .calcom import CalComSimulator
 from .customer import CustomerEndpoint
 from .hubspot import HubSpotSimulator
+from .openai import ChatCall, OpenAISimulator
 from .paypal import PayPalSimulator
 from .server import Received, Simulator
 from .slack import SlackSimulator
@@ -43,6 +44,7 @@ class Simulators:
         self.mixpanel = MixpanelSimulator()
         self.segment = SegmentSimulator()
         self.posthog = PostHogSimulator()
+        self.openai = OpenAISimulator()
         self.customer = CustomerEndpoint()
         self.smtp = SmtpSimulator()
 
@@ -73,10 +75,12 @@ class Simulators:
 __all__ = [
     "BrevoSimulator",
     "CalComSimulator",
+    "ChatCall",
     "CustomerEndpoint",
     "Ga4Simulator",
     "HubSpotSimulator",
     "MixpanelSimulator",
+    "OpenAISimulator",
     "PayPalSimulator",
     "PostHogSimulator",
     "Received",
