@@ -1,5 +1,18 @@
 """The external services that an app calls: accounts per organization, clients, files, outcomes and money."""
 
+from onceward.providers.outbound.chat import (
+    ChatBroken,
+    ChatCut,
+    ChatError,
+    ChatMessage,
+    ChatRateLimited,
+    ChatRejected,
+    ChatUnavailable,
+    Completion,
+    JsonSchema,
+    ModelRefused,
+    Usage,
+)
 from onceward.providers.outbound.money import (
     SERVICES,
     exponent,
@@ -12,6 +25,7 @@ from onceward.providers.outbound.money import (
     to_minor,
     to_stripe,
 )
+from onceward.providers.outbound.openai import OpenAI
 from onceward.providers.outbound.outcome import (
     Absent,
     Accepted,
@@ -37,9 +51,20 @@ __all__ = [
     "Absent",
     "Accepted",
     "Account",
+    "ChatBroken",
+    "ChatCut",
+    "ChatError",
+    "ChatMessage",
+    "ChatRateLimited",
+    "ChatRejected",
+    "ChatUnavailable",
+    "Completion",
     "Files",
+    "JsonSchema",
     "Lookup",
+    "ModelRefused",
     "NotSet",
+    "OpenAI",
     "Outcome",
     "PayPal",
     "Refused",
@@ -50,6 +75,7 @@ __all__ = [
     "Throttled",
     "Unknown",
     "Unreachable",
+    "Usage",
     "check_secret_name",
     "exponent",
     "format_amount",

@@ -192,9 +192,7 @@ async def _accept(engine: Engine, wanted: Wanted, candidate: Candidate) -> Admit
             if course["status"] not in model.RUNNING:
                 raise NotPossible("the previous run of this course is still stopping; try again in a few seconds")
             return Admitted(job.id, duplicate=True)
-        await tx.reserve(
-            job, key=candidate.limit_key, tier=candidate.tier, refusal=_refusal(wanted, candidate)
-        )
+        await tx.reserve(job, key=candidate.limit_key, tier=candidate.tier, refusal=_refusal(wanted, candidate))
         await _queue(tx, wanted, candidate, course, job.id)
     return Admitted(job.id)
 

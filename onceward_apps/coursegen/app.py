@@ -20,9 +20,7 @@ class CoursegenSettings(FeatureSettings):
     timeout_s: int = Field(
         3600, ge=1, le=24 * 3600, description="Seconds that one generation may take, over all attempts."
     )
-    call_timeout_s: int = Field(
-        300, ge=1, le=3600, description="Seconds that one call to the language model may take."
-    )
+    call_timeout_s: int = Field(300, ge=1, le=3600, description="Seconds that one call to the language model may take.")
     call_tries: int = Field(
         3, ge=1, le=10, description="How often one call to the language model is tried within an attempt."
     )

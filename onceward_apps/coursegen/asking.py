@@ -173,7 +173,9 @@ async def _begin(generation: Generation, question: Question) -> _Call:
         left = generation.course["budget_micros"] - await generation.spent_micros(tx)
         affordable = prices.affordable_tokens(left, prompt_tokens)
         if affordable < LEAST_TOKENS:
-            raise GenerationFailed("budget_exceeded", f"{left} micros are left, which is not enough for {question.item}")
+            raise GenerationFailed(
+                "budget_exceeded", f"{left} micros are left, which is not enough for {question.item}"
+            )
         max_tokens = min(affordable, generation.settings.max_output_tokens)
         call = _Call(uuid4(), client, prompt_tokens, max_tokens)
         await calls.start(
@@ -286,9 +288,7 @@ async def _finish(
 # -- what did not work -----------------------------------------------------------------------------------------------
 
 
-async def _failed(
-    generation: Generation, question: Question, call: _Call, error: ChatError, *, last: bool
-) -> float:
+async def _failed(generation: Generation, question: Question, call: _Call, error: ChatError, *, last: bool) -> float:
     """Record a call that failed. Return how long to wait before the next try, or raise what ends this attempt."""
     # Without an answer nothing is paid; a cut or broken one is paid for as far as it came.
     answered = isinstance(error, ChatCut | ChatBroken | ModelRefused)
@@ -340,9 +340,7 @@ async def _stopped(generation: Generation, question: Question, call: _Call, erro
 
     async def record() -> None:
         async with generation.job.transaction(fenced=True) as tx:
-            await _finish(
-                tx, generation, question, call, usage, "stopped", error=type(error).__name__, estimated=True
-            )
+            await _finish(tx, generation, question, call, usage, "stopped", error=type(error).__name__, estimated=True)
 
     try:
         async with asyncio.timeout(5):

@@ -20,12 +20,16 @@ from onceward_apps.coursegen.store import calls, courses
 SLOT_WAIT_S = 15.0
 """How often a job that was enqueued without a slot asks for one."""
 
-RECOVERED = "select exists (select from onceward.system_metrics where event_type = 'orphaned_job_recovery' and job_id = $1)"
+RECOVERED = (
+    "select exists (select from onceward.system_metrics where event_type = 'orphaned_job_recovery' and job_id = $1)"
+)
 
 log = get_logger("onceward_apps.coursegen")
 
 
-@app.job(name="coursegen.generate", queue="coursegen", outside=True, attempts=3, retry=[5, 30], timeout=None, critical=False)
+@app.job(
+    name="coursegen.generate", queue="coursegen", outside=True, attempts=3, retry=[5, 30], timeout=None, critical=False
+)
 async def generate(
     job: Job,
     *,
@@ -98,7 +102,13 @@ async def _hold_slot(tx: Tx, job: Job, course: Any) -> str:
     tiers = tx.engine.tiers
     stored = ((await courses.tier(tx, course["user_id"])) or "").upper()
     admitted = course["job_id"] == job.id
-    tier = course["tier"] if admitted and course["tier"] else stored if stored in tiers.at_most else _smallest(tiers.at_most)
+    tier = (
+        course["tier"]
+        if admitted and course["tier"]
+        else stored
+        if stored in tiers.at_most
+        else _smallest(tiers.at_most)
+    )
     try:
         await reserve(tx, job.id, [tiers.limit(f"coursegen:user:{course['user_id']}", tier), Limit(GLOBAL)])
     except LimitReached as reached:

@@ -44,7 +44,10 @@ WORDS: dict[str, dict[Locale, str]] = {
     "review": {"ru": "Отзыв", "en": "Review"},
     "strengths": {"ru": "Сильные стороны", "en": "Strengths"},
     "improvements": {"ru": "Что улучшить", "en": "What could be improved"},
-    "offline": {"ru": "Нет соединения. Показано последнее известное состояние.", "en": "No connection. This is the last known state."},
+    "offline": {
+        "ru": "Нет соединения. Показано последнее известное состояние.",
+        "en": "No connection. This is the last known state.",
+    },
     "failed": {"ru": "Не получилось. Попробуйте ещё раз.", "en": "This did not work. Try again."},
     "missing": {"ru": "Такого курса нет, или он не ваш.", "en": "This course does not exist, or is not yours."},
     "calls": {"ru": "вызовов модели", "en": "model calls"},

@@ -43,15 +43,15 @@ async def lessons_of(generation: Generation) -> list[Any]:
         return await courses.lessons(tx, generation.course_id)
 
 
-async def complete(generation: Generation, number: int, **values: Any) -> None:
-    if not model.is_completed(generation.progress, number):
-        await generation.report(number, "completed", **values)
+async def complete(generation: Generation, step: int, /, **values: Any) -> None:
+    if not model.is_completed(generation.progress, step):
+        await generation.report(step, "completed", **values)
 
 
-async def begin_item(generation: Generation, number: int, **values: Any) -> None:
+async def begin_item(generation: Generation, step: int, /, **values: Any) -> None:
     """Say what is being written now, unless the step was completed by an earlier run."""
-    if not model.is_completed(generation.progress, number):
-        await generation.report(number, "in_progress", **values)
+    if not model.is_completed(generation.progress, step):
+        await generation.report(step, "in_progress", **values)
 
 
 async def write_outline(generation: Generation) -> None:

@@ -95,7 +95,7 @@ _PLACE = re.compile(r"{(\w+)}")
 def locale_of(language: str | None) -> Locale:
     """Return the locale for a language tag such as `ru-RU`."""
     tag = (language or "").strip().lower().partition("-")[0].partition("_")[0]
-    return next((each for each in get_args(Locale) if each == tag), DEFAULT)
+    return "ru" if tag == "ru" else DEFAULT
 
 
 def accepted(header: str | None) -> Locale:

@@ -8,15 +8,17 @@ from uuid import UUID
 from fastapi import APIRouter
 from pydantic import BaseModel, StringConstraints
 
+from onceward.web import Problem
 from onceward_apps.coursegen.routes.requests import EngineHere, Operator
 from onceward_apps.coursegen.store import courses
-from onceward.web import Problem
 
 router = APIRouter(prefix="/api/v1/coursegen", tags=["coursegen: operators"])
 
 
 class TierIn(BaseModel):
-    tier: Annotated[str, StringConstraints(strip_whitespace=True, to_upper=True, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,39}$")]
+    tier: Annotated[
+        str, StringConstraints(strip_whitespace=True, to_upper=True, pattern=r"^[A-Za-z][A-Za-z0-9_]{0,39}$")
+    ]
 
 
 @router.put("/users/{user_id}")
@@ -29,6 +31,10 @@ async def set_tier(engine: EngineHere, who: Operator, user_id: UUID, wanted: Tie
     async with engine.transaction(organization=who.organization) as tx:
         await courses.set_tier(tx, user_id, wanted.tier)
         await tx.audit(
-            "coursegen.tier_set", entity_type="coursegen_user", entity_id=user_id, changes={"tier": wanted.tier}, actor=who.actor
+            "coursegen.tier_set",
+            entity_type="coursegen_user",
+            entity_id=user_id,
+            changes={"tier": wanted.tier},
+            actor=who.actor,
         )
     return {"user_id": user_id, "tier": wanted.tier, "limit": engine.tiers.of(wanted.tier)}

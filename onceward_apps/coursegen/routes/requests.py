@@ -87,4 +87,3 @@ def problem(request: Request, error: CoursegenError) -> Problem:
         values |= {**error.facts, "retry_after_s": error.retry_after_s}
     members["error"] = texts.text(key, locale, **values)
     return Problem(error.status, str(error), kind=type(error).__name__, headers=headers, **members)
-

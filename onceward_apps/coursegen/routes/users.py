@@ -12,11 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from onceward import Engine
 from onceward.telemetry import bind
+from onceward.web import request_id_of
 from onceward_apps.coursegen import ending, model, sanitising, showing, texts
 from onceward_apps.coursegen.admission import Admitted, Wanted, look_up, refuse_early, request_generation
 from onceward_apps.coursegen.app import CoursegenSettings, app
 from onceward_apps.coursegen.errors import BadRequest, NotFound, NotPossible
-from onceward.web import request_id_of
 from onceward_apps.coursegen.routes.requests import EngineHere, Person, User, problems, read_body
 from onceward_apps.coursegen.store import calls, courses
 
@@ -60,9 +60,7 @@ async def generate(engine: EngineHere, user: User, request: Request) -> dict[str
     """Generate a course: 200 with its job. A course that is being generated keeps its job; no second slot is taken."""
     with problems(request):
         body = await read_body(request, GenerateIn)
-        admitted = await _admit(
-            engine, user, request, body.courseId, webhook_url=body.webhookUrl, restart=body.restart
-        )
+        admitted = await _admit(engine, user, request, body.courseId, webhook_url=body.webhookUrl, restart=body.restart)
     return {"success": True, "jobId": str(admitted.job_id)}
 
 
