@@ -24,6 +24,9 @@ class CoursegenSettings(FeatureSettings):
     call_tries: int = Field(
         3, ge=1, le=10, description="How often one call to the language model is tried within an attempt."
     )
+    call_wait_s: float = Field(
+        1.0, ge=0, le=60, description="Seconds between two tries of a call, if the service does not say how long."
+    )
     longest_wait_s: float = Field(
         30.0,
         ge=0,

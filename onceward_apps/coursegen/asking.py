@@ -323,7 +323,7 @@ async def _failed(generation: Generation, question: Question, call: _Call, error
             wait_s = error.retry_after_s
         case _:
             wait_s = None
-    wait_s = 1.0 if wait_s is None else wait_s
+    wait_s = generation.settings.call_wait_s if wait_s is None else wait_s
     if last or wait_s > generation.settings.longest_wait_s:
         raise Retry(f"{question.item}: {error.reason}"[:500], after=max(wait_s, 1.0)) from None
     return wait_s

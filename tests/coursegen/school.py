@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -14,6 +15,7 @@ from onceward.testing.simulators import OpenAISimulator
 from onceward_apps.coursegen import app
 from onceward_apps.coursegen.admission import Admitted, Wanted, look_up, refuse_early, request_generation
 from onceward_apps.coursegen.app import CoursegenSettings
+from onceward_apps.coursegen.schedules import end_if_over
 from onceward_apps.coursegen.simulated_author import write_course
 from onceward_apps.coursegen.store import courses
 
@@ -44,7 +46,7 @@ class School:
                 openai_url=made.openai.base_url,
             )
         )
-        app.use_settings(CoursegenSettings())
+        made.configure()
         await made.engine.start()
         made.organization = await made.add_organization("school")
         return made
@@ -56,7 +58,7 @@ class School:
 
     def configure(self, **changes: Any) -> None:
         """Use these settings of the app from now on."""
-        app.use_settings(CoursegenSettings(**changes))
+        app.use_settings(CoursegenSettings(**{"call_wait_s": 0.0, **changes}))
 
     async def add_organization(self, slug: str) -> UUID:
         return await self.db.fetchval(
@@ -133,7 +135,15 @@ class School:
         )
 
     async def settle_notes(self) -> None:
-        import asyncio
-
         while self.engine._notes:
             await asyncio.wait(self.engine._notes)
+
+
+async def reconcile(school: School) -> None:
+    """Run the schedule that ends courses whose job has ended."""
+    rows = await school.db.fetch(
+        "select id, organization_id, job_id from coursegen.courses where status in ('queued', 'generating')"
+    )
+    for row in rows:
+        async with school.engine.transaction(organization=row["organization_id"]) as tx:
+            await end_if_over(row, tx)

@@ -236,6 +236,7 @@ async def test_a_finished_course_starts_anew_and_a_failed_one_continues(school: 
 
 
 async def test_a_course_whose_cancelled_job_still_stops_cannot_start_yet(school: School) -> None:
+    await school.set_tier("BASIC")
     course_id = await school.add_course()
     await school.accept(course_id)
     await school.db.execute("update coursegen.courses set status = 'cancelled' where id = $1", course_id)
