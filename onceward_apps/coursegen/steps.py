@@ -39,7 +39,7 @@ def load_steps(reference: str) -> Sequence[Step]:
 
 
 async def lessons_of(generation: Generation) -> list[Any]:
-    async with generation.transaction() as tx:
+    async with generation.job.transaction() as tx:
         return await courses.lessons(tx, generation.course_id)
 
 

@@ -20,7 +20,7 @@ FINISH = """
 with ended as (
     update coursegen.llm_calls
        set state = $2, prompt_tokens = $3, completion_tokens = $4, cost_micros = $5, estimated = $6, error = $7,
-           finished_at = clock_timestamp()
+           finished_at = onceward.now()
      where request_id = $1 and state = 'started'
     returning organization_id, tier, cost_micros
 )
@@ -100,3 +100,12 @@ async def spent_micros(reader: Reader, course_id: UUID, attempt: int) -> int:
 
 async def by_step(reader: Reader, course_id: UUID, attempt: int) -> list[Any]:
     return await reader.fetch(BY_STEP, course_id, attempt)
+
+
+async def listed(reader: Reader, course_id: UUID) -> list[Any]:
+    """Return every call of a course, oldest first."""
+    return await reader.fetch(
+        "select attempt, job_id, step, item, request_id, model, state, prompt_tokens, completion_tokens, cost_micros,"
+        " estimated, error, started_at, finished_at from coursegen.llm_calls where course_id = $1 order by id limit 1000",
+        course_id,
+    )
