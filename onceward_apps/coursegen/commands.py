@@ -108,7 +108,7 @@ def show(course: CourseArgument, organization: OrganizationOption) -> None:
                     row,
                     await courses.lessons(tx, course),
                     await calls.by_step(tx, course, row["attempt"]),
-                    await calls.spent_micros(tx, course, row["attempt"]),
+                    await calls.paid_micros(tx, course, row["attempt"]),
                 )
                 return {**shown, "calls": [dict(each) for each in await calls.listed(tx, course)]}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
+import sys
 import time
 from typing import Any
 from uuid import UUID, uuid5
@@ -91,10 +92,19 @@ class CoursegenDemo:
             )
         )
         await self.set_up()
-        link = self.link_for(self.user("PREMIUM"))
-        log.info("demo.courses_opened", page=link or "set ONCEWARD_JWT_SECRET to open the page of a user")
+        self._print_link()
         if self._crowd:
             self._go(self._authors())
+
+    def _print_link(self) -> None:
+        """Print the link for a person. It carries a token, so it is not logged."""
+        link = self.link_for(self.user("PREMIUM"))
+        text = (
+            f"open as a user of course generation (24 h): {link}"
+            if link
+            else "set ONCEWARD_JWT_SECRET for a user's page"
+        )
+        sys.stderr.write(f"{text}\n")
 
     async def stop(self) -> None:
         await end(*self._tasks)

@@ -20,7 +20,8 @@ DEFAULT_REASON = "start"
 async def load(view: View) -> dict[str, Any]:
     """Return everything that the page shows. An administrator of the instance sees all organizations together."""
     tiers = view.site.engine.tiers.at_most
-    caps = model.parse_caps(app.settings(CoursegenSettings).monthly_caps_usd)
+    # A cap is for one organization, so it says nothing about the sum of all.
+    caps = {} if view.everything else model.parse_caps(app.settings(CoursegenSettings).monthly_caps_usd)
     running = {row["tier"]: row for row in await overview.running(view.conn, view.organization)}
     costs = {row["tier"]: row for row in await overview.costs(view.conn, view.organization)}
     names = [*tiers, *(name for name in sorted({*running, *costs}) if name not in tiers)]

@@ -39,7 +39,7 @@ async def progress(q: Query, *, course_id: UUID, locale: str = "") -> dict[str, 
         course,
         await courses.lessons(q, course_id),
         await calls.by_step(q, course_id, course["attempt"]),
-        await calls.spent_micros(q, course_id, course["attempt"]),
+        await calls.paid_micros(q, course_id, course["attempt"]),
         locale=texts.locale_of(locale) if locale else None,
     )
 

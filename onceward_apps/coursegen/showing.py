@@ -11,7 +11,7 @@ LESSON_FIELDS = ("position", "title", "summary")
 
 
 def progress(
-    course: Any, lessons: Sequence[Any], steps: Sequence[Any], spent_micros: int, *, locale: texts.Locale | None = None
+    course: Any, lessons: Sequence[Any], steps: Sequence[Any], paid_micros: int, *, locale: texts.Locale | None = None
 ) -> dict[str, Any]:
     """Return the state of a course: five steps, the lessons without their texts, and the costs."""
     locale = locale or texts.locale_of(course["language"])
@@ -34,7 +34,7 @@ def progress(
             }
             for lesson in lessons
         ],
-        "cost_micros": spent_micros,
+        "cost_micros": paid_micros,
         "budget_micros": course["budget_micros"],
         "error_code": course["error_code"],
         "error": None if course["error_code"] is None else texts.text(f"failed.{course['error_code']}", locale),
@@ -46,7 +46,7 @@ def progress(
 def _step(stored: Any, number: int, cost: dict[str, Any] | None, locale: texts.Locale) -> dict[str, Any]:
     step = dict(model.step_of(stored, number))
     metadata: dict[str, Any] = step.get("metadata") or {}
-    key = metadata.get("message_key")
+    key = metadata.get("message_key") or _first_key(number, metadata)
     message = texts.text(key, locale, **metadata) if key in texts.TEXTS else step.get("message")
     cost = cost or {}
     return {
@@ -61,6 +61,15 @@ def _step(stored: Any, number: int, cost: dict[str, Any] | None, locale: texts.L
         "tokens": cost.get("prompt_tokens", 0) + cost.get("completion_tokens", 0),
         "cost_micros": cost.get("cost_micros", 0),
     }
+
+
+def _first_key(number: int, metadata: dict[str, Any]) -> str | None:
+    """Return the key of the first step's message, whose metadata are those of the workflow that this app replaces."""
+    if number != 1:
+        return None
+    if metadata.get("recovered_by_worker"):
+        return "initialised.by_worker"
+    return "initialised" if metadata.get("executor") == "orchestrator" else None
 
 
 def whole(course: Any, lessons: Sequence[Any]) -> dict[str, Any]:

@@ -146,7 +146,7 @@ async def progress(engine: EngineHere, user: User, course_id: UUID, request: Req
                 course,
                 await courses.lessons(tx, course_id),
                 await calls.by_step(tx, course_id, course["attempt"]),
-                await calls.spent_micros(tx, course_id, course["attempt"]),
+                await calls.paid_micros(tx, course_id, course["attempt"]),
                 locale=_locale(request),
             )
 

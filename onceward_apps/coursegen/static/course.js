@@ -44,7 +44,7 @@ function buttons(course) {
 }
 
 function step(each) {
-  const numbers = each.calls ? `${each.calls} ${words.calls} · ${each.tokens} ${words.tokens} · ${dollars(each.cost_micros)}` : "";
+  const numbers = each.calls ? `${words.calls}: ${each.calls} · ${words.tokens}: ${each.tokens} · ${dollars(each.cost_micros)}` : "";
   return element("li", { class: `is-${each.status}`, "aria-current": each.status === "in_progress" ? "step" : null },
     element("div", { class: "step-name" }, element("strong", {}, each.name), element("span", { class: "soft" }, words[`p.${each.status}`])),
     element("div", { class: "small" }, each.message ?? ""),

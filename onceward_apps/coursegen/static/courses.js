@@ -35,5 +35,6 @@ document.getElementById("new").addEventListener("submit", (event) => {
   });
 });
 
+setInterval(() => { if (token() && !document.hidden) load().catch(() => say(words.offline, true)); }, 5000);
 if (token()) load().catch((error) => say(error.status === 401 || error.status === 403 ? words.sign_in : error.message, true));
 else say(words.sign_in, true);

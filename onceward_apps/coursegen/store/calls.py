@@ -36,10 +36,13 @@ SPENT = """
 select coalesce(sum(coalesce(cost_micros, reserved_micros)), 0)::bigint from coursegen.llm_calls
  where course_id = $1 and attempt = $2
 """
+PAID = """
+select coalesce(sum(cost_micros), 0)::bigint from coursegen.llm_calls where course_id = $1 and attempt = $2
+"""
 BY_STEP = """
 select step, count(*)::int as calls, coalesce(sum(prompt_tokens), 0)::bigint as prompt_tokens,
        coalesce(sum(completion_tokens), 0)::bigint as completion_tokens,
-       coalesce(sum(coalesce(cost_micros, reserved_micros)), 0)::bigint as cost_micros,
+       coalesce(sum(cost_micros), 0)::bigint as cost_micros,
        count(*) filter (where state in ('failed', 'stopped', 'lost'))::int as not_done
   from coursegen.llm_calls where course_id = $1 and attempt = $2 group by step order by step
 """
@@ -96,6 +99,11 @@ async def mark_lost(tx: Tx, course_id: UUID) -> int:
 async def spent_micros(reader: Reader, course_id: UUID, attempt: int) -> int:
     """Return what an attempt has cost so far. A call that is being made counts with its largest possible cost."""
     return await reader.fetchval(SPENT, course_id, attempt)
+
+
+async def paid_micros(reader: Reader, course_id: UUID, attempt: int) -> int:
+    """Return what the ended calls of an attempt have cost."""
+    return await reader.fetchval(PAID, course_id, attempt)
 
 
 async def by_step(reader: Reader, course_id: UUID, attempt: int) -> list[Any]:
