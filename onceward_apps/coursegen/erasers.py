@@ -63,7 +63,6 @@ ERASERS: tuple[Eraser, ...] = (
 UNSEARCHED: dict[str, str] = {
     "coursegen.users.tier": "a closed set",
     "coursegen.courses.language": "a language",
-    "coursegen.courses.status": "a closed set",
     "coursegen.courses.tier": "a closed set",
     "coursegen.courses.request_id": "random",
     "coursegen.courses.error_code": "a closed set",
@@ -71,6 +70,5 @@ UNSEARCHED: dict[str, str] = {
     "coursegen.llm_calls.item": "the name of a step",
     "coursegen.llm_calls.tier": "a closed set",
     "coursegen.llm_calls.model": "the name of a model",
-    "coursegen.llm_calls.state": "a closed set",
     "coursegen.tier_costs.*": "sums",
 }

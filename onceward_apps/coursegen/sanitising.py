@@ -13,7 +13,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _IMAGE = re.compile(r"!\[([^\]\n]{0,300})\]\([^)\n]{0,2000}\)")
-_LINK = re.compile(r"\[([^\]\n]{0,300})\]\(\s*<?([^)\s>]{0,2000})[^)\n]{0,300}\)")
+_LINK = re.compile(r"\[([^\]\n]{0,300})\]\(([^)\n]{0,2000})\)")
 _REFERENCE = re.compile(r"^ {0,3}\[[^\]\n]{1,200}\]:\s*(\S+).*$", re.MULTILINE)
 
 
@@ -30,6 +30,11 @@ def markdown(text: str, *, most: int) -> str:
     for code, part in _by_fence(cleaned):
         parts.append(part if code else _harmless(part))
     return "".join(parts).rstrip()
+
+
+def heading(text: str) -> str:
+    """Return a stored text as one line of Markdown, for titles in exports."""
+    return _harmless(" ".join(text.split()))
 
 
 def _storable(text: str) -> str:
@@ -63,6 +68,6 @@ def _harmless(prose: str) -> str:
 def is_safe(url: str) -> bool:
     """Return whether a link may be followed: a page, a mail address, or a place in the same document."""
     try:
-        return urlsplit(re.sub(r"[\s\x00-\x20]", "", url)).scheme.lower() in SAFE_SCHEMES
+        return urlsplit(re.sub(r"[\s<>]", "", url)).scheme.lower() in SAFE_SCHEMES
     except ValueError:
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from onceward_apps.coursegen import model, texts
+from onceward_apps.coursegen import model, sanitising, texts
 
 LESSON_FIELDS = ("position", "title", "summary")
 
@@ -97,19 +97,16 @@ def as_markdown(course: Any, lessons: Sequence[Any]) -> str:
     """Return a course as one Markdown document."""
     shown = whole(course, lessons)
     locale = texts.locale_of(course["language"])
-    parts = [f"# {_line(shown['title'])}", shown["description"]]
+    parts = [f"# {sanitising.heading(shown['title'])}", shown["description"]]
     for lesson in shown["lessons"]:
-        parts += [f"## {lesson['position']}. {_line(lesson['title'])}", lesson["content"] or f"*{lesson['summary']}*"]
+        parts.append(f"## {lesson['position']}. {sanitising.heading(lesson['title'])}")
+        parts.append(lesson["content"] or sanitising.heading(lesson["summary"]))
         if lesson["exercises"]:
             parts.append(f"### {texts.text('step.4', locale)}")
             for number, exercise in enumerate(lesson["exercises"], start=1):
                 parts.append(f"{number}. {exercise['question']}")
                 parts.append(_quoted(f"{exercise['answer']}\n\n{exercise['explanation']}"))
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _quoted(text: str) -> str:

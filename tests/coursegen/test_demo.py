@@ -55,7 +55,9 @@ async def test_courses_of_every_fate_end_as_they_should(database_url: str, tmp_p
     async def ended(course: UUID) -> tuple[str, str | None]:
         deadline = time.monotonic() + 30
         while True:
-            row = await process.database.fetchrow("select status, error_code from coursegen.courses where id = $1", course)
+            row = await process.database.fetchrow(
+                "select status, error_code from coursegen.courses where id = $1", course
+            )
             assert row is not None
             if row["status"] not in ("queued", "generating"):
                 return row["status"], row["error_code"]
