@@ -59,10 +59,10 @@ def _by_fence(text: str) -> list[tuple[bool, str]]:
 
 
 def _harmless(prose: str) -> str:
-    prose = _TAG.sub("&lt;", prose)
     prose = _IMAGE.sub(lambda found: found[1], prose)
     prose = _LINK.sub(lambda found: found[0] if is_safe(found[2]) else found[1], prose)
-    return _REFERENCE.sub(lambda found: found[0] if is_safe(found[1]) else "", prose)
+    prose = _REFERENCE.sub(lambda found: found[0] if is_safe(found[1]) else "", prose)
+    return _TAG.sub("&lt;", prose)
 
 
 def is_safe(url: str) -> bool:
