@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from onceward import Engine
+from onceward.limits import AdaptiveLimit
 from onceward_apps.coursegen.errors import AtLimit, NotAccepted, NotFound, NotPossible
 from onceward_apps.coursegen.model import MICROS
 from tests.coursegen.school import School
@@ -32,6 +33,7 @@ async def unfinished(school: School) -> int:
     return await school.db.fetchval("select count(*) from onceward.work where task = 'coursegen.generate'")
 
 
+@pytest.mark.acceptance("004-6 saga")
 async def test_a_request_makes_a_job_a_slot_and_the_first_step_in_one_commit(school: School) -> None:
     course_id = await school.add_course(language="ru")
     admitted = await school.accept(course_id, request_id="req-1")
@@ -45,6 +47,7 @@ async def test_a_request_makes_a_job_a_slot_and_the_first_step_in_one_commit(sch
     assert await school.held(f"coursegen:user:{school.user}") == 1
 
 
+@pytest.mark.acceptance("004-2 metrics")
 async def test_the_same_course_again_gives_the_same_job_and_takes_no_second_slot(school: School) -> None:
     course_id = await school.add_course()
     first = await school.accept(course_id)
@@ -59,6 +62,7 @@ async def test_the_same_course_again_gives_the_same_job_and_takes_no_second_slot
     assert {row["severity"] for row in noted} == {"info"}
 
 
+@pytest.mark.acceptance("004-4 limits")
 async def test_a_user_at_the_limit_of_the_tier_is_refused_and_it_is_recorded(school: School) -> None:
     await school.set_tier("BASIC")
     for _ in range(2):
@@ -131,6 +135,7 @@ async def test_somebody_elses_course_is_not_found(school: School) -> None:
         await school.accept(theirs)
 
 
+@pytest.mark.acceptance("004-6 saga")
 async def test_a_transient_error_is_tried_three_times(school: School) -> None:
     course_id = await school.add_course()
     await school.db.execute(FLAKY % (2, "40001"))
@@ -140,6 +145,7 @@ async def test_a_transient_error_is_tried_three_times(school: School) -> None:
     assert await school.metrics("job_rollback") == []
 
 
+@pytest.mark.acceptance("004-6 saga")
 async def test_after_the_third_failure_nothing_is_left_and_both_events_are_recorded(school: School) -> None:
     course_id = await school.add_course()
     await school.db.execute(FLAKY % (3, "40001"))
@@ -245,6 +251,7 @@ async def test_a_course_whose_cancelled_job_still_stops_cannot_start_yet(school:
 
 
 @pytest.mark.parametrize("early", [True, False])
+@pytest.mark.acceptance("004-4 limits")
 async def test_contention_never_exceeds_a_limit(school: School, early: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many users at once, several requests each, on two engines. The twin without the early look shows the reservation alone."""
     if not early:
@@ -270,3 +277,35 @@ async def test_contention_never_exceeds_a_limit(school: School, early: bool, mon
         assert await school.held(f"coursegen:user:{user}") <= 2
     assert await unfinished(school) == sum(accepted)
     assert isinstance(school.engine, Engine)
+
+
+@pytest.mark.acceptance("004-5 global")
+async def test_the_global_limit_starts_at_three_and_follows_the_load_between_its_bounds(school: School) -> None:
+    """A machine that is idle with courses waiting raises it level by level; a busy one lowers it, and nothing is stopped."""
+    load = [10.0, 10.0]
+    adaptive = AdaptiveLimit(school.db, measure=lambda: (load[0], load[1]))
+
+    async def adapted() -> int:
+        adaptive._cpu = None
+        await school.db.execute("update onceward.limits set changed_at = changed_at - interval '2 minutes'")
+        await adaptive.step()
+        return await school.db.fetchval("select at_most from onceward.limits where name = 'global'")
+
+    assert await school.db.fetchval("select at_most from onceward.limits where name = 'global'") == 3
+    users = [uuid4() for _ in range(6)]
+    for user in users[:3]:
+        await school.accept(await school.add_course(user=user), user=user)
+    with pytest.raises(AtLimit):
+        await school.accept(await school.add_course(user=users[3]), user=users[3])
+    assert [await adapted(), await adapted(), await adapted()] == [5, 10, 10]
+    for user in users[3:]:
+        await school.accept(await school.add_course(user=user), user=user)
+    load[:] = [70.0, 10.0]
+    assert await adapted() == 5
+    load[:] = [10.0, 90.0]
+    assert await adapted() == 3
+    assert await school.held() == 6
+    reason = await school.db.fetchval("select reason from onceward.limit_state('global')")
+    assert "memory 90 %" in reason
+    with pytest.raises(AtLimit):
+        await school.accept(await school.add_course())

@@ -193,6 +193,7 @@ async def test_an_answer_cut_by_the_rest_of_the_budget_is_a_spent_budget(school:
     assert (course["status"], course["error_code"]) == ("failed", "budget_exceeded")
 
 
+@pytest.mark.acceptance("004-2 metrics")
 async def test_a_generation_that_takes_too_long_fails_with_a_timeout(school: School) -> None:
     school.configure(timeout_s=1)
     school.openai.stall_stream()

@@ -36,6 +36,7 @@ async def without_workers(database_url: str, tmp_path: Path) -> AsyncIterator[Se
         yield opened
 
 
+@pytest.mark.acceptance("004-D3 frontend")
 async def test_a_course_from_the_request_to_the_signed_callback(server: Server) -> None:
     course_id = await server.add_course(language="ru")
     accepted = await server.generate(course_id, webhookUrl=f"{server.hooks.url}/done")
@@ -70,6 +71,7 @@ async def signing_secret(server: Server) -> str:
     return show_secret(box.open(sealed, table="onceward.endpoint_secrets", row=row["secret_id"], column="secret"))
 
 
+@pytest.mark.acceptance("004-D3 frontend")
 async def test_the_statuses_of_the_endpoint(without_workers: Server) -> None:
     server = without_workers
     course_id = await server.add_course()
@@ -144,6 +146,7 @@ async def test_texts_follow_the_language_of_the_request(without_workers: Server)
     assert refused.body["error"] == "Не удалось инициализировать генерацию курса. Попробуйте позже."
 
 
+@pytest.mark.acceptance("004-1 logs")
 async def test_log_lines_name_request_user_tier_course_and_job(server: Server) -> None:
     course_id = await server.add_course()
     with capture_logs(processors=[merge_contextvars]) as lines:
@@ -224,6 +227,7 @@ def redis(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
 
 
 @pytest.mark.peer
+@pytest.mark.acceptance("004-4 limits")
 async def test_the_limits_hold_when_redis_is_stopped(
     database_url: str, tmp_path: Path, redis: tuple[str, subprocess.Popen[bytes]]
 ) -> None:
@@ -239,6 +243,7 @@ async def test_the_limits_hold_when_redis_is_stopped(
         assert (await server.generate(await server.add_course())).status == 429
 
 
+@pytest.mark.acceptance("004-2 metrics")
 async def test_system_metrics_are_for_administrators_only(without_workers: Server) -> None:
     server = without_workers
     await server.generate(await server.add_course())

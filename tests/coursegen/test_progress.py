@@ -32,6 +32,7 @@ async def update(
     return await db.fetchval(CALL, course, step, status, message, error, details, metadata or {})
 
 
+@pytest.mark.acceptance("004-3 progress")
 async def test_a_missing_or_empty_progress_becomes_five_steps(school: School) -> None:
     for stored in (None, {}, [], {"steps": []}, {"steps": None, "percentage": 3}):
         await becomes_five_steps(school, stored)
@@ -58,12 +59,14 @@ PERCENTAGES = [
 ]
 
 
+@pytest.mark.acceptance("004-3 progress")
 async def test_percentages_follow_the_seed(school: School) -> None:
     for step, status, percentage in PERCENTAGES:
         course = await school.add_course()
         assert (await update(school.db, course, step, status))["percentage"] == percentage
 
 
+@pytest.mark.acceptance("004-3 progress")
 async def test_timestamps_are_set_once_and_metadata_is_merged(school: School) -> None:
     course = await school.add_course()
     first = (await update(school.db, course, 1, "in_progress", metadata={"a": 1}))["steps"][0]
@@ -159,6 +162,7 @@ async def test_the_function_has_a_fixed_search_path_and_is_not_public(db: Databa
     assert not row["public"]
 
 
+@pytest.mark.acceptance("004-3 progress")
 async def test_concurrent_updates_lose_nothing(school: School) -> None:
     course = await school.add_course()
     await asyncio.gather(
@@ -176,6 +180,7 @@ updates = st.tuples(st.integers(1, 5), st.sampled_from(STATUSES))
     max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
 )
 @given(steps=st.lists(updates, min_size=1, max_size=12))
+@pytest.mark.acceptance("004-3 progress")
 def test_in_any_order_of_calls_the_progress_never_falls_and_a_repeat_changes_nothing(
     property_loop: asyncio.AbstractEventLoop, property_school: School, steps: list[tuple[int, str]]
 ) -> None:

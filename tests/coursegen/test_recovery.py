@@ -142,6 +142,7 @@ async def enqueue_by_sql(school: School, course_id: UUID) -> int:
         )
 
 
+@pytest.mark.acceptance("004-6 saga")
 async def test_a_job_that_another_program_enqueued_is_recovered_and_holds_a_slot(school: School) -> None:
     course_id = await school.add_course(language="ru")
     job_id = await enqueue_by_sql(school, course_id)
@@ -213,6 +214,7 @@ async def test_a_job_without_an_organization_is_refused_clearly(school: School) 
     assert "onceward.organization" in finished.error["message"]
 
 
+@pytest.mark.acceptance("004-4 limits")
 async def test_three_lost_workers_end_the_course_and_free_its_slot(school: School) -> None:
     course_id = await school.add_course()
     admitted = await school.accept(course_id)
@@ -262,6 +264,7 @@ async def test_a_replayed_job_with_a_free_slot_finishes_its_course(school: Schoo
     assert (await school.course(course_id))["status"] == "completed"
 
 
+@pytest.mark.acceptance("004-4 limits")
 async def test_a_cancelled_job_ends_the_course_and_frees_the_slot(school: School) -> None:
     course_id = await school.add_course()
     admitted = await school.accept(course_id)
