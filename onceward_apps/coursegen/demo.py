@@ -144,7 +144,8 @@ class CoursegenDemo:
     # -- the authors -------------------------------------------------------------------------------------------------
 
     async def _authors(self) -> None:
-        names, weights = zip(*FATES, strict=True)
+        names = [fate for fate, _ in FATES]
+        weights = [weight for _, weight in FATES]
         while True:
             self._go(self.visit(self.dice.choices(names, weights)[0], self.dice.choice(TIERS)))
             await asyncio.sleep(PAUSE_S * self.dice.uniform(0.5, 1.5))

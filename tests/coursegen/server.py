@@ -187,3 +187,10 @@ async def running(
             await process.stop()
             await hooks.stop()
             await openai.stop()
+
+
+async def until_free(server: Server) -> None:
+    """Wait until the worker has stopped the cancelled job."""
+    async with asyncio.timeout(20):
+        while await server.db.fetchval("select count(*) from onceward.work where task = 'coursegen.generate'"):
+            await asyncio.sleep(0.03)

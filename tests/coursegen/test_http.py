@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import socket
 import subprocess
@@ -18,7 +17,7 @@ from structlog.testing import capture_logs
 
 from onceward.outbox.signing import show_secret
 from onceward.trust.secrets import secret_box
-from tests.coursegen.server import Server, running
+from tests.coursegen.server import Server, running, until_free
 
 REDIS = shutil.which("valkey-server") or shutil.which("redis-server")
 
@@ -202,13 +201,6 @@ async def test_cancel_resume_retry_read_and_export(server: Server) -> None:
     ]
     assert (await server.call("DELETE", f"/api/coursegen/courses/{course_id}")).status == 204
     assert (await server.call("GET", f"/api/coursegen/courses/{course_id}")).status == 404
-
-
-async def until_free(server: Server) -> None:
-    """Wait until the worker has stopped the cancelled job."""
-    async with asyncio.timeout(20):
-        while await server.db.fetchval("select count(*) from onceward.work where task = 'coursegen.generate'"):
-            await asyncio.sleep(0.03)
 
 
 @pytest.fixture
