@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from onceward.db import Database
-from onceward.testing import Crash, crash_test, give_back
+from onceward.testing import Crash, crash_test, give_back, stall_test
 from onceward.trust import verify
 from onceward.work import gate
 from onceward_apps.coursegen import checks
@@ -74,6 +74,17 @@ async def test_a_crash_at_any_commit_changes_nothing_and_repeats_at_most_the_cal
     assert "after-run" in gates
     assert max(lost) == 1
     assert lost.count(0) > 1
+
+
+async def test_a_worker_that_stalls_before_its_first_commit_changes_nothing(database_url: str) -> None:
+    gates = ["fenced-before-commit", "after-run"]
+    assert set(await stall_test("tests.coursegen.stalls:generation", database_url, only=gates)) == set(gates)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_a_worker_that_stalls_at_any_commit_changes_nothing(database_url: str) -> None:
+    assert len(await stall_test("tests.coursegen.stalls:generation", database_url)) > 20
 
 
 async def test_a_process_killed_while_the_model_answers_repeats_only_that_call(school: School) -> None:
