@@ -8,8 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from onceward import Engine
+from onceward import Engine, OutcomeUnknown, Tx
 from onceward.limits import AdaptiveLimit
+from onceward.testing import Crash
 from onceward_apps.coursegen.errors import AtLimit, NotAccepted, NotFound, NotPossible
 from onceward_apps.coursegen.model import MICROS
 from tests.coursegen.school import School
@@ -176,8 +177,6 @@ async def test_an_error_that_a_retry_cannot_help_is_not_retried(school: School) 
 async def test_a_commit_that_was_not_confirmed_is_found_again_by_its_key(
     school: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from onceward import OutcomeUnknown, Tx
-
     course_id = await school.add_course()
     real, lost = Tx.commit, []
 
@@ -309,3 +308,42 @@ async def test_the_global_limit_starts_at_three_and_follows_the_load_between_its
     assert "memory 90 %" in reason
     with pytest.raises(AtLimit):
         await school.accept(await school.add_course())
+
+
+async def test_a_request_killed_at_any_statement_leaves_all_or_nothing(
+    school: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workflow that this app replaces lost jobs between the slot, the job and the progress."""
+    await school.db.execute("update onceward.limits set at_most = 100")
+    passed: list[str] = []
+    die_at = 0
+    for verb in ("fetch", "fetchrow", "fetchval", "execute"):
+        real = getattr(Tx, verb)
+
+        async def cut(self: Any, query: str, *args: Any, real: Any = real) -> Any:
+            passed.append(query)
+            if len(passed) == die_at:
+                raise Crash(query)
+            return await real(self, query, *args)
+
+        monkeypatch.setattr(Tx, verb, cut)
+    first = await school.add_course()
+    passed.clear()
+    await school.accept(first, user=school.user)
+    statements = len(passed)
+    assert statements >= 6
+    await school.db.execute("update onceward.work set sort_at = 'infinity'")
+    for die_at in range(1, statements + 1):  # noqa: B007
+        user = uuid4()
+        course_id = await school.db.fetchval(
+            "insert into coursegen.courses (organization_id, user_id, title, lesson_count, budget_micros)"
+            " values ($1, $2, 't', 1, 1) returning id",
+            school.organization,
+            user,
+        )
+        passed.clear()
+        with pytest.raises(Crash):
+            await school.accept(course_id, user=user)
+        assert await school.held() == 1
+        assert await unfinished(school) == 1
+        assert (await school.course(course_id))["generation_progress"] is None

@@ -6,12 +6,15 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
+import orjson
 import pytest
 
 from onceward.db import Database
-from onceward.testing import Crash, crash_test, give_back, stall_test
+from onceward.runtime import FEATURES
+from onceward.testing import Crash, crash_test, drain, give_back, stall_test
 from onceward.trust import verify
 from onceward.work import gate
+from onceward_apps.coursegen import app as coursegen
 from onceward_apps.coursegen import checks
 from onceward_apps.coursegen.jobs import generate
 from tests.coursegen.school import School, reconcile
@@ -295,3 +298,49 @@ async def test_a_time_limit_counts_over_all_attempts(school: School) -> None:
     await school.drain()
     course = await school.course(course_id)
     assert (course["status"], course["error_code"]) == ("failed", "timeout")
+
+
+async def with_callback(school: School) -> tuple[UUID, int]:
+    """Accept a course whose request named a `webhookUrl`."""
+    endpoint = await school.db.fetchval(
+        "insert into onceward.endpoints (organization_id, url, events, direct)"
+        " values ($1, 'https://customer.example/hook', array['*'], true) returning endpoint_id",
+        school.organization,
+    )
+    course_id = await school.add_course()
+    admitted = await school.accept(course_id, webhook=("https://customer.example/hook", endpoint))
+    return course_id, admitted.job_id
+
+
+async def callbacks(school: School) -> list[tuple[str, str, str | None]]:
+    rows = await school.db.fetch("select type, body from onceward.published order by id")
+    events = [orjson.loads(row["body"])["data"] for row in rows]
+    assert await school.db.fetchval("select count(*) from onceward.deliveries") == len(rows)
+    return [(row["type"], event["status"], event["error"]) for row, event in zip(rows, events, strict=True)]
+
+
+async def test_lost_workers_and_a_timeout_are_called_back_once(school: School) -> None:
+    await school.set_tier("BASIC")
+    _, job_id = await with_callback(school)
+    await school.db.execute("update onceward.work set crashes = 2 where id = $1", job_id)
+    await lose_a_worker(school.db, job_id)
+    for _ in range(2):
+        await reconcile(school)
+    assert await callbacks(school) == [("course.failed", "failed", "worker_lost")]
+    school.configure(timeout_s=1)
+    school.openai.stall_stream()
+    course_id = await school.add_course()
+    endpoint = await school.db.fetchval("select endpoint_id from onceward.endpoints")
+    await school.accept(course_id, webhook=("https://customer.example/hook", endpoint))
+    await drain(school.engine, "coursegen")
+    assert await callbacks(school) == [
+        ("course.failed", "failed", "worker_lost"),
+        ("course.failed", "failed", "timeout"),
+    ]
+
+
+async def test_every_check_of_the_installation_passes_after_a_generation(school: School) -> None:
+    await school.generate()
+    loaded = FEATURES.plus(coursegen.features()).load("checks")
+    every = [check for group in loaded for check in group]
+    assert [result for result in await verify(school.db, every) if not result.ok] == []

@@ -121,7 +121,8 @@ function poll() {
 
 for (const [name, action] of Object.entries({
   start: () => call("POST", "/generate", { courseId: id }),
-  resume: () => call("POST", `/courses/${id}/resume`),
+  // A course whose budget is spent can only go on with a larger one; the server knows how large it may be.
+  resume: () => call("POST", `/courses/${id}/resume`, shown?.error_code === "budget_exceeded" ? { budget: (2 * shown.budget_micros) / 1e6 } : {}),
   cancel: () => call("POST", `/courses/${id}/cancel`),
   again: async () => { if (confirm(words.again_sure)) await call("POST", "/generate", { courseId: id, restart: true }); },
   markdown: () => download("markdown"),
