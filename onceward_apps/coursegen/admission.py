@@ -88,26 +88,19 @@ def limit_key(user_id: UUID) -> str:
 async def look_up(engine: Engine, organization: UUID, user_id: UUID, course_id: UUID) -> Candidate:
     """Return the course of this user. Raises `NotFound`, also for somebody else's course."""
     key = limit_key(user_id)
+    slots = engine.tiers.at_most
+    tiers = sorted(slots, key=lambda each: slots[each])
     async with engine.transaction(organization=organization) as tx:
-        stored_tier = await courses.tier(tx, user_id)
-        tier = known_tier(engine, stored_tier)
-        course = await courses.candidate(tx, course_id, user_id, limit_key=key, tier=tier)
+        course = await courses.candidate(tx, course_id, user_id, limit_key=key, tiers=tiers)
     if course is None:
         raise NotFound(f"course {course_id} does not exist, or is not yours")
     return Candidate(
         course=course,
-        tier=tier,
+        tier=course["tier"],
         limit_key=key,
-        user_limit=engine.tiers.of(tier),
-        cap_micros=model.parse_caps(app.settings(CoursegenSettings).monthly_caps_usd).get(tier),
+        user_limit=engine.tiers.of(course["tier"]),
+        cap_micros=model.parse_caps(app.settings(CoursegenSettings).monthly_caps_usd).get(course["tier"]),
     )
-
-
-def known_tier(engine: Engine, stored: str | None) -> str:
-    """Return the tier, or the smallest one for a user without a tier or with an unknown one."""
-    tiers = engine.tiers.at_most
-    name = (stored or "").upper()
-    return name if name in tiers else min(tiers, key=lambda each: tiers[each])
 
 
 def refuse_early(engine: Engine, wanted: Wanted, candidate: Candidate) -> None:

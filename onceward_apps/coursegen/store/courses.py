@@ -16,15 +16,15 @@ insert into coursegen.courses (organization_id, user_id, title, brief, language,
 values (onceward.organization(), $1, $2, $3, $4, $5, $6) returning *
 """
 CANDIDATE = """
--- Everything that decides about a request to generate, in one round trip.
-select c.id, c.status, c.job_id, c.language, c.tier as admitted_tier, coalesce(u.tier, '') as tier,
-       onceward.limit_count($3) as user_jobs, g.at_most as global_limit, g.held as global_jobs, onceward.now() as now,
-       coalesce((select t.cost_micros from coursegen.tier_costs t
-                  where t.month = date_trunc('month', onceward.now() at time zone 'utc')::date
-                    and t.tier = $4), 0) as month_micros
+-- Everything that decides about a request to generate, in one round trip. $4 are the known tiers, the smallest first.
+select c.id, c.status, c.job_id, c.language, t.tier, onceward.limit_count($3) as user_jobs, g.at_most as global_limit,
+       g.held as global_jobs, onceward.now() as now, coalesce(m.cost_micros, 0) as month_micros
   from coursegen.courses c
  cross join onceward.limit_state('global') g
   left join coursegen.users u on u.user_id = c.user_id
+ cross join lateral (select case when u.tier = any($4) then u.tier else ($4::text[])[1] end as tier) t
+  left join coursegen.tier_costs m
+    on m.tier = t.tier and m.month = date_trunc('month', onceward.now() at time zone 'utc')::date
  where c.id = $1 and c.user_id = $2
 """
 TIER = "select tier from coursegen.users where user_id = $1"
@@ -65,9 +65,9 @@ async def add(
     return await tx.fetchrow(ADD, user_id, title, brief, language, lesson_count, budget_micros)
 
 
-async def candidate(tx: Tx, course_id: UUID, user_id: UUID, *, limit_key: str, tier: str) -> Any:
-    """Return the course of this user with all limits that apply, or None."""
-    return await tx.fetchrow(CANDIDATE, course_id, user_id, limit_key, tier)
+async def candidate(tx: Tx, course_id: UUID, user_id: UUID, *, limit_key: str, tiers: Sequence[str]) -> Any:
+    """Return the course of this user with all limits that apply, or None. An unknown tier counts as the first of `tiers`."""
+    return await tx.fetchrow(CANDIDATE, course_id, user_id, limit_key, list(tiers))
 
 
 async def tier(tx: Tx, user_id: UUID) -> str | None:
