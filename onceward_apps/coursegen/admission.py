@@ -38,7 +38,7 @@ log = get_logger("onceward_apps.coursegen")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class GenerationRequest:
     """A request to generate one course. `webhook` is the checked URL and its endpoint."""
 
     organization: UUID
@@ -103,7 +103,7 @@ async def look_up(engine: Engine, organization: UUID, user_id: UUID, course_id: 
     )
 
 
-def refuse_early(engine: Engine, wanted: Wanted, candidate: Candidate) -> None:
+def refuse_early(engine: Engine, requested: GenerationRequest, candidate: Candidate) -> None:
     """Raise `AtLimit` if no slot is free now, before anything is written or an address is looked up.
 
     The reservation decides; this only spares the database what it would undo. A course that already has a job is never
@@ -123,19 +123,19 @@ def refuse_early(engine: Engine, wanted: Wanted, candidate: Candidate) -> None:
         if held >= at_most:
             key = candidate.limit_key if which == "user" else GLOBAL
             reached = LimitReached(key, at_most, held, retry_after_s=RETRY_AFTER_S)
-            engine.note_refusal(reached, candidate.refusal, _refusal(wanted, candidate))
+            engine.note_refusal(reached, candidate.refusal, _refusal(requested, candidate))
             ACCEPTED.labels("refused").inc()
             raise _at_limit(reached, candidate)
 
 
-async def request_generation(engine: Engine, wanted: Wanted, candidate: Candidate) -> Admitted:
+async def request_generation(engine: Engine, requested: GenerationRequest, candidate: Candidate) -> Admitted:
     """Accept the course in one transaction, tried three times. Raises `AtLimit`, `NotPossible` or `NotAccepted`."""
     failure: BaseException | None = None
     tries = 0
     for wait_s in (*WAITS_S, None):
         tries += 1
         try:
-            admitted = await _accept(engine, wanted, candidate)
+            admitted = await _accept(engine, requested, candidate)
         except LimitReached as reached:
             ACCEPTED.labels("refused").inc()
             raise _at_limit(reached, candidate) from None
@@ -149,11 +149,11 @@ async def request_generation(engine: Engine, wanted: Wanted, candidate: Candidat
         if isinstance(failure, OutcomeUnknown):
             # The job of the try whose commit was not confirmed is this request's own.
             admitted = Admitted(admitted.job_id)
-        await _note_admission(engine, wanted, candidate, admitted)
+        await _note_admission(engine, requested, candidate, admitted)
         return admitted
     assert failure is not None
     ACCEPTED.labels("failed").inc()
-    engine.later(_note_rollback(engine, wanted, failure, tries))
+    engine.later(_note_rollback(engine, requested, failure, tries))
     raise NotAccepted("the course could not be accepted: the database failed") from failure
 
 
@@ -163,57 +163,57 @@ def is_transient(error: BaseException) -> bool:
     return state is None or state[:2] in TRANSIENT_CLASSES
 
 
-async def _accept(engine: Engine, wanted: Wanted, candidate: Candidate) -> Admitted:
-    async with engine.transaction(organization=wanted.organization) as tx:
-        course = await courses.lock(tx, wanted.course_id)
-        if course is None or course["user_id"] != wanted.user_id:
-            raise NotFound(f"course {wanted.course_id} does not exist, or is not yours")
+async def _accept(engine: Engine, requested: GenerationRequest, candidate: Candidate) -> Admitted:
+    async with engine.transaction(organization=requested.organization) as tx:
+        course = await courses.lock(tx, requested.course_id)
+        if course is None or course["user_id"] != requested.user_id:
+            raise NotFound(f"course {requested.course_id} does not exist, or is not yours")
         order = (
-            generate.once(f"course:{wanted.course_id}")
+            generate.once(f"course:{requested.course_id}")
             .boosted(engine.tiers.boost_s(candidate.tier))
             .attempts(app.settings(CoursegenSettings).max_attempts)
             .tagged("coursegen", candidate.tier)
         )
         job = await tx.enqueue(
             order,
-            course_id=wanted.course_id,
-            user_id=wanted.user_id,
+            course_id=requested.course_id,
+            user_id=requested.user_id,
             tier=candidate.tier,
-            request_id=wanted.request_id,
+            request_id=requested.request_id,
         )
         if job.duplicate:
             if course["status"] not in model.RUNNING:
                 raise NotPossible("the previous run of this course is still stopping; try again in a few seconds")
             return Admitted(job.id, duplicate=True)
-        await tx.reserve(job, key=candidate.limit_key, tier=candidate.tier, refusal=_refusal(wanted, candidate))
-        await _queue(tx, wanted, candidate, course, job.id)
+        await tx.reserve(job, key=candidate.limit_key, tier=candidate.tier, refusal=_refusal(requested, candidate))
+        await _queue(tx, requested, candidate, course, job.id)
     return Admitted(job.id)
 
 
-async def _queue(tx: Tx, wanted: Wanted, candidate: Candidate, course: Any, job_id: int) -> None:
-    start = model.start_of(course["status"], restart=wanted.restart)
-    if wanted.lesson is not None:
+async def _queue(tx: Tx, requested: GenerationRequest, candidate: Candidate, course: Any, job_id: int) -> None:
+    start = model.start_of(course["status"], restart=requested.restart)
+    if requested.lesson is not None:
         start = "resume"
-        if not await courses.clear_lesson(tx, wanted.course_id, wanted.lesson):
-            raise NotFound(f"the course has no lesson {wanted.lesson}")
-    if wanted.budget_micros is not None:
-        await courses.set_budget(tx, wanted.course_id, wanted.budget_micros)
+        if not await courses.clear_lesson(tx, requested.course_id, requested.lesson):
+            raise NotFound(f"the course has no lesson {requested.lesson}")
+    if requested.budget_micros is not None:
+        await courses.set_budget(tx, requested.course_id, requested.budget_micros)
     await courses.queue(
         tx,
-        wanted.course_id,
+        requested.course_id,
         job_id=job_id,
         tier=candidate.tier,
-        request_id=wanted.request_id,
-        webhook=wanted.webhook,
+        request_id=requested.request_id,
+        webhook=requested.webhook,
         start=start,
     )
     message = texts.text("initialised", texts.locale_of(course["language"]))
     metadata = {"job_id": str(job_id), "executor": "orchestrator"}
-    await courses.progress(tx, wanted.course_id, 1, "completed", message, metadata=metadata)
+    await courses.progress(tx, requested.course_id, 1, "completed", message, metadata=metadata)
 
 
-def _refusal(wanted: Wanted, candidate: Candidate) -> Refusal:
-    return Refusal(user_id=wanted.user_id, course_id=wanted.course_id, metadata=candidate.refusal)
+def _refusal(requested: GenerationRequest, candidate: Candidate) -> Refusal:
+    return Refusal(user_id=requested.user_id, course_id=requested.course_id, metadata=candidate.refusal)
 
 
 def _at_limit(reached: LimitReached, candidate: Candidate) -> AtLimit:
@@ -222,7 +222,9 @@ def _at_limit(reached: LimitReached, candidate: Candidate) -> AtLimit:
     return AtLimit(which, retry_after_s=reached.retry_after_s, **facts)
 
 
-async def _note_admission(engine: Engine, wanted: Wanted, candidate: Candidate, admitted: Admitted) -> None:
+async def _note_admission(
+    engine: Engine, requested: GenerationRequest, candidate: Candidate, admitted: Admitted
+) -> None:
     ACCEPTED.labels("duplicate" if admitted.duplicate else "accepted").inc()
     log.info(
         "coursegen.duplicate" if admitted.duplicate else "coursegen.accepted",
@@ -233,17 +235,17 @@ async def _note_admission(engine: Engine, wanted: Wanted, candidate: Candidate, 
         await record_metric(
             engine.db,
             "duplicate_job_detected",
-            user_id=wanted.user_id,
-            course_id=wanted.course_id,
+            user_id=requested.user_id,
+            course_id=requested.course_id,
             job_id=admitted.job_id,
             metadata={"tier": candidate.tier},
         )
 
 
-async def _note_rollback(engine: Engine, wanted: Wanted, failure: BaseException, tries: int) -> None:
+async def _note_rollback(engine: Engine, requested: GenerationRequest, failure: BaseException, tries: int) -> None:
     """Record the failure in its own transaction: the one that failed is gone. The database may need a moment."""
     reason = f"{type(failure).__name__} {getattr(failure, 'sqlstate', None) or ''}".strip()
-    about: dict[str, Any] = {"user_id": wanted.user_id, "course_id": wanted.course_id}
+    about: dict[str, Any] = {"user_id": requested.user_id, "course_id": requested.course_id}
     metadata = {
         "reason": "rpc_update_course_progress_failed",
         "attempts": tries,

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from onceward import FeatureSettings, Onceward
+from onceward_apps.coursegen.model import parse_caps
 
 HERE = Path(__file__).parent
 
@@ -52,6 +53,12 @@ class CoursegenSettings(FeatureSettings):
         "onceward_apps.coursegen.steps:STEPS",
         description="Where the steps 2 to 5 are defined (`package.module:NAME`), to replace the generation.",
     )
+
+    @field_validator("monthly_caps_usd")
+    @classmethod
+    def check_caps(cls, value: str) -> str:
+        parse_caps(value)
+        return value
 
 
 app = Onceward(

@@ -118,7 +118,7 @@ def show(course: CourseArgument, organization: OrganizationOption) -> None:
 @group.command("resume")
 def resume(course: CourseArgument, organization: OrganizationOption) -> None:
     """Continue a failed or cancelled course. It takes a slot of its user, or is refused."""
-    from onceward_apps.coursegen.admission import Admitted, Wanted, look_up, refuse_early, request_generation
+    from onceward_apps.coursegen.admission import Admitted, GenerationRequest, look_up, refuse_early, request_generation
     from onceward_apps.coursegen.store import courses
 
     async def work() -> Admitted:
@@ -129,9 +129,9 @@ def resume(course: CourseArgument, organization: OrganizationOption) -> None:
                     state = "does not exist in this organization" if row is None else f"is {row['status']}"
                     raise CommandFailed(f"course {course} {state}; only a failed or cancelled course can be resumed")
                 await tx.audit("coursegen.resumed", entity_type="course", entity_id=course, actor=ACTOR)
-            wanted = Wanted(organization=organization_id, user_id=row["user_id"], course_id=course)
+            requested = GenerationRequest(organization=organization_id, user_id=row["user_id"], course_id=course)
             candidate = await look_up(engine, organization_id, row["user_id"], course)
-            refuse_early(engine, wanted, candidate)
-            return await request_generation(engine, wanted, candidate)
+            refuse_early(engine, requested, candidate)
+            return await request_generation(engine, requested, candidate)
 
     say(f"course {course} continues as job {run(work()).job_id}")

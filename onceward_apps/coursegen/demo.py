@@ -24,7 +24,7 @@ from onceward.db import end
 from onceward.testing.simulators import OpenAISimulator
 from onceward.trust import create_organization
 from onceward.web import WebServer
-from onceward_apps.coursegen.admission import Wanted, look_up, refuse_early, request_generation
+from onceward_apps.coursegen.admission import GenerationRequest, look_up, refuse_early, request_generation
 from onceward_apps.coursegen.app import app
 from onceward_apps.coursegen.errors import CoursegenError
 from onceward_apps.coursegen.model import MICROS
@@ -185,7 +185,7 @@ class CoursegenDemo:
         return course["id"]
 
     async def _generate(self, course_id: UUID, tier: str) -> None:
-        wanted = Wanted(organization=self._org, user_id=self.user(tier), course_id=course_id)
-        candidate = await look_up(self.engine, self._org, wanted.user_id, course_id)
-        refuse_early(self.engine, wanted, candidate)
-        await request_generation(self.engine, wanted, candidate)
+        requested = GenerationRequest(organization=self._org, user_id=self.user(tier), course_id=course_id)
+        candidate = await look_up(self.engine, self._org, requested.user_id, course_id)
+        refuse_early(self.engine, requested, candidate)
+        await request_generation(self.engine, requested, candidate)

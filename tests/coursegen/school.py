@@ -13,7 +13,7 @@ from onceward.settings import Settings
 from onceward.testing import drain
 from onceward.testing.simulators import OpenAISimulator
 from onceward_apps.coursegen import app
-from onceward_apps.coursegen.admission import Admitted, Wanted, look_up, refuse_early, request_generation
+from onceward_apps.coursegen.admission import Admitted, GenerationRequest, look_up, refuse_early, request_generation
 from onceward_apps.coursegen.app import CoursegenSettings
 from onceward_apps.coursegen.schedules import end_if_over
 from onceward_apps.coursegen.simulated_author import write_course
@@ -96,10 +96,12 @@ class School:
 
     async def accept(self, course_id: UUID, *, user: UUID | None = None, **options: Any) -> Admitted:
         """Do what the endpoint does after it has read the request."""
-        wanted = Wanted(organization=self.organization, user_id=user or self.user, course_id=course_id, **options)
-        candidate = await look_up(self.engine, wanted.organization, wanted.user_id, course_id)
-        refuse_early(self.engine, wanted, candidate)
-        return await request_generation(self.engine, wanted, candidate)
+        requested = GenerationRequest(
+            organization=self.organization, user_id=user or self.user, course_id=course_id, **options
+        )
+        candidate = await look_up(self.engine, requested.organization, requested.user_id, course_id)
+        refuse_early(self.engine, requested, candidate)
+        return await request_generation(self.engine, requested, candidate)
 
     async def drain(self) -> int:
         return await drain(self.engine)

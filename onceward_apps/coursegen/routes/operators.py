@@ -22,19 +22,19 @@ class TierIn(BaseModel):
 
 
 @router.put("/users/{user_id}")
-async def set_tier(engine: EngineHere, who: Operator, user_id: UUID, wanted: TierIn) -> dict[str, Any]:
+async def set_tier(engine: EngineHere, who: Operator, user_id: UUID, requested: TierIn) -> dict[str, Any]:
     """Set the tier of a user. Running courses keep the slots they have."""
-    if wanted.tier not in engine.tiers.at_most:
-        raise Problem(422, f"tier {wanted.tier} is not one of {', '.join(engine.tiers.at_most)}")
+    if requested.tier not in engine.tiers.at_most:
+        raise Problem(422, f"tier {requested.tier} is not one of {', '.join(engine.tiers.at_most)}")
     if who.organization is None:
         raise Problem(422, "choose an organization with the header X-Organization")
     async with engine.transaction(organization=who.organization) as tx:
-        await courses.set_tier(tx, user_id, wanted.tier)
+        await courses.set_tier(tx, user_id, requested.tier)
         await tx.audit(
             "coursegen.tier_set",
             entity_type="coursegen_user",
             entity_id=user_id,
-            changes={"tier": wanted.tier},
+            changes={"tier": requested.tier},
             actor=who.actor,
         )
-    return {"user_id": user_id, "tier": wanted.tier, "limit": engine.tiers.of(wanted.tier)}
+    return {"user_id": user_id, "tier": requested.tier, "limit": engine.tiers.of(requested.tier)}

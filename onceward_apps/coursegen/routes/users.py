@@ -14,7 +14,7 @@ from onceward import Engine
 from onceward.telemetry import bind
 from onceward.web import request_id_of
 from onceward_apps.coursegen import ending, model, sanitising, showing, texts
-from onceward_apps.coursegen.admission import Admitted, Wanted, look_up, refuse_early, request_generation
+from onceward_apps.coursegen.admission import Admitted, GenerationRequest, look_up, refuse_early, request_generation
 from onceward_apps.coursegen.app import CoursegenSettings, app
 from onceward_apps.coursegen.errors import BadRequest, NotFound, NotPossible
 from onceward_apps.coursegen.routes.requests import EngineHere, Person, User, problems, read_body
@@ -81,7 +81,7 @@ async def _admit(
     with bind(requestId=request_id_of(request), userId=user.user_id, tier=candidate.tier, courseId=course_id):
         if only is not None and candidate.course["status"] not in only:
             raise NotPossible(f"the course is {candidate.course['status']}")
-        wanted = Wanted(
+        requested = GenerationRequest(
             organization=user.organization,
             user_id=user.user_id,
             course_id=course_id,
@@ -90,10 +90,10 @@ async def _admit(
             lesson=lesson,
             budget_micros=budget_micros,
         )
-        refuse_early(engine, wanted, candidate)
+        refuse_early(engine, requested, candidate)
         if webhook_url is not None:
-            wanted = replace(wanted, webhook=(webhook_url, await _endpoint(engine, user, webhook_url)))
-        return await request_generation(engine, wanted, candidate)
+            requested = replace(requested, webhook=(webhook_url, await _endpoint(engine, user, webhook_url)))
+        return await request_generation(engine, requested, candidate)
 
 
 async def _endpoint(engine: Engine, user: Person, url: str) -> UUID:
