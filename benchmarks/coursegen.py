@@ -132,7 +132,7 @@ async def opened(url: str, *, workers: bool) -> AsyncIterator[School]:
     await model.start()
     app = Onceward("bench")
     app.include(coursegen)
-    coursegen.use_settings(CoursegenSettings(call_wait_s=0.05))
+    coursegen.use_settings(CoursegenSettings.model_validate({"call_wait_s": 0.05}))
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(
             database_url=SecretStr(url),

@@ -44,7 +44,7 @@ async def five_steps(wf: Workflow, *, body: str) -> None:
 async def interrupted(wf: Workflow, *, body: str) -> None:
     await wf.step(nothing, body)
     await wf.step(nothing, body)
-    await wf.step(hang, body, timeout=None)
+    await wf.options(timeout=None).step(hang, body)
     await wf.step(nothing, body)
     await wf.step(nothing, body)
 

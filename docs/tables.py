@@ -1,16 +1,17 @@
-"""Write docs/settings.md, docs/cli.md, docs/sqlstates.md and docs/metrics.md from the code: `make docs`. A test compares them."""
+"""Write docs/settings.md, docs/cli.md, docs/sqlstates.md, docs/metrics.md and docs/alerts.yml from the code: `make docs`. A test compares them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import typer.main
 
+from onceward.cli.alerts import alert_rules
 from onceward.cli.commands import build
 from onceward.cli.exits import MEANING
-from onceward.db.sqlstates import SQLSTATES
 from onceward.runtime import FEATURES
 from onceward.settings import all_settings
 from onceward.telemetry.metrics import declared
@@ -85,11 +86,28 @@ def sqlstates_page() -> str:
         "| code | meaning | raised by | caught by |",
         "|---|---|---|---|",
     ]
-    for state in SQLSTATES:
-        raised = ", ".join(f"`{path}`" for path in state.raised_by)
-        caught = ", ".join(f"`{path}`" for path in state.caught_by)
+    for state in sorted((each for states in ALL.load("sqlstates") for each in states), key=lambda each: each.code):
+        raised = ", ".join(f"`{path}`" for path in files_that_use(state.code, ".sql"))
+        caught = ", ".join(f"`{path}`" for path in files_that_use(state.code, ".py"))
         lines.append(f"| `{state.code}` | {state.meaning} | {raised} | {caught} |")
     return "\n".join(lines) + "\n"
+
+
+def files_that_use(code: str, suffix: str) -> list[str]:
+    """Return the files that contain a SQLSTATE, or the name of the constant that a `sqlstates.py` gives it."""
+    root = HERE.parent
+    files = [path for top in ("onceward", "onceward_apps") for path in (root / top).rglob(f"*{suffix}")]
+    texts = {path: path.read_text(encoding="utf-8") for path in files}
+    names = {code}
+    for path, text in texts.items():
+        if path.name == "sqlstates.py":
+            names |= set(re.findall(rf'^(\w+) = "{code}"$', text, re.MULTILINE))
+    users = re.compile(rf"\b(?:{'|'.join(sorted(names))})\b")
+    return sorted(
+        str(path.relative_to(root))
+        for path, text in texts.items()
+        if path.name != "sqlstates.py" and users.search(text)
+    )
 
 
 def metrics_page() -> str:
@@ -114,6 +132,7 @@ PAGES = {
     "cli.md": cli_page,
     "metrics.md": metrics_page,
     "sqlstates.md": sqlstates_page,
+    "alerts.yml": lambda: alert_rules(ALL),
 }
 
 

@@ -7,7 +7,9 @@ from onceward.lazy import lazy
 if TYPE_CHECKING:
     from onceward.app import Onceward
     from onceward.db import OutcomeUnknown
+    from onceward.durations import Duration
     from onceward.engine import Engine
+    from onceward.errors import OncewardError
     from onceward.inbox.event import Event
     from onceward.limits import LimitReached
     from onceward.live import Query
@@ -15,44 +17,75 @@ if TYPE_CHECKING:
     from onceward.settings import FeatureSettings
     from onceward.tx import Tx
     from onceward.work import (
+        BoundJob,
+        Cancelled,
+        ConfiguredJob,
         Enqueued,
         Finished,
+        Indeterminate,
         Job,
+        JobTask,
+        PayloadInvalid,
         Permanent,
         Reply,
+        ResultInvalid,
         Retry,
         RetryPolicy,
         Snooze,
+        Superseded,
         enqueue_sql,
         waits,
     )
-    from onceward.workflows import Step, StepFailed, WaitTimedOut, Workflow
+    from onceward.workflows import (
+        ChildFailed,
+        ConfiguredWorkflow,
+        Started,
+        Step,
+        StepFailed,
+        WaitTimedOut,
+        Workflow,
+        WorkflowTask,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BoundJob",
+    "Cancelled",
+    "ChildFailed",
+    "ConfiguredJob",
+    "ConfiguredWorkflow",
+    "Duration",
     "Engine",
     "Enqueued",
     "Event",
     "FeatureSettings",
     "Finished",
+    "Indeterminate",
     "Job",
+    "JobTask",
     "LimitReached",
     "Onceward",
+    "OncewardError",
     "OutcomeUnknown",
+    "PayloadInvalid",
     "Permanent",
     "Query",
     "Reply",
+    "ResultInvalid",
     "Retry",
     "RetryPolicy",
     "Run",
     "Skip",
     "Snooze",
+    "Started",
     "Step",
     "StepFailed",
+    "Superseded",
     "Tx",
     "WaitTimedOut",
     "Workflow",
+    "WorkflowTask",
     "__version__",
     "enqueue_sql",
     "waits",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from onceward import inject, workflows
+from onceward.decorators import EventHandler, JobDecorator, QueryDecorator, ScheduleFunction, WorkflowDecorator
+from onceward.durations import Duration, in_seconds
 from onceward.feature import EVERY_ROLE, Feature, Part, Reference, Role, Stage, Traced
 from onceward.inbox.event import Event, EventKind
 from onceward.inbox.handlers import Declared, Handler, Ordering, follower, handler, only_followers, task_name
@@ -21,14 +22,14 @@ from onceward.schedules.declaring import declare
 from onceward.services import Services
 from onceward.settings import FeatureSettings, load_feature_settings
 from onceward.tx import Tx
-from onceward.work import EVENTS, JOBS, Job, JobTask, Registry, RetryPolicy, Task, as_policy
-from onceward.work.forms import digest
+from onceward.work import EVENTS, Registry, RetryOption, Task, as_policy
+from onceward.workflows import Workflow, WorkflowTask
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-INJECTED: tuple[type, ...] = (Job, Tx)
-
+P = ParamSpec("P")
+R = TypeVar("R")
 S = TypeVar("S", bound=FeatureSettings)
 
 
@@ -40,29 +41,35 @@ class Onceward:
         name: str,
         *,
         migrations: Path | None = None,
+        functions: Path | None = None,
         settings: type[FeatureSettings] | None = None,
         commands: Sequence[Reference] = (),
         pages: Reference | None = None,
         checks: Reference | None = None,
         erasers: Reference | None = None,
         metrics: str | None = None,
+        alerts: Path | None = None,
         traced: Sequence[Traced] = (),
     ) -> None:
         """Create an app. A reference (`package.module:name`) is imported when it is first needed.
 
+        `migrations`: the folder of numbered SQL files. `functions`: the folder of repeatable files with SQL functions.
         `settings`: fields of the model become `ONCEWARD_<NAME>_<FIELD>`. `commands`: functions that add commands to a
-        Typer application. `pages`, `checks`, `erasers`, `traced`: see docs/features.md.
+        Typer application. `alerts`: a file with Prometheus alert rules. `pages`, `checks`, `erasers`, `traced`: see
+        docs/features.md.
         """
         self.name = name
         self._own = Feature(
             name=name,
             migrations=migrations,
+            functions=functions,
             settings=settings,
             commands=tuple(commands),
             pages=pages,
             checks=checks,
             erasers=erasers,
             metrics=metrics,
+            alerts=alerts,
             traced=tuple(traced),
         )
         self.registry = Registry()
@@ -144,20 +151,19 @@ class Onceward:
         /,
         *,
         ordering: Ordering = False,
-        attempts: int | None = None,
-        retry: RetryPolicy | Sequence[float] | None = None,
-        timeout: float | None = 30.0,
+        max_attempts: int | None = None,
+        retry: RetryOption | None = None,
+        timeout: Duration | None = 30.0,
         as_job: bool = False,
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    ) -> Callable[[EventHandler], EventHandler]:
         """Register a handler for webhooks of this type from a provider, or from one source by its name.
 
         A type has one handler; each further handler needs `as_job=True` and runs as a job of its own. With `ordering`,
         events about the same object are handled one after the other. The object is the one that the provider names
-        (True), the value at a dotted path in the payload, or the result of a function of the payload. `timeout` is in
-        seconds.
+        (True), the value at a dotted path in the payload, or the result of a function of the payload.
         """
 
-        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        def register(function: EventHandler) -> EventHandler:
             name = task_name(provider, type)
             if not inspect.iscoroutinefunction(function):
                 raise TypeError(f"{name}: an event handler must be `async def`; enqueue a job to run sync code")
@@ -171,8 +177,8 @@ class Onceward:
                 event_parameter=signature.parameter(Event),
                 event_annotation=signature.annotation(Event),
                 tx_parameter=signature.parameter(Tx),
-                retry=as_policy(retry, attempts, EVENTS),
-                timeout_s=timeout,
+                retry=as_policy(retry, max_attempts, EVENTS),
+                timeout_s=None if timeout is None else in_seconds(timeout),
                 ordering=ordering,
             )
             if as_job:
@@ -216,6 +222,12 @@ class Onceward:
 
     # -- live ------------------------------------------------------------------------------------------------------
 
+    @overload
+    def query(self, function: Callable[Concatenate[Query, P], Awaitable[R]], /) -> QueryDefinition[P, R]: ...
+    @overload
+    def query(
+        self, /, *, name: str | None = None, allow: Rule = "viewer", per: Per = "organization"
+    ) -> QueryDecorator: ...
     def query(
         self,
         function: Callable[..., Any] | None = None,
@@ -227,12 +239,14 @@ class Onceward:
     ) -> Any:
         """Register a live query. All users of an organization share its result; with `per="user"` each has their own."""
 
-        def register(function: Callable[..., Any]) -> QueryDefinition:
+        def register(function: Callable[..., Any]) -> QueryDefinition[..., Any]:
             query_name = name or function.__name__
             parameter = inject.read(function, known=(Query,), name=query_name).parameter(Query)
             if parameter is None:
                 raise TypeError(f"query {query_name} must take a parameter annotated with Query")
-            definition = QueryDefinition(function, name=query_name, parameter=parameter, allow=allow, per=per)
+            definition: QueryDefinition[..., Any] = QueryDefinition(
+                function, name=query_name, parameter=parameter, allow=allow, per=per
+            )
             self.live.add(definition)
             return definition
 
@@ -252,45 +266,19 @@ class Onceward:
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 
-    def job(
-        self,
-        function: Callable[..., Any] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        attempts: int | None = None,
-        retry: RetryPolicy | Sequence[float] | None = None,
-        timeout: float | None = 30.0,
-        batch: int = 1,
-        outside: bool = False,
-        critical: bool = True,
-    ) -> Any:
-        """Register a function as a job. `timeout` is in seconds; `retry` is a policy or a list of waits in seconds."""
-
-        def register(function: Callable[..., Any]) -> JobTask:
-            job_name = name or function.__name__
-            signature = inject.read(function, known=INJECTED, name=job_name)
-            task = Task(
-                name=job_name,
-                run=_runner(function, job_name, signature, batch, lambda: job),
-                queue=queue,
-                retry=as_policy(retry, attempts, JOBS),
-                timeout_s=timeout,
-                transactional=signature.parameter(Tx) is not None,
-                outside=outside,
-                critical=critical,
-                batch=batch,
-                form=lambda: digest(job.model.model_json_schema),
-            )
-            job = JobTask(function, task, injected=frozenset(signature.injected))
-            self.registry.add(task)
-            return job
-
-        return register if function is None else register(function)
+    @property
+    def job(self) -> JobDecorator:
+        """Register a function as a job: `@app.job` or `@app.job(queue="mail", ...)`; `JobDecorator` lists the options."""
+        return JobDecorator(self.registry)
 
     # -- workflows -------------------------------------------------------------------------------------------------
 
+    @overload
+    def workflow(self, function: Callable[Concatenate[Workflow, P], Awaitable[R]], /) -> WorkflowTask[P, R]: ...
+    @overload
+    def workflow(
+        self, /, *, name: str | None = None, version: str | None = None, max_steps: int = 1000
+    ) -> WorkflowDecorator: ...
     def workflow(
         self,
         function: Callable[..., Any] | None = None,
@@ -302,7 +290,7 @@ class Onceward:
     ) -> Any:
         """Register a function as a workflow. `version` names its code in errors; the default is a hash of the code."""
 
-        def register(function: Callable[..., Any]) -> workflows.WorkflowTask:
+        def register(function: Callable[..., Any]) -> WorkflowTask[..., Any]:
             return workflows.register(self.registry, function, name=name, version=version, max_steps=max_steps)
 
         return register if function is None else register(function)
@@ -323,97 +311,70 @@ class Onceward:
         tz: str = "UTC",
         name: str | None = None,
         missed: Missed = "once",
-        window: timedelta = timedelta(days=1),
-        most: int = 100,
+        window: Duration = timedelta(days=1),
+        max_runs: int = 100,
         overlap: Overlap = "skip",
-        jitter_s: float = 0.0,
+        jitter: Duration = 0.0,
         queue: str = "schedules",
-        timeout: float | None = None,
-        retry: RetryPolicy | Sequence[float] | None = None,
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        timeout: Duration | None = None,
+        max_attempts: int | None = None,
+        retry: RetryOption | None = None,
+    ) -> Callable[[ScheduleFunction], ScheduleFunction]:
         """Run the function at the times of a cron expression in a time zone.
 
-        `missed` decides about missed times: run once, skip them, or run all of them within `window`.
+        `missed` decides about missed times: run once, skip them, or run all of them within `window`, at most `max_runs`.
+        Each run waits a random part of `jitter`.
         """
         return self._schedule(
             Cron(expression, tz),
             name=name,
             missed=missed,
             window=window,
-            most=most,
+            max_runs=max_runs,
             overlap=overlap,
-            jitter_s=jitter_s,
+            jitter=jitter,
             queue=queue,
             timeout=timeout,
-            retry=None if retry is None else as_policy(retry, None, JOBS),
+            max_attempts=max_attempts,
+            retry=retry,
         )
 
     def every(
         self,
-        interval: float | timedelta,
+        interval: Duration,
         /,
         *,
         name: str | None = None,
         missed: Missed = "once",
-        window: timedelta = timedelta(days=1),
-        most: int = 100,
+        window: Duration = timedelta(days=1),
+        max_runs: int = 100,
         overlap: Overlap = "skip",
-        jitter_s: float = 0.0,
+        jitter: Duration = 0.0,
         queue: str = "schedules",
-        timeout: float | None = None,
-        retry: RetryPolicy | Sequence[float] | None = None,
-    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        timeout: Duration | None = None,
+        max_attempts: int | None = None,
+        retry: RetryOption | None = None,
+    ) -> Callable[[ScheduleFunction], ScheduleFunction]:
         """Run the function at whole multiples of an interval (seconds or timedelta), counted from the Unix epoch."""
         return self._schedule(
-            Every(interval.total_seconds() if isinstance(interval, timedelta) else float(interval)),
+            Every(in_seconds(interval)),
             name=name,
             missed=missed,
             window=window,
-            most=most,
+            max_runs=max_runs,
             overlap=overlap,
-            jitter_s=jitter_s,
+            jitter=jitter,
             queue=queue,
             timeout=timeout,
-            retry=None if retry is None else as_policy(retry, None, JOBS),
+            max_attempts=max_attempts,
+            retry=retry,
         )
 
-    def _schedule(self, timing: Cron | Every, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+    def _schedule(self, timing: Cron | Every, **options: Any) -> Callable[[ScheduleFunction], ScheduleFunction]:
+        def register(function: ScheduleFunction) -> ScheduleFunction:
             schedule = declare(function, timing, **options)
             self.registry.add(schedule.task)
             self.schedules[schedule.name] = schedule
             return function
 
         return register
-
-
-def _runner(
-    function: Callable[..., Any], name: str, signature: inject.Signature, batch: int, job: Callable[[], JobTask]
-) -> Callable[[Any, Any], Awaitable[Any]]:
-    """Return the function that the executor calls: it decodes the arguments and injects `Job` and `Tx`."""
-    job_name = signature.parameter(Job)
-    tx_name = signature.parameter(Tx)
-    asynchronous = inspect.iscoroutinefunction(function)
-    if tx_name is not None and not asynchronous:
-        raise TypeError(f"{name}: a sync function runs in a thread and cannot use `tx`; make it `async def`")
-
-    if batch > 1:
-        if job_name is None or signature.arguments:
-            raise TypeError(f"{name}: a batch handler takes `jobs: list[Job], tx: Tx` and nothing else")
-
-        async def run_batch(works: Any, tx: Any) -> Any:
-            return await function(**{job_name: [Job(each) for each in works], str(tx_name): tx})
-
-        return run_batch
-
-    async def run(work: Any, tx: Any) -> Any:
-        arguments = job().load(work.args)
-        if job_name is not None:
-            arguments[job_name] = Job(work)
-        if tx_name is not None:
-            arguments[tx_name] = tx
-        if asynchronous:
-            return await function(**arguments)
-        return await asyncio.to_thread(function, **arguments)
-
-    return run

@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 from uuid import UUID
 
 from onceward import limits, workflows
 from onceward.db import Cause, Connection, Database
+from onceward.durations import Duration, in_seconds
 from onceward.messages import Templates
 from onceward.outbox import Catalogue, Endpoints
 from onceward.tx import Tx
 from onceward.work import (
+    BoundJob,
     Claimed,
+    ConfiguredJob,
     Enqueued,
     Finished,
     GroupCommit,
     Item,
-    JobTask,
-    Order,
     Registry,
     Waker,
     insert,
-    insert_alike,
     item,
-    queue_of,
+    items,
+    positional,
+    queues_of,
 )
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 FINISHED = """
-select work_id, outcome, result, error, finished_at
+select work_id, task, outcome, result, error, finished_at
   from onceward.attempts
  where work_id = $1 and outcome in ('success', 'failed', 'cancelled', 'dead_letter', 'discarded', 'unknown')
  order by finished_at desc limit 1
@@ -49,7 +54,7 @@ class Engine:
         self.waker = waker or Waker(db)
         self.wakes_live = False
         """Whether each commit wakes the servers of live queries. Otherwise they poll ten times a second."""
-        self._commits: GroupCommit[Item, Enqueued] = GroupCommit(self._flush)
+        self._commits: GroupCommit[Item, Enqueued[Any]] = GroupCommit(self._flush)
         self.tiers = limits.Tiers()
         """The admission slots of each tier. The process sets them from the settings."""
         self.early: limits.EarlyRefusal | None = None
@@ -57,7 +62,7 @@ class Engine:
         self.endpoints: Endpoints | None = None
         """Manages the endpoints of outbound webhooks. The process sets it; None in an engine without an outbox."""
         self._notes: set[asyncio.Task[None]] = set()
-        self._starts: GroupCommit[workflows.Wanted, workflows.Started] = GroupCommit(self._flush_starts)
+        self._starts: GroupCommit[workflows.StartRequest, workflows.Started[Any]] = GroupCommit(self._flush_starts)
         self._templates: Templates | None = None
 
     async def start(self) -> None:
@@ -79,55 +84,51 @@ class Engine:
 
     # -- enqueue outside a transaction -----------------------------------------------------------------------------
 
-    async def enqueue(
-        self, what: JobTask | Order, /, *, organization: UUID | None = None, **arguments: Any
-    ) -> Enqueued:
+    async def enqueue(self, job: ConfiguredJob[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
         """Enqueue one job in a transaction of its own. Concurrent callers share a commit; each returns after it."""
-        return await self._commits.submit(item(what, arguments, organization=organization))
+        if args:
+            raise positional(job.name)
+        return await self._commits.submit(item(job, kwargs))
 
-    async def enqueue_many(
-        self, what: JobTask | Order, arguments: Sequence[dict[str, Any]], /, *, organization: UUID | None = None
-    ) -> list[Enqueued]:
-        """Enqueue the same job many times, in one transaction."""
-        async with self.db.transaction(role="engine", organization=organization) as tx:
-            done = await insert_alike(tx.conn, what, arguments, organization=organization)
-        if done:
-            self.waker.wake(queue_of(what))
+    async def enqueue_many(self, calls: Iterable[BoundJob[R]], /) -> list[Enqueued[R]]:
+        """Enqueue calls of any mix of jobs, in one transaction: `[pack.call(order=1), pack.call(order=2)]`."""
+        calls = list(calls)
+        async with self.db.transaction(role="engine") as tx:
+            done = await insert(tx.conn, items(calls), count=len(calls))
+        for queue in queues_of(calls):
+            self.waker.wake(queue)
         return done
 
-    async def _flush(self, items: Sequence[Item]) -> Sequence[Enqueued]:
+    async def _flush(self, jobs: Sequence[Item]) -> Sequence[Enqueued[Any]]:
         # Sorted by key: two nodes that insert the same keys in different orders would deadlock.
-        order = sorted(range(len(items)), key=lambda n: items[n].options.unique_key or "")
+        order = sorted(range(len(jobs)), key=lambda n: jobs[n].options.unique_key or "")
         async with self.db.acquire() as conn:
-            if any(each.options.unique_key for each in items):
+            if any(each.options.unique_key for each in jobs):
                 async with conn.transaction():
-                    done = await insert(conn, [items[n] for n in order])
+                    done = await insert(conn, [jobs[n] for n in order])
             else:
-                done = await insert(conn, [items[n] for n in order])
-        for queue in {each.queue for each in items}:
+                done = await insert(conn, [jobs[n] for n in order])
+        for queue in {each.queue for each in jobs}:
             self.waker.wake(queue)
-        placed: list[Enqueued] = [Enqueued(0)] * len(items)
+        placed: list[Enqueued[Any]] = [Enqueued(0)] * len(jobs)
         for n, result in zip(order, done, strict=True):
             placed[n] = result
         return placed
 
     async def start_workflow(
-        self,
-        what: workflows.WorkflowTask | workflows.Start,
-        /,
-        *,
-        organization: UUID | None = None,
-        **arguments: Any,
-    ) -> workflows.Started:
+        self, workflow: workflows.ConfiguredWorkflow[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> workflows.Started[R]:
         """Start one workflow in a transaction of its own. Concurrent callers share a commit; each returns after it."""
-        return await self._starts.submit(workflows.wanted(what, arguments, organization=organization))
+        if args:
+            raise positional(workflow.name)
+        return await self._starts.submit(workflows.start_request(workflow, kwargs))
 
-    async def _flush_starts(self, requested: Sequence[workflows.Wanted]) -> Sequence[workflows.Started]:
+    async def _flush_starts(self, requested: Sequence[workflows.StartRequest]) -> Sequence[workflows.Started[Any]]:
         order = sorted(range(len(requested)), key=lambda n: requested[n].key or "")
         async with self.db.acquire() as conn, conn.transaction():
             done = await workflows.insert(conn, [requested[n] for n in order])
         self.waker.wake(workflows.QUEUE)
-        placed = [workflows.Started(0)] * len(requested)
+        placed: list[workflows.Started[Any]] = [workflows.Started(0)] * len(requested)
         for n, result in zip(order, done, strict=True):
             placed[n] = result
         return placed
@@ -149,15 +150,8 @@ class Engine:
     @asynccontextmanager
     async def transaction(self, *, organization: UUID | None = None, cause: Cause | None = None) -> AsyncGenerator[Tx]:
         """Open a `Tx` outside a handler: in an API route, a script or a test."""
-        async with self.db.acquire() as conn:
-            tx = Tx(conn, self, organization=organization, cause=cause)
-            await tx.open()
-            try:
-                yield tx
-            except BaseException:
-                await asyncio.shield(tx.rollback())
-                raise
-            await tx.commit()
+        async with self.db.acquire() as conn, Tx(conn, self, organization=organization, cause=cause) as tx:
+            yield tx
 
     def open_tx(self, conn: Connection, work: Claimed) -> Tx:
         """Return the transaction of a handler, with the organization and the cause of its work item."""
@@ -165,18 +159,35 @@ class Engine:
 
     # -- results -----------------------------------------------------------------------------------------------------
 
-    async def result(self, id: int) -> Finished | None:
-        """Return how the work item ended, or None if it has not finished."""
-        row = await self.db.fetchrow(FINISHED, id)
+    @overload
+    async def result(self, work: Enqueued[R] | workflows.Started[R], /) -> Finished[R] | None: ...
+    @overload
+    async def result(self, work: int, /) -> Finished[Any] | None: ...
+    async def result(self, work: Enqueued[Any] | workflows.Started[Any] | int, /) -> Finished[Any] | None:
+        """Return how a job or workflow ended, or None if it has not finished.
+
+        The result has the type that the function returns. Raises `ResultInvalid` if the stored result does not fit it.
+        """
+        row = await self.db.fetchrow(FINISHED, work if isinstance(work, int) else work.id)
         if row is None:
             return None
-        return Finished(row["work_id"], row["outcome"], row["result"], row["error"], row["finished_at"])
+        result = row["result"]
+        task = self.registry.tasks.get(row["task"])
+        if task is not None and task.load_result is not None and row["outcome"] == "success":
+            result = task.load_result(result)
+        return Finished(row["work_id"], row["outcome"], result, row["error"], row["finished_at"])
 
-    async def wait(self, id: int, *, timeout_s: float = 30.0) -> Finished:
-        """Wait until a work item has finished. Raises TimeoutError after `timeout_s` seconds."""
-        async with asyncio.timeout(timeout_s):
+    @overload
+    async def wait(self, work: Enqueued[R] | workflows.Started[R], /, *, timeout: Duration = 30.0) -> Finished[R]: ...
+    @overload
+    async def wait(self, work: int, /, *, timeout: Duration = 30.0) -> Finished[Any]: ...
+    async def wait(
+        self, work: Enqueued[Any] | workflows.Started[Any] | int, /, *, timeout: Duration = 30.0
+    ) -> Finished[Any]:
+        """Wait until a job or workflow has finished. Raises TimeoutError after `timeout` (seconds or timedelta)."""
+        async with asyncio.timeout(in_seconds(timeout)):
             pause_s = 0.005
-            while (finished := await self.result(id)) is None:
+            while (finished := await self.result(work)) is None:
                 await asyncio.sleep(pause_s)
                 pause_s = min(0.5, pause_s * 1.5)
             return finished

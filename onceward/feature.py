@@ -13,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+from onceward.errors import OncewardError
+
 Role = Literal["web", "worker", "scheduler"]
 EVERY_ROLE: frozenset[Role] = frozenset({"web", "worker", "scheduler"})
 WEB: frozenset[Role] = frozenset({"web"})
@@ -29,10 +31,12 @@ STAGES: tuple[Stage, ...] = ("base", "worker", "web", "app")
 
 @dataclass(frozen=True, slots=True)
 class Migrations:
-    """The numbered SQL files of one owner."""
+    """The numbered SQL files of one owner, and the repeatable files with its functions."""
 
     owner: str
     directory: Path
+    functions: Path | None = None
+    """The folder whose `*.sql` files are applied again whenever they change."""
     before: Path | None = None
     """A repeatable script that runs before the first pending migration."""
 
@@ -85,6 +89,14 @@ class Traced:
 
 
 @dataclass(frozen=True, slots=True)
+class SqlState:
+    """A SQLSTATE of class OW that a package's SQL raises."""
+
+    code: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
 class SealedColumn:
     """A column with encrypted values. `row` is the column that identifies the row; its text is bound to the value."""
 
@@ -101,6 +113,8 @@ class Feature:
     after: tuple[str, ...] = ()
     """Features that this one depends on. Their migrations are applied first and their parts start first."""
     migrations: Path | None = None
+    functions: Path | None = None
+    """The folder of repeatable SQL files: functions, views and triggers. They are applied after the migrations."""
     before_migrations: Path | None = None
     """A repeatable script that runs before the first pending migration, and before a dump is restored."""
     settings: type[Any] | None = None
@@ -128,15 +142,21 @@ class Feature:
     sealed: tuple[SealedColumn, ...] = ()
     metrics: str | None = None
     """The module that declares the package's metrics."""
+    alerts: Path | None = None
+    """A file with Prometheus alert rules about the package's metrics, one group (`onceward alerts` prints all)."""
+    sqlstates: Reference | None = None
+    """The SQLSTATEs that the package's SQL raises: a tuple of `SqlState`."""
     errors: tuple[Reference, ...] = ()
     """Exception classes that a command reports as one line instead of a traceback."""
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise ValueError(f"a feature's name must be an identifier, not {self.name!r}")
+        if self.functions is not None and self.migrations is None:
+            raise ValueError(f"feature {self.name!r} has functions and no migrations: the schema needs a migration")
 
 
-class FeatureOrder(Exception):
+class FeatureOrder(OncewardError):
     """The features cannot be ordered: one is missing, two have one name, or they depend on each other in a circle."""
 
 
@@ -182,10 +202,15 @@ class Features:
     def migrations(self) -> tuple[Migrations, ...]:
         """Return the migrations of all features, in order."""
         return tuple(
-            Migrations(each.name, each.migrations, before=each.before_migrations)
+            Migrations(each.name, each.migrations, functions=each.functions, before=each.before_migrations)
             for each in self.ordered
             if each.migrations is not None
         )
+
+    @property
+    def alerts(self) -> tuple[Path, ...]:
+        """Return the files with alert rules, in order."""
+        return tuple(each.alerts for each in self.ordered if each.alerts is not None)
 
     @property
     def settings(self) -> tuple[tuple[str, type[Any]], ...]:

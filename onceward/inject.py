@@ -30,7 +30,7 @@ class Signature:
 
 
 def read(function: Callable[..., Any], *, known: tuple[type, ...], name: str | None = None) -> Signature:
-    """Read the parameters of `function`. Raises TypeError if two have the same injected type."""
+    """Read the parameters of `function`. The injected ones must come first, by position, in the order of `known`."""
     name = name or function.__name__
     try:
         hints = get_type_hints(function, include_extras=True)
@@ -49,9 +49,32 @@ def read(function: Callable[..., Any], *, known: tuple[type, ...], name: str | N
             continue
         if types & seen:
             raise TypeError(f"{name}: two parameters have the type {next(iter(types & seen)).__name__}; keep one")
+        _check_position(name, parameter, types, seen, known, arguments)
         seen |= types
         injected[parameter.name] = annotation
     return Signature(name, injected, tuple(arguments))
+
+
+def _check_position(
+    name: str,
+    parameter: inspect.Parameter,
+    types: set[type],
+    seen: set[type],
+    known: tuple[type, ...],
+    arguments: list[str],
+) -> None:
+    """Raise TypeError unless the injected parameter is positional and stands before all arguments.
+
+    Type checkers can only separate injected parameters from arguments in this form.
+    """
+    right = ", ".join(f"{each.__name__.lower()}: {each.__name__}" for each in known)
+    hint = f"injected parameters come first and by position, in the order ({right}), and arguments after `*`"
+    if parameter.kind not in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY):
+        raise TypeError(f"{name}: parameter {parameter.name!r} is keyword-only; {hint}")
+    if arguments:
+        raise TypeError(f"{name}: parameter {parameter.name!r} stands after {arguments[0]!r}; {hint}")
+    if any(known.index(each) > known.index(one) for each in seen for one in types):
+        raise TypeError(f"{name}: parameter {parameter.name!r} is in the wrong place; {hint}")
 
 
 def _types_in(annotation: Any) -> set[Any]:

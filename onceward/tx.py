@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 from onceward import ledger, limits, live, messages, outbox, trust, work, workflows
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
-from onceward.messages import ChannelName, Queued, Sending
-from onceward.work import Enqueued, JobTask, Order
+from onceward.messages import Attachment, ChannelName, Queued, Sending
+from onceward.work import BoundJob, ConfiguredJob, Enqueued
+from onceward.workflows import ConfiguredWorkflow, Started
 
 if TYPE_CHECKING:
     from onceward.engine import Engine
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Tx(Transaction):
@@ -38,33 +42,40 @@ class Tx(Transaction):
         super().__init__(conn, role=role, organization=organization, cause=cause)
         self.engine = engine
 
-    async def enqueue(self, what: JobTask | Order, /, **arguments: Any) -> Enqueued:
-        """Enqueue a job. Set options on the job: `remind.later(hours=24).once("key")`."""
-        [done] = await self.enqueue_many(what, [arguments])
-        return done
-
-    async def enqueue_many(self, what: JobTask | Order, arguments: Sequence[dict[str, Any]], /) -> list[Enqueued]:
-        """Enqueue the same job many times, once for each set of arguments."""
+    async def enqueue(self, job: ConfiguredJob[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
+        """Enqueue a job with its arguments. Set options on the job: `remind.schedule_in(hours=24).unique("key")`."""
+        if args:
+            raise work.positional(job.name)
         caused_by = None if self.cause is None else self.cause.id
-        done = await work.insert_alike(self.conn, what, arguments, organization=self.organization, caused_by=caused_by)
-        if done:
-            self.after_commit(partial(self.engine.waker.wake, work.queue_of(what)))
+        entry = work.item(job, kwargs, organization=self.organization, caused_by=caused_by)
+        [done] = await work.insert(self.conn, [entry])
+        self.after_commit(partial(self.engine.waker.wake, entry.queue))
         return done
 
-    async def enqueue_then(
-        self, members: Sequence[tuple[JobTask | Order, dict[str, Any]]], then: JobTask | Order, /, **arguments: Any
-    ) -> Enqueued:
+    async def enqueue_many(self, calls: Iterable[BoundJob[R]], /) -> list[Enqueued[R]]:
+        """Enqueue calls of any mix of jobs: `[pack.call(order=1), pack.call(order=2)]`, in few statements."""
+        calls = list(calls)
+        caused_by = None if self.cause is None else self.cause.id
+        entries = work.items(calls, organization=self.organization, caused_by=caused_by)
+        done = await work.insert(self.conn, entries, count=len(calls))
+        for queue in work.queues_of(calls):
+            self.after_commit(partial(self.engine.waker.wake, queue))
+        return done
+
+    async def enqueue_then(self, members: Iterable[BoundJob[Any]], then: BoundJob[R], /) -> Enqueued[R]:
         """Enqueue all members. `then` runs when every member has finished, whether it succeeded or failed."""
-        items = [self._item(what, each) for what, each in members]
-        return await work.bundle(self, items, self._item(then, arguments), waker=self.engine.waker)
+        items = [self._item(member) for member in members]
+        return await work.bundle(self, items, self._item(then), waker=self.engine.waker)
 
     async def start_workflow(
-        self, what: workflows.WorkflowTask | workflows.Start, /, **arguments: Any
-    ) -> workflows.Started:
-        """Start a workflow. Set options on the workflow: `refund_cohort.once("key")`."""
+        self, workflow: ConfiguredWorkflow[P, R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Started[R]:
+        """Start a workflow with its arguments. Set options on the workflow: `refund_cohort.unique("key")`."""
+        if args:
+            raise work.positional(workflow.name)
         caused_by = None if self.cause is None else self.cause.id
-        requested = workflows.wanted(what, arguments, organization=self.organization, caused_by=caused_by)
-        return await workflows.start(self, requested, wake=self.engine.waker.wake)
+        request = workflows.start_request(workflow, kwargs, organization=self.organization, caused_by=caused_by)
+        return await workflows.start(self, request, wake=self.engine.waker.wake)
 
     async def signal_workflow(self, id: int, name: str, payload: Any = None, /) -> str:
         """Send a signal to a workflow. Returns `delivered`, `kept` (until the workflow waits for it) or `gone`."""
@@ -84,14 +95,18 @@ class Tx(Transaction):
         channel: ChannelName | Literal["preferred"] | None = None,
         locale: str | None = None,
         not_before: datetime | None = None,
+        attachments: Sequence[Attachment] = (),
     ) -> Queued:
         """Queue a message. A key is used for one message only, ever. `to` is an address, a ref or a person.
 
         The default `channel` is the template's; "preferred" is the channel that the recipient (a ref) has chosen.
+        `attachments` are files of the file store that go with a mail.
         """
         if channel == "preferred":
             channel = cast("ChannelName | None", await messages.preferred_channel(self, str(to)))
-        sending = Sending(to=to, key=key, data=data or {}, locale=locale, not_before=not_before)
+        sending = Sending(
+            to=to, key=key, data=data or {}, locale=locale, not_before=not_before, attachments=attachments
+        )
         [done] = await self.send_many(template, [sending], channel=channel)
         return done
 
@@ -125,7 +140,7 @@ class Tx(Transaction):
 
     async def reserve(
         self,
-        job: Enqueued | int,
+        job: Enqueued[Any] | int,
         /,
         *,
         key: str,
@@ -153,7 +168,7 @@ class Tx(Transaction):
         if early is not None:
             self.after_commit(lambda: self.engine.later(early.note(needed, self.organization, id)))
 
-    async def cancel(self, job: Enqueued | int, /) -> str:
+    async def cancel(self, job: Enqueued[Any] | int, /) -> str:
         """Cancel a job of this organization. Returns `cancelled`, `asked` (it runs; its worker stops it) or `gone`."""
         id = job if isinstance(job, int) else job.id
         return str(await self.fetchval("select onceward.cancel($1)", id))
@@ -236,6 +251,6 @@ class Tx(Transaction):
         if self.engine.wakes_live:
             self.engine.waker.wake(live.WAKE)
 
-    def _item(self, what: JobTask | Order, arguments: dict[str, Any]) -> work.Item:
+    def _item(self, call: BoundJob[Any]) -> work.Item:
         caused_by = None if self.cause is None else self.cause.id
-        return work.item(what, arguments, organization=self.organization, caused_by=caused_by)
+        return work.item(call.job, call.arguments, organization=self.organization, caused_by=caused_by)

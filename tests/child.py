@@ -32,7 +32,7 @@ def die_with_parent() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     else:
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-    if os.getppid() != parent:  # gone before we had asked to be told
+    if os.getppid() != parent:  # the parent ended before the kernel knew that this process depends on it
         os._exit(1)
 
 

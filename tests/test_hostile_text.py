@@ -26,6 +26,7 @@ from onceward.messages.queueing import Sending, queue
 from onceward.outbox.deliver import DeliveryFailed
 from onceward.outbox.errors import OutboxError
 from onceward.outbox.publishing import publish
+from onceward.outbox.report import AttemptReport
 from onceward.trust import create_organization
 from onceward.trust.errors import TrustError
 from onceward.work.claim import claim, new_lease
@@ -104,7 +105,7 @@ async def stored_or_refused(place: Callable[[], Awaitable[Any]]) -> None:
 async def enqueued(db: Database, count: int) -> list[Any]:
     engine = Engine(db, app.registry)
     async with engine.transaction() as tx:
-        await tx.enqueue_many(job, [{"value": 1}] * count)
+        await tx.enqueue_many([job.call(value=1)] * count)
     async with db.acquire() as conn:
         return (await claim(conn, queue="default", tasks=["job"], most=count, lease=new_lease(), worker=1)).work
 
@@ -150,7 +151,8 @@ async def test_errors_and_answers_of_services_are_stored(db: Database, text: str
     failed, undelivered = await enqueued(db, 2)
     async with db.acquire() as conn:
         assert await settle(conn, failed, 1, Dead("permanent", describe(RuntimeError(text))))
-        answer = DeliveryFailed(text, 1.0, {"status": 500, "response": value})
+        answer = DeliveryFailed(text, 1.0, AttemptReport(status=500))
+        answer.details["response"] = value
         assert await settle(conn, undelivered, 1, Dead("permanent", describe(answer)))
     assert (await attempt(db, failed.id, "error"))["message"] == cleaned(text)[:4000]
     error = await attempt(db, undelivered.id, "error")
@@ -192,7 +194,7 @@ async def test_what_callers_give_is_stored_or_refused_by_name(db: Database, text
     def places(tx: Any) -> list[Callable[[], Awaitable[Any]]]:
         return [
             lambda: tx.enqueue(job, value=value),
-            lambda: tx.enqueue(job.once(f"k{text}"), value=1),
+            lambda: tx.enqueue(job.unique(f"k{text}"), value=1),
             lambda: tx.enqueue(job.in_order(f"k{text}").tagged(text), value=1),
             lambda: tx.enqueue(job.in_queue(f"q{text}"), value=1),
             lambda: publish(tx, "order.paid", {"v": value}, key=f"k{text}", channels=[f"c{text}"]),
@@ -228,7 +230,7 @@ def test_clean_json_is_json_without_nul_and_keeps_the_rest(value: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "contains"), [("\x00", True), ("\\u0000", False), ("\\\x00", True), ("\\\\u0000", False), ("u0000", False)]
 )
-def test_a_nul_is_told_from_the_text_that_looks_like_its_escape(text: str, contains: bool) -> None:
+def test_a_nul_is_distinguished_from_text_that_looks_like_its_escape(text: str, contains: bool) -> None:
     assert json_contains_nul(json.dumps(text)) is contains
     assert json_contains_nul(json.dumps({text: [text]})) is contains
 

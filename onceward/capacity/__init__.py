@@ -7,19 +7,26 @@ from onceward.lazy import lazy
 if TYPE_CHECKING:
     from onceward.capacity.checks import CHECKS
     from onceward.capacity.claims import claim, convert, extend, held_by, release
-    from onceward.capacity.errors import CapacityError, PoolExists, Refused, UnknownClaim, UnknownPool, UnknownUnit
+    from onceward.capacity.errors import (
+        CapacityError,
+        CapacityRefused,
+        PoolExists,
+        UnknownClaim,
+        UnknownPool,
+        UnknownUnit,
+    )
     from onceward.capacity.model import Claim, Claimed, Pool, Refusal, Want
     from onceward.capacity.pools import look, open_pool, reap, resize
 
 __all__ = [
     "CHECKS",
     "CapacityError",
+    "CapacityRefused",
     "Claim",
     "Claimed",
     "Pool",
     "PoolExists",
     "Refusal",
-    "Refused",
     "UnknownClaim",
     "UnknownPool",
     "UnknownUnit",

@@ -5,48 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from onceward.db import Connection
+from onceward.statements import read_statement
 from onceward.trust.invariants import Check
 
 LIMIT = 100
 """The number of differences that each check reports."""
 
-COUNTERS = """
-select format('pool %s (%s): the pool counts %s held and %s sold, its claims sum to %s and %s',
-              p.id, p.key, p.held, p.sold, coalesce(c.held, 0), coalesce(c.sold, 0))
-from onceward.capacity_pools p
-left join (
-    select pool_id, sum(quantity) filter (where state = 'held') as held,
-           sum(quantity) filter (where state = 'sold') as sold
-    from onceward.capacity_claims where state in ('held', 'sold') group by pool_id
-) c on c.pool_id = p.id
-where p.held <> coalesce(c.held, 0) or p.sold <> coalesce(c.sold, 0)
-limit $1
-"""
-OVERSOLD = """
-select format('pool %s (%s): %s held or sold, capacity %s', p.id, p.key, sum(c.quantity), p.capacity)
-from onceward.capacity_pools p
-join onceward.capacity_claims c on c.pool_id = p.id and c.state in ('held', 'sold')
-where p.capacity is not null
-group by p.id, p.key, p.capacity, p.kept
-having sum(c.quantity) > greatest(p.capacity, p.kept)
-limit $1
-"""
-UNITS = """
-select format('pool %s: unit %s has %s live claims', pool_id, unit, count(*))
-from onceward.capacity_claims
-where unit is not null and state in ('held', 'sold')
-group by pool_id, unit
-having count(*) > 1
-limit $1
-"""
-GUARDS = """
-select format('capacity_claims: trigger %s is missing or disabled', t.guard)
-from (values ('counted_in'), ('counted_over'), ('never_deleted')) as t (guard)
-where not exists (
-    select from pg_trigger g
-    where g.tgrelid = 'onceward.capacity_claims'::regclass and g.tgname = t.guard and g.tgenabled in ('O', 'A'))
-limit $1
-"""
+COUNTERS = read_statement("capacity", "check_counters")
+OVERSOLD = read_statement("capacity", "check_oversold")
+UNITS = read_statement("capacity", "check_units")
+GUARDS = read_statement("capacity", "check_guards")
 
 
 def _returns_no_rows(query: str) -> Callable[[Connection], Awaitable[list[str]]]:

@@ -14,21 +14,15 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from onceward.capacity.errors import Refused, UnknownClaim, UnknownPool, UnknownUnit
+from onceward.capacity.errors import CapacityRefused, UnknownClaim, UnknownPool, UnknownUnit
 from onceward.capacity.model import Claim, Claimed, Refusal, Want
 from onceward.db import Transaction
+from onceward.statements import read_statement
 
 CLAIM = "select ids, until, refusals from onceward.capacity_claim($1, $2, $3, $4, $5, $6)"
 RENEW = "select until, refusals from onceward.capacity_renew($1, $2, $3)"
 RELEASE = "select onceward.capacity_release($1)"
-HELD_BY = """
-select c.id, p.key as pool, c.unit, c.quantity, c.holder, c.expires_at,
-       case when c.state = 'held' and c.expires_at <= onceward.clock() then 'expired' else c.state end as state
-from onceward.capacity_claims c
-join onceward.capacity_pools p on p.id = c.pool_id
-where c.organization_id = $1 and c.holder = $2
-order by c.id
-"""
+HELD_BY = read_statement("capacity", "list_claims")
 
 
 async def claim(tx: Transaction, wants: Sequence[Want], *, holder: str, until: datetime | timedelta | None) -> Claimed:
@@ -123,7 +117,7 @@ def _raise_for(refusals: list[dict[str, Any]] | None) -> None:
                 raise UnknownClaim(f"there is no claim {refusal['claim']}")
             case _:
                 continue
-    raise Refused([_refusal(refusal) for refusal in refusals])
+    raise CapacityRefused([_refusal(refusal) for refusal in refusals])
 
 
 def _refusal(row: dict[str, Any]) -> Refusal:
@@ -132,7 +126,7 @@ def _refusal(row: dict[str, Any]) -> Refusal:
         pool=row["pool"],
         unit=row["unit"],
         reason=row["reason"],
-        wanted=int(row.get("wanted", 1)),
+        requested=int(row.get("wanted", 1)),
         free=int(row.get("free", 0)),
         until=None if until is None else datetime.fromisoformat(until),
     )

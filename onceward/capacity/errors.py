@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceward.capacity.model import Refusal
+from onceward.errors import OncewardError
 
 
-class CapacityError(Exception):
+class CapacityError(OncewardError):
     """The base of the errors of capacity. The message names the pool, unit or claim."""
 
 
-class Refused(CapacityError):
+class CapacityRefused(CapacityError):
     """A place or unit is not free, so nothing was claimed, extended or sold."""
 
     def __init__(self, refusals: Sequence[Refusal]) -> None:

@@ -72,12 +72,12 @@ class Refusal:
     pool: str
     unit: str | None
     reason: Reason
-    wanted: int
+    requested: int
     free: int
     until: datetime | None
 
     def __str__(self) -> str:
-        what = f"unit {self.unit} of {self.pool}" if self.unit is not None else f"{self.wanted} of {self.pool}"
+        what = f"unit {self.unit} of {self.pool}" if self.unit is not None else f"{self.requested} of {self.pool}"
         match self.reason:
             case "taken":
                 return f"{what} is " + ("sold" if self.until is None else f"held until {self.until:%Y-%m-%d %H:%M:%S}")

@@ -10,16 +10,11 @@ import asyncpg
 from onceward.capacity.errors import PoolExists, UnknownPool
 from onceward.capacity.model import Pool
 from onceward.db import Database, Transaction
+from onceward.statements import read_statement
 
 OPEN = "select onceward.capacity_open($1, $2, $3)"
 RESIZE = "select onceward.capacity_resize($1, $2)"
-LOOK = """
-select p.id, p.key, p.capacity, p.sold, p.named,
-       p.held - coalesce((select sum(quantity) from onceward.capacity_claims c
-                          where c.pool_id = p.id and c.state = 'held' and c.expires_at <= onceward.clock()), 0) as held
-from onceward.capacity_pools p
-where p.organization_id = $1 and p.key = $2
-"""
+LOOK = read_statement("capacity", "read_pool")
 
 
 async def open_pool(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from onceward.errors import OncewardError
 from onceward.feature import Features
 
 
@@ -28,7 +29,7 @@ MEANING = {
 }
 
 
-class CommandFailed(Exception):
+class CommandFailed(OncewardError):
     """A command failed. Carries a message for the user and an exit code for scripts."""
 
     def __init__(self, message: str, code: Exit = Exit.FAILED) -> None:

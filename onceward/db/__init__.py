@@ -5,25 +5,41 @@ from typing import TYPE_CHECKING
 from onceward.lazy import lazy
 
 if TYPE_CHECKING:
+    from onceward.db.backoff import Backoff, retry
     from onceward.db.ending import end
-    from onceward.db.errors import DatabaseError, MigrationError, OutcomeUnknown, RolledBack, Unavailable
+    from onceward.db.errors import (
+        BROKEN,
+        FAILED,
+        OUTAGE,
+        DatabaseError,
+        MigrationError,
+        OutcomeUnknown,
+        RolledBack,
+        Unavailable,
+    )
+    from onceward.db.functions import FunctionFile
     from onceward.db.lost import lost_connection, note_lost_connection
-    from onceward.db.migrations import Migration, migrate, plan
+    from onceward.db.migrations import Migration, Pending, migrate, plan
     from onceward.db.outage import loudness
     from onceward.db.pool import Database, RawJson, dump_json
     from onceward.db.text import clean_json, clean_text, is_storable, json_contains_nul
-    from onceward.db.transaction import BROKEN, Cause, Connection, Role, Transaction, quote
+    from onceward.db.transaction import Cause, Connection, Role, Transaction, quote
     from onceward.db.waiting import wait_for_server
 
 __all__ = [
     "BROKEN",
+    "FAILED",
+    "OUTAGE",
+    "Backoff",
     "Cause",
     "Connection",
     "Database",
     "DatabaseError",
+    "FunctionFile",
     "Migration",
     "MigrationError",
     "OutcomeUnknown",
+    "Pending",
     "RawJson",
     "Role",
     "RolledBack",
@@ -41,6 +57,7 @@ __all__ = [
     "note_lost_connection",
     "plan",
     "quote",
+    "retry",
     "wait_for_server",
 ]
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
-from onceward.db import Database, DatabaseError, Migration, MigrationError, migrate, plan, wait_for_server
+import asyncpg
+
+from onceward.db import Database, DatabaseError, MigrationError, Pending, migrate, plan, wait_for_server
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.feature import Migrations
 from onceward.settings import Settings
@@ -82,26 +86,32 @@ class ConfiguredDatabase:
                 await asyncio.wait({self._starting})
                 await asyncio.to_thread(self._server.stop)
 
-    async def pending_migrations(self) -> list[Migration]:
-        """Return the migrations that `migrate` would apply."""
+    async def pending_migrations(self, *, reapply_functions: bool = False) -> list[Pending]:
+        """Return the migrations and function files that `migrate` would apply."""
         async with self.database.acquire() as conn:
-            return await plan(conn, self.migrations)
+            return await plan(conn, self.migrations, reapply_functions=reapply_functions)
 
-    async def migrate(self) -> list[Migration]:
-        """Apply the pending migrations over a separate connection that bypasses PgBouncer."""
+    async def migrate(self, *, reapply_functions: bool = False) -> list[Pending]:
+        """Apply the pending migrations and function files over a separate connection that bypasses PgBouncer."""
+        async with self.direct_connection() as conn:
+            return await migrate(conn, self.migrations, reapply_functions=reapply_functions)
+
+    @asynccontextmanager
+    async def direct_connection(self) -> AsyncGenerator[asyncpg.Connection[Any]]:
+        """Open a connection of its own that bypasses PgBouncer, for changes of the schema."""
         settings = self.settings
         if settings.direct_url is not None:
             direct = await Database.open(settings.direct_url.get_secret_value(), min_size=0, max_size=1)
         elif settings.pgbouncer:
             raise MigrationError(
-                "migrations are pending and cannot be applied through PgBouncer, because their lock belongs to one "
-                "session: set ONCEWARD_DIRECT_URL to the URL of PostgreSQL itself"
+                "the schema must be changed, which is not possible through PgBouncer, because the lock of the migration "
+                "belongs to one session: set ONCEWARD_DIRECT_URL to the URL of PostgreSQL itself"
             )
         else:
             direct = self.database
         conn = await direct.connect(application_name=f"{settings.service}-migrate")
         try:
-            return await migrate(conn, self.migrations)
+            yield conn
         finally:
             await conn.close()
             if direct is not self.database:

@@ -7,13 +7,19 @@ DatabaseError
 └── MigrationError     the schema does not fit this code and cannot be migrated
     ├── NewerSchema    newer code has migrated the database
     ├── ChangedFile    a migration was edited after it had been applied
+    ├── MissingFile    a migration was deleted after it had been applied
+    ├── ChangedSignature  a function file changes the arguments of an existing function
     └── BrokenLine     migration numbers are missing, duplicated, or do not start at 0001
 """
 
 from __future__ import annotations
 
+import asyncpg
 
-class DatabaseError(Exception):
+from onceward.errors import OncewardError
+
+
+class DatabaseError(OncewardError):
     """The base of the errors of this package. Errors of PostgreSQL are raised as asyncpg exceptions."""
 
 
@@ -41,5 +47,38 @@ class ChangedFile(MigrationError):
     """An applied migration was edited. Restore the file and write a new migration."""
 
 
+class MissingFile(MigrationError):
+    """The file of an applied migration was deleted. Restore the file."""
+
+
+class ChangedSignature(MigrationError):
+    """A function file changes the arguments of a function. Give the changed function a new name."""
+
+
 class BrokenLine(MigrationError):
     """The migrations of an owner are not numbered 0001, 0002, ... without gaps."""
+
+
+# The failures of a database call, each set named once. TimeoutError is an OSError, so every set contains it.
+
+BROKEN = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the server ended the session while the next statement was being sent
+    ConnectionError,
+    OSError,
+)
+"""The exceptions that asyncpg raises when the connection fails, not the statement."""
+
+OUTAGE = (
+    *BROKEN,
+    Unavailable,
+    asyncpg.AdminShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+)
+"""The exceptions that are raised while the server is down, starting, unreachable or out of connections."""
+
+FAILED = (*BROKEN, DatabaseError, asyncpg.PostgresError)
+"""Every exception by which a database call fails. A loop catches these, logs the failure and tries again."""

@@ -13,23 +13,12 @@ from collections.abc import Callable
 import asyncpg
 import structlog
 
-from onceward.db.errors import Unavailable
-from onceward.db.transaction import BROKEN
+from onceward.db.errors import OUTAGE
 
 log = structlog.get_logger(__name__)
 
 REPEAT_S = 30.0
 HINT = "nothing is lost and everything retries: check that the server runs and is reachable, for example with onceward doctor"
-
-AWAY = (
-    *BROKEN,
-    Unavailable,
-    asyncpg.AdminShutdownError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
-)
-"""The exceptions that are raised while the server is down, starting, unreachable or out of connections."""
 
 FULL_FOR_S = 5.0
 """A full server refuses one connection and accepts the next. The outage ends after this time without a refusal."""
@@ -78,7 +67,5 @@ class Outage:
 
 def loudness(error: BaseException) -> int:
     """Return the log level for a failed step that will be retried: debug during an outage, else warning."""
-    away = isinstance(error, AWAY) and not isinstance(
-        error, TimeoutError
-    )  # a slow server is not treated as unavailable
-    return logging.DEBUG if away else logging.WARNING
+    slow = isinstance(error, TimeoutError)  # a slow server is not treated as unavailable
+    return logging.DEBUG if isinstance(error, OUTAGE) and not slow else logging.WARNING

@@ -15,10 +15,10 @@ from uuid import UUID
 import asyncpg
 import orjson
 
-from onceward.db.errors import Unavailable
+from onceward.db.errors import FAILED, OUTAGE, Unavailable
 from onceward.db.lost import note_lost_connection
-from onceward.db.outage import AWAY, Outage
-from onceward.db.transaction import BROKEN, Cause, Connection, Role, Transaction
+from onceward.db.outage import Outage
+from onceward.db.transaction import Cause, Connection, Role, Transaction
 from onceward.providers import exact_json
 
 SESSION_SETTINGS = {
@@ -58,7 +58,7 @@ async def prepare_session(conn: asyncpg.Connection[Any]) -> None:
         await conn.set_type_codec(name, encoder=dump_json, decoder=exact_json.loads, schema="pg_catalog", format="text")
 
 
-class Session(asyncpg.Connection):  # pyright: ignore[reportMissingTypeArgument]
+class PooledConnection(asyncpg.Connection):  # pyright: ignore[reportMissingTypeArgument]
     """A pooled connection that is not reset on release, because all our settings are local to a transaction.
 
     A reset would cost a round trip per use: a third of the time of a small handler.
@@ -99,13 +99,13 @@ class Database:
                 min_size=min_size,
                 max_size=max_size,
                 init=prepare_session,
-                connection_class=Session,
+                connection_class=PooledConnection,
                 server_settings=settings,
                 statement_cache_size=0 if pgbouncer else 256,
                 timeout=connect_timeout_s,
                 max_inactive_connection_lifetime=300.0,
             )
-        except (*BROKEN, asyncpg.PostgresError, TimeoutError) as error:
+        except FAILED as error:
             raise Unavailable(f"cannot connect to PostgreSQL: {error or type(error).__name__}") from error
         return cls(pool, url, pgbouncer=pgbouncer)
 
@@ -129,7 +129,7 @@ class Database:
             conn = await asyncpg.connect(
                 self.url, server_settings=settings, statement_cache_size=0 if self.pgbouncer else 256, timeout=10
             )
-        except AWAY as error:
+        except OUTAGE as error:
             self._outage.note(error)
             raise Unavailable(f"no database connection was available: {error or type(error).__name__}") from error
         await prepare_session(conn)
@@ -152,7 +152,7 @@ class Database:
         self._waiting += 1
         try:
             conn = cast(Connection, await self.pool.acquire())
-        except (*AWAY, TimeoutError) as error:
+        except OUTAGE as error:
             self._outage.note(error)
             raise Unavailable(f"no database connection was available: {error or type(error).__name__}") from error
         finally:
@@ -180,15 +180,11 @@ class Database:
         self, *, role: Role = "app", organization: UUID | None = None, cause: Cause | None = None
     ) -> AsyncGenerator[Transaction]:
         """Open a transaction. Commit when the block ends, roll back when it raises."""
-        async with self.acquire() as conn:
-            tx = Transaction(conn, role=role, organization=organization, cause=cause)
-            await tx.open()
-            try:
-                yield tx
-            except BaseException:
-                await asyncio.shield(tx.rollback())
-                raise
-            await tx.commit()
+        async with (
+            self.acquire() as conn,
+            Transaction(conn, role=role, organization=organization, cause=cause) as tx,
+        ):
+            yield tx
 
     async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]:
         async with self.acquire() as conn:

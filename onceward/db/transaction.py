@@ -6,15 +6,17 @@ If the connection breaks during COMMIT, the outcome is unknown and `OutcomeUnkno
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
 from uuid import UUID
 
 import asyncpg
 
-from onceward.db.errors import OutcomeUnknown, RolledBack, Unavailable
+from onceward.db.errors import BROKEN, OutcomeUnknown, RolledBack, Unavailable
 from onceward.db.lost import ended_the_session, is_gone
 
 if TYPE_CHECKING:
@@ -22,15 +24,6 @@ if TYPE_CHECKING:
 else:
     Connection = asyncpg.Connection
 Role = Literal["engine", "app"]
-
-BROKEN = (
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # the server ended the session while the next statement was being sent
-    ConnectionError,
-    OSError,
-)
-"""The exceptions that asyncpg raises when the connection fails, not the statement."""
 
 SWALLOWED = (
     "nothing was committed: a statement of this transaction failed and the handler caught the error."
@@ -62,9 +55,13 @@ def _escape(text: str) -> str:
 
 
 class Transaction:
-    """A transaction in progress. `after_commit` registers calls that follow the commit."""
+    """A transaction on one connection. `after_commit` registers calls that follow the commit.
 
-    __slots__ = ("_after", "_opened", "cause", "conn", "organization", "role")
+    Use it as a context: `async with tx:` opens it, unless it is open. The end of the block commits it, unless the block has
+    done so; an exception rolls it back.
+    """
+
+    __slots__ = ("_after", "_lock_timeout_s", "_opened", "cause", "conn", "organization", "role")
 
     def __init__(
         self,
@@ -73,12 +70,14 @@ class Transaction:
         role: Role = "app",
         organization: UUID | None = None,
         cause: Cause | None = None,
+        lock_timeout_s: float | None = None,
     ) -> None:
         self.conn = conn
         self.role: Role = role
         self.organization = organization
         self.cause = cause
         self._after: list[Callable[[], None]] = []
+        self._lock_timeout_s = lock_timeout_s
         self._opened = False
 
     # -- statements ------------------------------------------------------------------------------------------
@@ -108,6 +107,21 @@ class Transaction:
     def is_open(self) -> bool:
         return self._opened
 
+    async def __aenter__(self) -> Self:
+        if not self._opened:
+            await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if error is None and self._opened:
+                await self.commit()
+        finally:
+            if self._opened:
+                await asyncio.shield(self.rollback())
+
     async def open(self) -> None:
         """Begin the transaction and set role and organization, in one round trip."""
         try:
@@ -116,12 +130,16 @@ class Transaction:
             raise Unavailable(f"could not open a transaction: {error}") from error
         self._opened = True
 
-    async def join(self, first: str) -> None:
-        """Join the open transaction of the connection. The statement `first` shares the round trip."""
+    async def take_over(self, other: Transaction, first: str) -> None:
+        """Continue the open transaction `other` with the role, organization and cause of this one.
+
+        From now on this transaction commits or rolls back. The statement `first` shares the round trip.
+        """
         try:
             await self.conn.execute("; ".join((first, *self._settings())))
         except BROKEN as error:
-            raise Unavailable(f"could not join the open transaction: {error}") from error
+            raise Unavailable(f"could not continue the open transaction: {error}") from error
+        other._opened = False
         self._opened = True
 
     def opening(self) -> str:
@@ -130,6 +148,8 @@ class Transaction:
 
     def _settings(self) -> list[str]:
         parts: list[str] = []
+        if self._lock_timeout_s is not None:
+            parts.append(f"set local lock_timeout = {int(self._lock_timeout_s * 1000)}")
         if self.role == "app":
             parts.append("set local role onceward_app")
         organization = "" if self.organization is None else str(self.organization)
@@ -153,11 +173,13 @@ class Transaction:
         try:
             command_tag = await self.conn.execute(script if then is None else f"{script}; {then.opening()}")
         except BROKEN as error:
+            self._leave()
             raise OutcomeUnknown("the connection was lost during COMMIT") from error
         except asyncpg.InFailedSQLTransactionError as error:
             raise RolledBack(SWALLOWED) from error
         except asyncpg.PostgresError as error:
             if ended_the_session(error):
+                self._leave()
                 raise OutcomeUnknown("PostgreSQL ended the session during COMMIT") from error
             raise
         self._opened = False
@@ -179,10 +201,18 @@ class Transaction:
         try:
             await self.conn.execute("rollback")
         except BROKEN:
-            self.abandon()
+            self._leave()
 
-    def abandon(self) -> None:
+    async def rollback_to(self, savepoint: str) -> None:
+        """Undo what followed the savepoint, and continue as the engine."""
+        await self.conn.execute(f"rollback to savepoint {savepoint}; reset role")
+        self._after.clear()
+        self.role = "engine"
+
+    def _leave(self) -> None:
         """Terminate the connection. PostgreSQL then decides the outcome of the current statement."""
+        self._opened = False
+        self._after.clear()
         with contextlib.suppress(asyncpg.InterfaceError):  # the pool has already removed the connection
             self.conn.terminate()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -11,8 +10,8 @@ from typing import TypeVar
 import asyncpg
 import structlog
 
-from onceward.db.errors import DatabaseError, Unavailable
-from onceward.db.outage import AWAY
+from onceward.db.backoff import Backoff, retry
+from onceward.db.errors import OUTAGE, DatabaseError, Unavailable
 
 log = structlog.get_logger(__name__)
 
@@ -31,31 +30,29 @@ def can_pass(error: BaseException) -> bool:
     A wrong password, a missing database and a failed migration do not pass.
     """
     cause = error.__cause__ if isinstance(error, DatabaseError) and error.__cause__ is not None else error
-    return isinstance(cause, (*AWAY, TimeoutError)) and not isinstance(cause, PERMANENT)
+    return isinstance(cause, OUTAGE) and not isinstance(cause, PERMANENT)
 
 
 async def wait_for_server(attempt: Callable[[], Awaitable[Result]], *, limit_s: float) -> Result:
     """Return the result of `attempt`. While it fails with an error that can pass, retry until the limit."""
     started = logged = time.monotonic()
-    delay_s, tries = FIRST_DELAY_S, 0
-    while True:
-        try:
-            result = await attempt()
-        except Exception as error:
-            tries += 1
-            now = time.monotonic()
-            if limit_s <= 0 or not can_pass(error):
-                raise
-            if now - started + delay_s > limit_s:
-                raise Unavailable(
-                    f"PostgreSQL was not available within {limit_s:g} s (ONCEWARD_DATABASE_WAIT_S): {error}"
-                ) from error
-            if tries == 1 or now - logged >= REPEAT_S:
-                logged = now
-                log.warning("database.waiting", reason=str(error)[:200], waited_s=round(now - started), limit_s=limit_s)
-            await asyncio.sleep(delay_s)
-            delay_s = min(LONGEST_DELAY_S, delay_s * 2)
-        else:
-            if tries:
-                log.info("database.available", waited_s=round(time.monotonic() - started, 1))
-            return result
+    tries = 0
+
+    def on_failure(error: Exception, pause_s: float) -> None:
+        nonlocal logged, tries
+        tries += 1
+        now = time.monotonic()
+        if limit_s <= 0 or not can_pass(error):
+            raise error
+        if now - started + pause_s > limit_s:
+            raise Unavailable(
+                f"PostgreSQL was not available within {limit_s:g} s (ONCEWARD_DATABASE_WAIT_S): {error}"
+            ) from error
+        if tries == 1 or now - logged >= REPEAT_S:
+            logged = now
+            log.warning("database.waiting", reason=str(error)[:200], waited_s=round(now - started), limit_s=limit_s)
+
+    result = await retry(attempt, on_failure, backoff=Backoff(first_s=FIRST_DELAY_S, longest_s=LONGEST_DELAY_S))
+    if tries:
+        log.info("database.available", waited_s=round(time.monotonic() - started, 1))
+    return result

@@ -9,8 +9,10 @@
 Error texts name the host and the cause, never the path, the query or the body, which may contain secrets.
 """
 
+from onceward.errors import OncewardError
 
-class HttpError(Exception):
+
+class HttpError(OncewardError):
     """A call that got no complete answer."""
 
     def __init__(self, reason: str) -> None:

@@ -12,11 +12,13 @@ from typing import Any, cast
 
 import httptools
 
+from onceward.errors import OncewardError
+
 MAX_HEAD_BYTES = 16 << 10
 MAX_HEADERS = 64
 
 
-class Broken(Exception):
+class Broken(OncewardError):
     """The connection ended or sent something other than HTTP before an answer."""
 
 

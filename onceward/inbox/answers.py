@@ -13,7 +13,7 @@ from onceward.db import BROKEN, OutcomeUnknown, loudness
 from onceward.inbox import metrics
 from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
-from onceward.providers.inbound.provider import Reply
+from onceward.providers.inbound.provider import ProviderReply
 from onceward.work import Overloaded
 
 log = structlog.get_logger(__name__)
@@ -115,7 +115,7 @@ def still_running() -> Answer:
     return unavailable("still running", 5)._replace(duplicate=True)
 
 
-def replied(reply: Reply) -> Answer:
+def replied(reply: ProviderReply) -> Answer:
     return Answer(reply.status, reply.body, reply.content_type.encode("latin-1"))
 
 

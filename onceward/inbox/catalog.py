@@ -10,14 +10,15 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Database, DatabaseError, loudness
+from onceward.db import FAILED, Database, loudness
+from onceward.errors import OncewardError
 from onceward.inbox.environment import Declaration
 from onceward.inbox.handlers import task_name
 from onceward.inbox.source import Secret, Source, build, unseal
 from onceward.providers.inbound.provider import ConfigError
+from onceward.statements import read_statement
 from onceward.trust import SecretBox, find_organization
 from onceward.trust.errors import TrustError
 
@@ -27,22 +28,10 @@ LIST = "select * from onceward.sources where origin <> 'builtin' and deleted_at 
 ALIVE = "select distinct t from onceward.workers w, unnest(w.tasks) t where not w.stopping"
 LOOKS_APART_S = 0.25
 
-DECLARE = """
-insert into onceward.sources as s
-    (webhook_id, organization_id, name, provider, mode, public_url, tolerance_s, ordering, rate_per_s, max_body_bytes,
-     retention_days, origin)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'environment')
-on conflict (name) where deleted_at is null do update
-   set organization_id = excluded.organization_id, provider = excluded.provider, mode = excluded.mode,
-       public_url = excluded.public_url, tolerance_s = excluded.tolerance_s, ordering = excluded.ordering,
-       rate_per_s = excluded.rate_per_s, max_body_bytes = excluded.max_body_bytes,
-       retention_days = excluded.retention_days, changed_at = clock_timestamp()
- where s.origin = 'environment'
-returning webhook_id
-"""
+DECLARE = read_statement("inbox", "declare_source")
 
 
-class Elsewhere(Exception):
+class Elsewhere(OncewardError):
     """The source is declared by the environment of another node or of an earlier start, not by this one."""
 
 
@@ -173,7 +162,7 @@ class Catalog:
                 await asyncio.sleep(self._began + LOOKS_APART_S - called_at)
                 try:
                     await self.refresh()
-                except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
+                except FAILED as error:
                     log.log(loudness(error), "sources.read_failed", error=type(error).__name__)
         return self._sources.get(name)
 

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceward.db import Connection
+from onceward.statements import read_statement
 from onceward.trust.invariants import Check
 from onceward.work.checks import work_has_a_body
 
-UNFINISHED = """
-select e.seq, e.status from onceward.webhook_events e
- where e.status in ('pending', 'processing', 'dead_letter')
-   and not exists (select from onceward.work w where w.id = e.seq) limit 100
-"""
-
-ENDED = """
-select e.seq, e.status, w.dead_reason from onceward.work w join onceward.webhook_events e on e.seq = w.id
- where w.kind = 'event' and (e.status in ('success', 'failed') or (e.status = 'dead_letter') <> (w.dead_reason is not null)) limit 100
-"""
+UNFINISHED = read_statement("inbox", "check_unfinished_without_work")
+ENDED = read_statement("inbox", "check_finished_with_work")
 
 
 async def check_unfinished_events_have_work(conn: Connection) -> Sequence[str]:

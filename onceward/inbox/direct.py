@@ -1,8 +1,8 @@
 """The fast path for the most common request: a webhook that arrived in one piece and only needs to be stored.
 
 The server passes such a request here before it creates a task or an ASGI scope. The group commit writes the answer.
-This path declines all other requests (rejected ones, challenges, inline sources, several events in one body). They
-take the ASGI path in `receive.py`, which alone decides how they are answered.
+This path declines all other requests, for one of the reasons in `Declined`. They take the ASGI path in `receive.py`,
+which alone decides how they are answered.
 """
 
 from __future__ import annotations
@@ -10,20 +10,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 
-import asyncpg
 import structlog
 
-from onceward.db import BROKEN, DatabaseError
+from onceward.db import FAILED
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
-from onceward.inbox.headers import Headers, kept
+from onceward.inbox.headers import Headers
+from onceward.inbox.intake import Intake, verify_and_place
 from onceward.inbox.routing import Batch, Placer
 from onceward.inbox.source import Source
 from onceward.inbox.store import Stored
 from onceward.inbox.waiting import Waiting
-from onceward.providers.inbound.provider import Request
+from onceward.providers.inbound.provider import Rejected, Request
 from onceward.telemetry.light import Spread
 from onceward.work import GroupCommit, Overloaded
 from onceward.work.gate import gate
@@ -35,6 +36,27 @@ PREFIX = "/webhooks/"
 Pairs = list[tuple[bytes, bytes]]
 Reply = Callable[[int, bytes, bytes], None]
 """Sends the answer: status, headers as lines, body. Called once, from the event loop."""
+
+
+class Declined(StrEnum):
+    """Why the direct path left a request to the ASGI path. Each value is a label of `webhook_direct_declined_total`."""
+
+    UNKNOWN_SOURCE = "unknown_source"
+    """The address names no source that this node knows. The ASGI path asks the database again."""
+    NOT_STORE_ONLY = "not_store_only"
+    """The source handles events inside the request, or its verification fetches or writes something first."""
+    TOO_LARGE = "too_large"
+    REJECTED = "rejected"
+    """The request is not authentic or not readable. The ASGI path answers it and records the reason."""
+    CHALLENGE = "challenge"
+    """The request is a handshake, which is answered without storing anything."""
+    OVERLOADED = "overloaded"
+    """Too many events wait for a commit. The ASGI path answers 503."""
+    FAILED = "failed"
+    """An unexpected exception, which is logged: a defect of ours or of a provider."""
+
+
+DECLINED = {reason: metrics.DIRECT_DECLINED.labels(reason.value) for reason in Declined}
 
 
 class Direct:
@@ -61,30 +83,35 @@ class Direct:
         """Return whether the request is accepted. If so, `reply` is called when its commit has succeeded or failed."""
         # The whole rest of the path: only the receiver knows addresses with a further segment.
         source = self._catalog.get(path[len(PREFIX) :])
-        if source is None or not source.only_stores or len(body) > source.max_body_bytes:
-            return False
+        if source is None:
+            return self._decline(Declined.UNKNOWN_SOURCE)
+        if not source.only_stores:
+            return self._decline(Declined.NOT_STORE_ONLY)
+        if len(body) > source.max_body_bytes:
+            return self._decline(Declined.TOO_LARGE)
         began = time.perf_counter()
         try:
-            placed = self._place(source, path, Headers(headers), body)
-            if placed is None:
-                return False
+            all_headers = Headers(headers)
+            request = Request("POST", path, "", all_headers, body)
+            intake = verify_and_place(self._placer, source, request, all_headers, self._clock())
+            if not isinstance(intake, Intake):
+                return self._decline(Declined.CHALLENGE)
             gate("ack-verified")
-            self._commits.submit_to(placed, _Sender(self, self.spread(source), source, reply, began))
+            self._commits.submit_to(intake.events, _Sender(self, self.spread(source), source, reply, began))
+        except Rejected:
+            return self._decline(Declined.REJECTED)
+        except Overloaded:
+            return self._decline(Declined.OVERLOADED)
         except Exception:
-            # The ASGI path meets the same error and answers it.
-            return False
+            # Nothing was submitted, because `submit_to` raises only Overloaded. The ASGI path may accept the request.
+            log.exception("direct_request.failed", source=source.name, provider=source.provider.name)
+            return self._decline(Declined.FAILED)
         return True
 
-    def _place(self, source: Source, path: str, headers: Headers, body: bytes) -> Batch | None:
-        provider, config = source.provider, source.config
-        request = Request("POST", path, "", headers, body)
-        provider.verify(config, request, self._clock())
-        if provider.challenge(config, request) is not None:
-            return None
-        items = provider.parse(config, request)
-        if len(items) != 1:
-            return None
-        return (self._placer.place(source, items[0], body, source.signature_of(headers), kept(headers)),)
+    @staticmethod
+    def _decline(reason: Declined) -> bool:
+        DECLINED[reason].inc()
+        return False
 
     def wait(self, sender: _Sender, stored: Sequence[Stored]) -> None:
         """Answer a duplicate of a running event later, from a separate task."""
@@ -127,7 +154,7 @@ class _Sender:
     def set_result(self, stored: Sequence[Stored], /) -> None:
         try:
             gate("ack-committed")
-            if stored[0].running:
+            if stored[0].running or (len(stored) > 1 and any(each.running for each in stored)):
                 self.direct.wait(self, stored)
                 return
             answer = self.accepted(stored)
@@ -137,7 +164,7 @@ class _Sender:
         self.respond(answer)
 
     def set_exception(self, error: BaseException, /) -> None:
-        if isinstance(error, (Overloaded, DatabaseError, asyncpg.PostgresError, *BROKEN)):
+        if isinstance(error, (Overloaded, *FAILED)):
             self.respond(answers.not_stored(self.source, error))
         else:
             log.error("request.failed", source=self.source.name, exc_info=error)

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from onceward.db import Transaction
+from onceward.statements import read_statement
 from onceward.trust.erase import Eraser, Found, Person
 
-RENAME = """
-update onceward.webhook_events
-   set event_id = 'erased:' || encode(sha256(convert_to(event_id, 'UTF8')), 'hex'), settles = settles + 1
- where seq = any($1)
-"""
+RENAME = read_statement("inbox", "rename_erased_events")
 
 
 async def blank_attempts(tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None) -> None:

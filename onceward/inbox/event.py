@@ -9,16 +9,11 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from onceward.db import Cause, Connection
+from onceward.statements import read_statement
 
 Data = TypeVar("Data")
 
-LOAD = """
-select e.seq, e.id, e.webhook_id, e.event_id, e.provider, e.type, e.payload, e.headers, e.organization_id, e.received_at,
-       coalesce(s.name, 'sql') as source
-  from onceward.webhook_events e
-  left join onceward.sources s on s.webhook_id = e.webhook_id
- where e.seq = any($1::bigint[])
-"""
+LOAD = read_statement("inbox", "load_events")
 
 
 @dataclass(frozen=True, slots=True)

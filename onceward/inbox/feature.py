@@ -8,8 +8,9 @@ from onceward.feature import AlsoKnownAs, Feature, Part, SealedColumn, Traced
 
 FEATURE = Feature(
     name="inbox",
-    after=("work",),
+    after=("work", "messages"),
     migrations=Path(__file__).parent / "migrations",
+    functions=Path(__file__).parent / "functions",
     parts=(Part("inbox", "onceward.inbox.parts:inbox"),),
     commands=("onceward.inbox.commands:register",),
     routes="onceward.inbox.routes:routers",
@@ -33,4 +34,6 @@ FEATURE = Feature(
     ),
     sealed=(SealedColumn("onceward.sources", "webhook_id", "secrets"),),
     metrics="onceward.inbox.metrics",
+    alerts=Path(__file__).parent / "alerts.yml",
+    sqlstates="onceward.inbox.sqlstates:SQLSTATES",
 )

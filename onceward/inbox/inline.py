@@ -10,7 +10,8 @@ Workers never see a half-handled event. A crash before the commit leaves nothing
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -18,14 +19,16 @@ from uuid import UUID
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Connection, Database, OutcomeUnknown, Transaction, Unavailable, loudness
+from onceward.db import OUTAGE, Connection, Database, OutcomeUnknown, Transaction, Unavailable, loudness
+from onceward.errors import OncewardError
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
 from onceward.inbox.event import LOAD, StoredEvent, stored
 from onceward.inbox.handlers import QUEUE, Handler, enqueue_followers
 from onceward.inbox.routing import Placed
-from onceward.inbox.store import SQL, STANDING, Store, Stored, standing, time_ids
+from onceward.inbox.store import STANDING, Store, Stored, standing, time_ids
 from onceward.inbox.waiting import WAIT_S, Waiting
+from onceward.statements import read_statement
 from onceward.work import Claimed, Permanent, Reply, Snooze, TimedOut, judge
 from onceward.work.claim import new_lease
 from onceward.work.gate import gate
@@ -33,10 +36,9 @@ from onceward.work.settle import describe, final_statement, settle
 
 log = structlog.get_logger(__name__)
 
-RECEIVE_INLINE = (SQL / "receive_inline.sql").read_text(encoding="utf-8")
-TAKE = (SQL / "take.sql").read_text(encoding="utf-8")
+RECEIVE_INLINE = read_statement("inbox", "receive_inline")
+TAKE = read_statement("inbox", "take")
 
-BEGIN = f"begin; set local lock_timeout = '{int(WAIT_S * 1000)}'"
 SAVEPOINT = "set local lock_timeout = 0; savepoint handler"
 CHECK_NOW = "set constraints all immediate"
 """Check deferred constraints before the commit, while the event can still be kept if one of them fails."""
@@ -46,7 +48,7 @@ NOBODY = 0
 Opener = Callable[[Connection, Claimed], Transaction]
 
 
-class Busy(Exception):
+class Busy(OncewardError):
     """Another request or a worker is handling the event."""
 
 
@@ -74,7 +76,7 @@ class Inline:
         except OutcomeUnknown:
             metrics.UNAVAILABLE.labels("outcome_unknown").inc()
             return answers.unavailable("outcome unknown")
-        except (*BROKEN, Unavailable) as error:
+        except OUTAGE as error:
             log.log(loudness(error), "request.deferred", source=placed.common.source.name, error=type(error).__name__)
             metrics.UNAVAILABLE.labels("database").inc()
             return answers.unavailable("database")
@@ -90,98 +92,96 @@ class Inline:
                 return answer._replace(duplicate=False)
             return await self._again(event, handler)
         try:
-            async with self._db.acquire() as conn:
-                return await self._insert_and_run(conn, placed, payload, handler)
+            async with self._transaction() as tx:
+                return await self._insert_and_run(tx, placed, payload, handler)
         except asyncpg.LockNotAvailableError:
             return answers.still_running()
         except Known as known:
             return await self._again(known.stored, handler)
 
-    async def _insert_and_run(self, conn: Connection, placed: Placed, payload: Any, handler: Handler) -> Answer:
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncGenerator[Transaction]:
+        """Open a transaction of the engine that waits at most `WAIT_S` seconds for a concurrent request."""
+        async with self._db.acquire() as conn, Transaction(conn, role="engine", lock_timeout_s=WAIT_S) as tx:
+            yield tx
+
+    async def _insert_and_run(self, tx: Transaction, placed: Placed, payload: Any, handler: Handler) -> Answer:
         lease = new_lease()
         id = UUID(bytes=time_ids(1)[0])
         common = placed.common
         source = common.source
-        try:
-            await conn.execute(BEGIN)
-            row = await conn.fetchrow(
-                RECEIVE_INLINE,
-                id,
-                source.webhook_id,
-                placed.event_id,
-                source.organization,
-                source.provider.name,
-                common.type,
-                placed.payload_text,
-                placed.raw,
-                common.headers,
-                placed.signature,
-                common.task,
-                QUEUE,
-                lease,
-                source.stored_route,
-            )
-            gate("inline-inserted")
-            if row is None:
-                first = await conn.fetchrow(STANDING, [source.webhook_id], [placed.event_id])
-                await conn.execute("rollback")
-                if first is None:
-                    raise Unavailable(f"event {placed.event_id!r} was deleted while its duplicate was received")
-                self._store.reused_ids.note(source, stored_type=first["type"], type=common.type)
-                raise Known(standing(first))
-            event = StoredEvent(
-                row["seq"],
-                id,
-                source.webhook_id,
-                placed.event_id,
-                source.provider.name,
-                common.type,
-                payload,
-                {},
-                source.organization,
-                row["received_at"],
-                source.name,
-            )
-            work = Claimed(
-                event.seq, "event", common.task, source.organization, 0, 0, None, None, None, None, None, None, lease
-            )
-            work.body = event
-            return await self._run(conn, work, handler, common.followers)
-        except BaseException:
-            await _abandon(conn)
-            raise
+        row = await tx.fetchrow(
+            RECEIVE_INLINE,
+            id,
+            source.webhook_id,
+            placed.event_id,
+            source.organization,
+            source.provider.name,
+            common.type,
+            placed.payload_text,
+            placed.raw,
+            common.headers,
+            placed.signature,
+            common.task,
+            QUEUE,
+            lease,
+            source.stored_route,
+        )
+        gate("inline-inserted")
+        if row is None:
+            first = await tx.fetchrow(STANDING, [source.webhook_id], [placed.event_id])
+            if first is None:
+                raise Unavailable(f"event {placed.event_id!r} was deleted while its duplicate was received")
+            self._store.reused_ids.note(source, stored_type=first["type"], type=common.type)
+            raise Known(standing(first))
+        event = StoredEvent(
+            row["seq"],
+            id,
+            source.webhook_id,
+            placed.event_id,
+            source.provider.name,
+            common.type,
+            payload,
+            {},
+            source.organization,
+            row["received_at"],
+            source.name,
+        )
+        work = Claimed(
+            event.seq, "event", common.task, source.organization, 0, 0, None, None, None, None, None, None, lease
+        )
+        work.body = event
+        return await self._run(tx, work, handler, common.followers)
 
-    async def _run(self, conn: Connection, work: Claimed, handler: Handler, followers: tuple[str, ...]) -> Answer:
+    async def _run(self, locked: Transaction, work: Claimed, handler: Handler, followers: tuple[str, ...]) -> Answer:
         """Run the handler in the open transaction that locks the work, mark the outcome, and commit. A failure keeps the event."""
         work.started_at = datetime.now(UTC)
         work.db = self._db
         if followers:
-            await enqueue_followers(work, followers, Transaction(conn))
-        tx = self._open_tx(conn, work)
-        await tx.join(SAVEPOINT)
-        try:
-            async with asyncio.timeout(handler.task.timeout_s):
-                value = await handler.task.run(work, tx)
-            gate("inline-before-commit")
-            await tx.commit(f"{CHECK_NOW}; {final_statement(work, NOBODY, value)}")
-            gate("inline-after-commit")
-            return Answer(value.http_status if isinstance(value, Reply) else 200, answers.result(value))
-        except OutcomeUnknown:
-            raise
-        except TimeoutError:
-            failure: Exception = TimedOut(f"{work.task} ran longer than its time limit")
-        except Exception as error:
-            failure = error
-        if conn.is_closed() or not conn.is_in_transaction():
-            raise Unavailable(f"the transaction was lost: {type(failure).__name__}") from failure
-        await conn.execute("rollback to savepoint handler; reset role")
-        outcome = judge(handler.task, work, failure)
-        await settle(conn, work, NOBODY, outcome, critical=handler.task.critical)
-        gate("inline-failed")
-        try:
-            await conn.execute("commit")
-        except BROKEN as error:
-            raise OutcomeUnknown("the connection was lost during COMMIT") from error
+            await enqueue_followers(work, followers, locked)
+        tx = self._open_tx(locked.conn, work)
+        await tx.take_over(locked, SAVEPOINT)
+        async with tx:
+            failure: Exception
+            try:
+                async with asyncio.timeout(handler.task.timeout_s):
+                    value = await handler.task.run(work, tx)
+                gate("inline-before-commit")
+                await tx.commit(f"{CHECK_NOW}; {final_statement(work, NOBODY, value)}")
+                gate("inline-after-commit")
+                return Answer(value.http_status if isinstance(value, Reply) else 200, answers.result(value))
+            except OutcomeUnknown:
+                raise
+            except TimeoutError:
+                failure = TimedOut(f"{work.task} ran longer than its time limit")
+            except Exception as error:
+                failure = error
+            if tx.conn.is_closed() or not tx.conn.is_in_transaction():
+                raise Unavailable(f"the transaction was lost: {type(failure).__name__}") from failure
+            await tx.rollback_to("handler")
+            outcome = judge(handler.task, work, failure)
+            await settle(tx.conn, work, NOBODY, outcome, critical=handler.task.critical)
+            gate("inline-failed")
         return _answer_to(failure, work)
 
     # -- duplicates --------------------------------------------------------------------------------------------------
@@ -196,39 +196,34 @@ class Inline:
 
     async def _wait_for_turn(self, seq: int, handler: Handler) -> Answer:
         try:
-            async with self._db.acquire() as conn:
-                return await self._take_and_run(conn, seq, handler)
+            async with self._transaction() as tx:
+                return await self._take_and_run(tx, seq, handler)
         except (Busy, asyncpg.LockNotAvailableError, asyncpg.UniqueViolationError):
             return await self._wait(seq)
 
-    async def _take_and_run(self, conn: Connection, seq: int, handler: Handler) -> Answer:
+    async def _take_and_run(self, tx: Transaction, seq: int, handler: Handler) -> Answer:
         lease = new_lease()
-        try:
-            await conn.execute(BEGIN)
-            row = await conn.fetchrow(TAKE, seq, lease, QUEUE)
-            if row is None:
-                raise Busy
-            [event] = await conn.fetch(LOAD, [seq])
-            work = Claimed(
-                seq,
-                "event",
-                row["task"],
-                row["organization_id"],
-                row["attempts"],
-                row["crashes"],
-                row["max_attempts"],
-                None,
-                row["lane"],
-                None,
-                None,
-                None,
-                lease,
-            )
-            work.body = stored(event)
-            return await self._run(conn, work, handler, ())
-        except BaseException:
-            await _abandon(conn)
-            raise
+        row = await tx.fetchrow(TAKE, seq, lease, QUEUE)
+        if row is None:
+            raise Busy
+        [event] = await tx.fetch(LOAD, [seq])
+        work = Claimed(
+            seq,
+            "event",
+            row["task"],
+            row["organization_id"],
+            row["attempts"],
+            row["crashes"],
+            row["max_attempts"],
+            None,
+            row["lane"],
+            None,
+            None,
+            None,
+            lease,
+        )
+        work.body = stored(event)
+        return await self._run(tx, work, handler, ())
 
     async def _wait(self, seq: int) -> Answer:
         """Wait up to `WAIT_S` seconds for the result of a running event. After that, ask the sender to retry."""
@@ -236,21 +231,12 @@ class Inline:
         return answers.still_running() if ended is None else answers.first_result(ended)
 
 
-class Known(Exception):
+class Known(OncewardError):
     """The event is a duplicate: it was stored before."""
 
     def __init__(self, stored: Stored) -> None:
         super().__init__(stored.seq)
         self.stored = stored
-
-
-async def _abandon(conn: Connection) -> None:
-    """Roll back an open transaction. A broken connection has none."""
-    if not conn.is_closed() and conn.is_in_transaction():
-        try:
-            await asyncio.shield(conn.execute("rollback"))
-        except BROKEN:
-            conn.terminate()
 
 
 def _answer_to(failure: Exception, work: Claimed) -> Answer:

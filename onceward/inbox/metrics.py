@@ -35,6 +35,11 @@ REJECTED = counter(
     "Rejected requests, by reason; webhook_id is empty when the source is unknown.",
     ("webhook_id", "provider", "reason"),
 )
+DIRECT_DECLINED = counter(
+    "webhook_direct_declined_total",
+    "Requests that arrived in one piece but took the ASGI path instead of the direct path, by reason.",
+    ("reason",),
+)
 UNAVAILABLE = counter(
     "webhook_unavailable_total",
     "Requests answered 503 because nothing was committed or the outcome is unknown, by reason.",

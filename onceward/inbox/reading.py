@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
+from onceward.statements import read_statement
 
 SHOW = """
 select e.*, coalesce(s.name, 'sql') as source, w.lease is not null as running, w.sort_at as due_at, w.queue
@@ -18,10 +19,7 @@ select e.*, coalesce(s.name, 'sql') as source, w.lease is not null as running, w
  order by e.seq desc limit 1
 """
 
-ATTEMPTS = """
-select number, outcome, started_at, finished_at, result, error from onceward.attempts where work_id = $1
- order by finished_at, number
-"""
+ATTEMPTS = read_statement("inbox", "list_attempts")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,25 +13,25 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-import asyncpg
-import orjson
 import structlog
 
-from onceward.db import BROKEN, DatabaseError
+from onceward.db import FAILED
+from onceward.errors import OncewardError
 from onceward.inbox import answers
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.direct import PREFIX, Direct
-from onceward.inbox.headers import Headers, Kept, kept
+from onceward.inbox.handlers import Handler
+from onceward.inbox.headers import Headers
 from onceward.inbox.inline import Inline
+from onceward.inbox.intake import Intake, verify_and_place
 from onceward.inbox.rejects import Rejects
-from onceward.inbox.routing import Batch, Placer, batch
+from onceward.inbox.routing import Batch, Placer
 from onceward.inbox.source import Source
 from onceward.inbox.store import Store, Stored
 from onceward.inbox.transmissions import Transmissions
 from onceward.inbox.waiting import Waiting
-from onceward.providers.inbound.payload import body_key
-from onceward.providers.inbound.provider import Fetch, ReceivedItem, Rejected, Request
+from onceward.providers.inbound.provider import Fetch, Rejected, Request
 from onceward.work import GroupCommit, Overloaded
 from onceward.work.gate import gate
 
@@ -43,18 +43,17 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 PAYMENTS = "payments/"
 BODY_WITHIN_S = 30.0
-MOST_ITEMS = 10_000
 
 
-class TooLarge(Exception):
+class TooLarge(OncewardError):
     """The body is larger than the source allows."""
 
 
-class TooSlow(Exception):
+class TooSlow(OncewardError):
     """The body did not arrive in time."""
 
 
-class Gone(Exception):
+class Gone(OncewardError):
     """The client disconnected before its body was complete."""
 
 
@@ -133,7 +132,7 @@ class Receiver:
             request = _request(scope, headers, body)
             if method == "GET":
                 return self._challenge(source, request)
-            answer = await self._receive(source, request, payments=payments)
+            answer = await self._receive(source, request, headers, payments=payments)
             self.direct.spread(source).observe(time.perf_counter() - began)
             return answer
         except Rejected as rejected:
@@ -213,36 +212,26 @@ class Receiver:
 
     # -- the events --------------------------------------------------------------------------------------------------
 
-    async def _receive(self, source: Source, request: Request, *, payments: bool) -> Answer:
+    async def _receive(self, source: Source, request: Request, headers: Headers, *, payments: bool) -> Answer:
         provider, config = source.provider, source.config
         if provider.fetches:
             await provider.prepare(config, request, self._fetch)
-        provider.verify(config, request, self._clock())
+        intake = verify_and_place(self._placer, source, request, headers, self._clock())
         transmission_id = provider.transmission_id(request)
         if transmission_id is not None:
             try:
                 await self._transmissions.bind(source, transmission_id, request.body)
-            except (DatabaseError, asyncpg.PostgresError, *BROKEN) as error:
+            except FAILED as error:
                 return answers.not_stored(source, error)
-        reply = provider.challenge(config, request)
-        if reply is not None:
-            return answers.replied(reply)
-        items = provider.parse(config, request)
-        if not items:
-            # The request is authentic but contains no event that we recognise. It is stored whole: every 2xx has a row.
-            items = [ReceivedItem(body_key(request.body), "empty", _whole(request.body))]
-        if len(items) > MOST_ITEMS:
-            raise Rejected("bad_body", f"the body contains {len(items)} events; the maximum is {MOST_ITEMS}")
-        all_headers = cast(Headers, request.headers)
-        signature, headers = source.signature_of(all_headers), kept(all_headers)
+        if not isinstance(intake, Intake):
+            return answers.replied(intake)
         inline = (source.mode == "inline" or (payments and config.retries)) and not source.paused
-        if inline and (answer := await self._run_inline(source, items, request.body, signature, headers)) is not None:
+        if inline and (answer := await self._run_inline(source, intake)) is not None:
             return answer
-        events = batch(self._placer, source, items, request.body, signature, headers)
         gate("ack-verified")
         try:
-            stored = await self.commits.submit(events)
-        except (Overloaded, DatabaseError, asyncpg.PostgresError, *BROKEN) as error:
+            stored = await self.commits.submit(intake.events)
+        except (Overloaded, *FAILED) as error:
             return answers.not_stored(source, error)
         gate("ack-committed")
         if any(each.running for each in stored):
@@ -252,21 +241,19 @@ class Receiver:
                 return answers.still_running()
         return answers.accepted(stored, provider.name)
 
-    async def _run_inline(
-        self, source: Source, items: list[ReceivedItem], raw: bytes, signature: str | None, headers: Kept
-    ) -> Answer | None:
+    async def _run_inline(self, source: Source, intake: Intake) -> Answer | None:
         """Handle each event in its own transaction and return the first failure, or the last answer.
 
         Return None if an event cannot be handled inside a request.
         """
-        handlers = [self._placer.route(source, item.type).handler for item in items]
-        answer: Answer | None = None
-        for item, handler in zip(items, handlers, strict=True):
+        handlers: list[Handler] = []
+        for item in intake.items:
+            handler = self._placer.route(source, item.type).handler
             if handler is None or not handler.task.transactional or item.unstorable:
                 return None
-        for item, handler in zip(items, handlers, strict=True):
-            assert handler is not None
-            placed = self._placer.place(source, item, raw, signature, headers)
+            handlers.append(handler)
+        answer: Answer | None = None
+        for item, placed, handler in zip(intake.items, intake.events, handlers, strict=True):
             answer = await self._inline.receive(placed, item.payload, handler)
             self._store.counts.counter(source, new=not answer.duplicate).inc()
             if answer.status >= 300:
@@ -283,13 +270,6 @@ def _status(source: Source, rejected: Rejected, *, payments: bool) -> int:
     if rejected.status != 401:
         return rejected.status
     return 400 if payments else source.provider.bad_signature_status
-
-
-def _whole(body: bytes) -> Any:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
 
 
 async def _respond(send: Send, answer: Answer) -> None:

@@ -5,25 +5,16 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Database, DatabaseError, loudness
+from onceward.db import FAILED, Database, loudness
 from onceward.inbox import metrics
 from onceward.inbox.source import Source
+from onceward.statements import read_statement
 
 log = structlog.get_logger(__name__)
 
-KEEP = """
-insert into onceward.webhook_rejects (slot, organization_id, source, provider, reason, status, ip, bytes, more)
-select nextval('onceward.webhook_reject_slots'), r.organization_id, r.source, r.provider, r.reason, r.status, r.ip, r.bytes,
-       r.more
-  from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::int[], $6::text[], $7::int[], $8::int[])
-       as r (organization_id, source, provider, reason, status, ip, bytes, more)
-on conflict (slot) do update
-   set organization_id = excluded.organization_id, at = excluded.at, source = excluded.source, provider = excluded.provider,
-       reason = excluded.reason, status = excluded.status, ip = excluded.ip, bytes = excluded.bytes, more = excluded.more
-"""
+KEEP = read_statement("inbox", "keep_rejects")
 
 ALERT = "select onceward.notify('WEBHOOK_FORGED', 'warn', $1, $2, null, 'security')"
 FORGED = frozenset({"bad_signature", "bad_certificate", "missing_header", "unsigned"})
@@ -99,5 +90,5 @@ class Rejects:
                 count = sum(1 + each.more for each in waiting if each.name == name and each.reason in FORGED)
                 details = {"source": name, "count": count}
                 await self._db.execute(ALERT, f"Webhooks for {name} that its sender did not sign", details)
-        except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
+        except FAILED as error:
             log.log(loudness(error), "rejects.store_failed", count=len(waiting), error=type(error).__name__)

@@ -13,57 +13,18 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
+from onceward.errors import OncewardError
+from onceward.statements import read_statement
 from onceward.trust import Identity, record
 
 DEFAULT_LIMIT = 100
 
-FIND = """
-select e.seq, e.id, e.webhook_id, coalesce(s.name, 'sql') as source, e.event_id, e.provider, e.type, e.status, e.attempts,
-       e.error, e.received_at, e.processed_at, e.organization_id, w.lease is not null as running,
-       e.payload is null and e.raw is null as pruned
-  from onceward.webhook_events e
-  left join onceward.sources s on s.webhook_id = e.webhook_id
-  left join onceward.work w on w.id = e.seq
- where ($1::bigint[] is null or e.seq = any($1))
-   and ($2::text[] is null or e.event_id = any($2))
-   and ($3::text is null or s.name = $3 or e.webhook_id::text = $3)
-   and ($4::text is null or e.type = $4)
-   and ($5::text[] is null
-        or case when e.status = 'pending' and w.lease is not null then 'processing' else e.status end = any($5))
-   and ($6::timestamptz is null or e.received_at >= $6)
-   and ($7::timestamptz is null or e.received_at < $7)
-   and ($8::text is null or position(lower($8) in lower(e.error)) > 0)
-   and ($9::boolean is null or (e.result = '"unhandled"') is not distinct from $9)
-   and ($10::uuid is null or e.organization_id = $10)
-   and ($11::bigint is null or e.seq < $11)
- order by e.seq desc
- limit $12
-"""
-
-AGAIN = """
--- Only if the status is still $2: another operator may have replayed the event in the meantime.
-with locked as materialized (
-    select e from onceward.webhook_events e
-     where e.seq = $1 and e.status = $2 and (e.status <> 'success' or e.result = '"unhandled"')
-       for update
-)
-select onceward.queue_event(e, 0), onceward.settled_event((e).seq, 'retry', 0, null, null) from locked
-"""
-
-COPY = """
-with copied as (
-    insert into onceward.webhook_events
-        (webhook_id, event_id, organization_id, provider, type, payload, raw, headers, signature, caused_by, origin, route)
-    select webhook_id, left(event_id, 200) || '#again-' || nextval('onceward.ids'), organization_id, provider, type, payload, raw,
-           headers, signature, seq, 'replay', route
-      from onceward.webhook_events where seq = $1
-    returning *
-)
-select c.seq, onceward.queue_event(c, 0) from copied c
-"""
+FIND = read_statement("inbox", "find_events")
+AGAIN = read_statement("inbox", "requeue_event")
+COPY = read_statement("inbox", "copy_event")
 
 
-class NoFilter(ValueError):
+class NoFilter(OncewardError, ValueError):
     """A replay needs at least one filter, so that nobody replays everything by accident."""
 
 

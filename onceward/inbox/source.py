@@ -65,12 +65,14 @@ class Source:
     route: str = ""
     """The name used to look up handlers: the source's name, unless the request address implies another."""
     only_stores: bool = field(init=False)
-    """Whether requests are answered right after the commit, and verification fetches nothing."""
+    """Whether requests are answered right after the commit, and verification neither fetches nor writes anything."""
 
     def __post_init__(self) -> None:
         if not self.route:
             object.__setattr__(self, "route", self.name)
-        object.__setattr__(self, "only_stores", (self.mode != "inline" or self.paused) and not self.provider.fetches)
+        binds = type(self.provider).transmission_id is not Provider.transmission_id
+        only_stores = (self.mode != "inline" or self.paused) and not self.provider.fetches and not binds
+        object.__setattr__(self, "only_stores", only_stores)
 
     @property
     def stored_route(self) -> str | None:

@@ -15,6 +15,7 @@ from onceward.db import Connection, Transaction
 from onceward.inbox.handlers import EXTERNAL_QUEUE, PAUSED_QUEUE, QUEUE, UNHANDLED_QUEUE
 from onceward.inbox.source import Mode, Secret, build, seal, unseal
 from onceward.providers.inbound.provider import ConfigError
+from onceward.statements import read_statement
 from onceward.trust import Identity, NotFound, SecretBox, record
 from onceward.trust.errors import NotAllowed
 from onceward.work.wake import CHANNEL
@@ -26,27 +27,9 @@ MOST_SECRETS = 10
 CHANGED = "sources changed"
 """The wake-up message that makes every node reload its sources. No queue may have this name."""
 
-INSERT = """
-insert into onceward.sources
-    (webhook_id, organization_id, name, provider, mode, secrets, options, public_url, tolerance_s, ordering, rate_per_s,
-     max_body_bytes, retention_days)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-"""
-
-LIST = """
-select s.webhook_id, s.name, s.provider, s.mode, s.organization_id, s.public_url, s.ordering, s.rate_per_s, s.max_body_bytes,
-       s.retention_days, s.origin, s.paused_at, s.created_at
-  from onceward.sources s
- where s.deleted_at is null and ($1::uuid is null or s.organization_id = $1)
- order by s.name
-"""
-
-PARK = """
-update onceward.work w
-   set queue = $3
-  from onceward.webhook_events e
- where w.kind = 'event' and w.queue = any($2::text[]) and w.lease is null and e.seq = w.id and e.webhook_id = $1
-"""
+INSERT = read_statement("inbox", "add_source")
+LIST = read_statement("inbox", "list_sources")
+PARK = read_statement("inbox", "move_waiting_events")
 
 
 class SourceExists(ConfigError):

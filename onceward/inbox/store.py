@@ -12,25 +12,24 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 import asyncpg
 import orjson
 
-from onceward.db import BROKEN, Connection, Database, RawJson, Unavailable
+from onceward.db import FAILED, Connection, Database, RawJson, Unavailable
 from onceward.inbox import metrics
 from onceward.inbox.handlers import followers
 from onceward.inbox.reused import ReusedIds
 from onceward.inbox.routing import AS_RAW, Batch, Common, Placed
 from onceward.inbox.source import Source
+from onceward.statements import read_statement
 from onceward.work import Item, Waker, insert
 
-SQL = Path(__file__).parent / "sql"
-RECEIVE = (SQL / "receive.sql").read_text(encoding="utf-8")
-RECEIVE_ALIKE = (SQL / "receive_alike.sql").read_text(encoding="utf-8")
-STANDING = (SQL / "standing.sql").read_text(encoding="utf-8")
+RECEIVE = read_statement("inbox", "receive")
+RECEIVE_ALIKE = read_statement("inbox", "receive_alike")
+STANDING = read_statement("inbox", "standing")
 BURY = "select onceward.bury_events($1, 'payload_invalid', 'the body is JSON that the database cannot hold')"
 
 FLUSH_TIMEOUT_S = 10.0
@@ -96,7 +95,7 @@ class Store:
             if conn is None or conn.is_closed():
                 try:
                     conn = await self._db.connect(application_name="onceward inbox")
-                except (*BROKEN, asyncpg.PostgresError, TimeoutError) as error:
+                except FAILED as error:
                     raise Unavailable(
                         f"no database connection was available: {error or type(error).__name__}"
                     ) from error

@@ -13,12 +13,9 @@ from onceward.db import Connection, Database
 from onceward.inbox.source import Source
 from onceward.providers.inbound.payload import event_key
 from onceward.providers.inbound.provider import Rejected
+from onceward.statements import read_statement
 
-BIND = """
-insert into onceward.webhook_transmissions as t (webhook_id, transmission_id, body_sha256) values ($1, $2, $3)
-on conflict (webhook_id, transmission_id) do update set body_sha256 = t.body_sha256
-returning t.body_sha256
-"""
+BIND = read_statement("inbox", "bind_transmission")
 
 FORGET = "delete from onceward.webhook_transmissions where received_at < onceward.now() - $1::interval"
 

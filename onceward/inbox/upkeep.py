@@ -15,153 +15,24 @@ from onceward.inbox import metrics, transmissions
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.handlers import QUEUE, UNHANDLED_QUEUE
 from onceward.inbox.sources import park
+from onceward.statements import read_statement
 from onceward.work import Loop, Waker
 
 log = structlog.get_logger(__name__)
 
-ROUTE = """
--- Move events whose type had no handler on arrival to the queue `events`, once a live worker handles the type.
-with alive as materialized (
-    select distinct t from onceward.workers w, unnest(w.tasks) t where not w.stopping
-), waiting as materialized (
-    -- A handler of the event's route takes precedence over the provider's general handler.
-    select w.id, coalesce(own.t, general.t) as t
-      from onceward.work w
-      join onceward.webhook_events e on e.seq = w.id
-      left join onceward.sources s on s.webhook_id = e.webhook_id
-      left join alive own on own.t = coalesce(e.route, s.name) || '/' || e.type
-      left join alive general on general.t = e.provider || '/' || e.type
-     where w.queue = 'unhandled' and w.lease is null and w.dead_reason is null and coalesce(own.t, general.t) is not null
-     order by w.sort_at limit 1000
-       for update of w skip locked
-)
-update onceward.work w set queue = 'events', task = waiting.t, sort_at = least(w.sort_at, onceward.now())
-  from waiting where w.id = waiting.id
-returning w.id
-"""
-
-STRAYED = """
--- Move events whose handler was removed by a deploy to the queue `unhandled`, so that they follow the same rules as new events.
-with alive as materialized (
-    select distinct t from onceward.workers w, unnest(w.tasks) t where 'events' = any(w.queues)
-), stray as materialized (
-    select w.id from onceward.work w
-     where w.queue = 'events' and w.kind = 'event' and w.lease is null and w.dead_reason is null
-       and w.sort_at <= onceward.now() - make_interval(secs => $1)
-       and exists (select from alive) and not exists (select from alive a where a.t = w.task)
-     order by w.sort_at limit 1000
-       for update of w skip locked
-)
-update onceward.work w set queue = 'unhandled' from stray where w.id = stray.id
-returning w.id
-"""
-
-GIVE_UP = """
--- Mark events as done with the result `unhandled` if workers are alive and none of them handles the type.
-with waiting as materialized (
-    select w.id, w.organization_id, w.attempts, w.task
-      from onceward.work w
-      join onceward.webhook_events e on e.seq = w.id
-      left join onceward.sources s on s.webhook_id = e.webhook_id
-     where w.queue = 'unhandled' and w.kind = 'event' and w.lease is null and w.dead_reason is null
-       and w.sort_at <= onceward.now() - make_interval(secs => $1)
-       and exists (select from onceward.workers k where not k.stopping
-                      and k.started_at <= clock_timestamp() - make_interval(secs => $2))
-       and not exists (select from onceward.workers k, unnest(k.tasks) t
-                        where t in (w.task, coalesce(e.route, s.name) || '/' || e.type))
-     order by w.sort_at limit 500
-       for update of w skip locked
-), gone as (
-    delete from onceward.work w using waiting where w.id = waiting.id
-), noted as (
-    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, result)
-    select id, organization_id, attempts + 1, 'event', task, 'success', '"unhandled"' from waiting
-), done as (
-    select e.provider, e.type, onceward.settled_event(w.id, 'success', w.attempts + 1, '"unhandled"', null)
-      from waiting w join onceward.webhook_events e on e.seq = w.id
-)
-select provider, type, count(*) from done group by 1, 2
-"""
+ROUTE = read_statement("inbox", "route_unhandled")
+STRAYED = read_statement("inbox", "move_strayed")
+GIVE_UP = read_statement("inbox", "finish_unhandled")
 
 WARN_ONCE = """
 insert into onceward.unhandled_types (provider, type) values ($1, $2) on conflict do nothing returning 1
 """
 
-TAKE_COUNTS = """
-with taken as (delete from onceward.webhook_counts returning metric, webhook_id, provider, label)
-select metric, webhook_id, provider, label, count(*)::int as times from taken group by 1, 2, 3, 4
-"""
-
-PACED = """
-select 1 from onceward.lanes l
- where l.queue = 'events' and l.rate_per_s is not null and l.next_at <= clock_timestamp()
-   and exists (select from onceward.work w where w.queue = l.queue and w.lane = l.lane and w.lease is null and w.dead_reason is null)
- limit 1
-"""
-
-PRUNE = """
--- Strip the bodies of finished events older than $1, starting at a stored mark. The event id stays, to detect duplicates.
--- Sources with the same retention share a mark: $3 is their number of days, null for those that use the setting.
-with mark as (
-    select 'events:' || coalesce($3::int::text, 'default') as name
-), passed as (
-    select coalesce((select p.through from onceward.prune_marks p join mark using (name)), 0) as through
-), old as materialized (
-    select e.seq, e.webhook_id, e.status from onceward.webhook_events e
-     where e.seq > (select through from passed) and e.received_at < onceward.now() - $1::interval
-     order by e.seq limit $2
-), ours as materialized (
-    select o.seq, o.status from old o left join onceward.sources s on s.webhook_id = o.webhook_id
-     where s.retention_days is not distinct from $3
-), stripped as (
-    update onceward.webhook_events e set payload = null, raw = null, headers = null, signature = null, settles = settles + 1
-      from ours where e.seq = ours.seq and ours.status in ('success', 'failed')
-    returning e.seq
-), spent as (
-    delete from onceward.attempts a using stripped where a.work_id = stripped.seq
-), later as (
-    insert into onceward.prune_events (seq)
-    select seq from ours where status not in ('success', 'failed')
-    on conflict do nothing
-), moved as (
-    insert into onceward.prune_marks (name, through)
-    select (select name from mark), max(seq) from old having max(seq) is not null
-    on conflict (name) do update set through = excluded.through
-)
-select (select count(*) from old)::int
-"""
-
-PRUNE_LATER = """
--- Strip the bodies of events that were unfinished or dead letters when the mark passed them, and have ended since.
-with ended as materialized (
-    select p.seq from onceward.prune_events p join onceward.webhook_events e using (seq)
-     where e.status in ('success', 'failed') limit $1
-), stripped as (
-    update onceward.webhook_events e set payload = null, raw = null, headers = null, signature = null, settles = settles + 1
-      from ended where e.seq = ended.seq
-), spent as (
-    delete from onceward.attempts a using ended where a.work_id = ended.seq
-)
-delete from onceward.prune_events p using ended where p.seq = ended.seq
-"""
-
-FORGET = """
--- Delete finished events that are older than the period in which duplicates are detected. Dead letters are never deleted.
-with mark as (
-    select coalesce((select through from onceward.prune_marks where name = 'event keys'), 0) as through
-), old as materialized (
-    select e.seq, e.status from onceward.webhook_events e
-     where e.seq > (select through from mark) and e.received_at < onceward.now() - $1::interval
-     order by e.seq limit $2
-), gone as (
-    delete from onceward.webhook_events e using old where e.seq = old.seq and old.status in ('success', 'failed')
-), moved as (
-    insert into onceward.prune_marks (name, through)
-    select 'event keys', max(seq) from old having max(seq) is not null
-    on conflict (name) do update set through = excluded.through
-)
-select (select count(*) from old)::int
-"""
+TAKE_COUNTS = read_statement("inbox", "take_counts")
+PACED = read_statement("inbox", "find_ready_rate_lane")
+PRUNE = read_statement("inbox", "strip_events")
+PRUNE_LATER = read_statement("inbox", "strip_events_later")
+FORGET = read_statement("inbox", "forget_events")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

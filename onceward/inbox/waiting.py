@@ -9,11 +9,11 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Database, DatabaseError, end, loudness
+from onceward.db import FAILED, Database, end, loudness
 from onceward.inbox.store import Stored, standing
+from onceward.statements import read_statement
 
 log = structlog.get_logger(__name__)
 
@@ -23,12 +23,7 @@ LOOK_EVERY_S = 0.05
 MOST_WAITING = 2_000
 ENDED = frozenset({"success", "failed", "dead_letter"})
 
-LOOK = """
-select e.seq, e.status, e.result, w.lease is not null as running
-  from onceward.webhook_events e
-  left join lateral (select lease from onceward.work where id = e.seq offset 0) w on true
- where e.seq = any($1)
-"""
+LOOK = read_statement("inbox", "read_states")
 
 
 class Waiting:
@@ -37,7 +32,7 @@ class Waiting:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._latest: dict[int, Stored] = {}
-        self._wanted: dict[int, int] = {}
+        self._waiters: dict[int, int] = {}
         self._count = 0
         self._looked = asyncio.Condition()
         self._looking: asyncio.Task[None] | None = None
@@ -66,7 +61,7 @@ class Waiting:
         if self._count >= MOST_WAITING:
             return None
         self._count += 1
-        self._wanted[seq] = self._wanted.get(seq, 0) + 1
+        self._waiters[seq] = self._waiters.get(seq, 0) + 1
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look(), name="waiting for results")
         try:
@@ -80,17 +75,17 @@ class Waiting:
             return None
         finally:
             self._count -= 1
-            self._wanted[seq] -= 1
-            if not self._wanted[seq]:
-                del self._wanted[seq]
+            self._waiters[seq] -= 1
+            if not self._waiters[seq]:
+                del self._waiters[seq]
 
     async def _look(self) -> None:
         """Poll while requests wait. If the queries fail, the requests time out and their senders are asked to retry."""
         await asyncio.sleep(FIRST_LOOK_S)
-        while self._wanted:
+        while self._waiters:
             try:
-                rows = await self._db.fetch(LOOK, list(self._wanted))
-            except (*BROKEN, DatabaseError, asyncpg.PostgresError) as error:
+                rows = await self._db.fetch(LOOK, list(self._waiters))
+            except FAILED as error:
                 log.log(loudness(error), "results.read_failed", error=type(error).__name__)
                 rows = []
             self._latest = {row["seq"]: standing(row) for row in rows}

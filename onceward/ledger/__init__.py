@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         UnknownJournal,
     )
     from onceward.ledger.journals import post, reverse, settle, void
-    from onceward.ledger.model import Account, Balance, Entry, Journal, Kind, Line, Part, TrialBalance
+    from onceward.ledger.model import Account, Balance, Entry, Journal, Kind, Part, StatementLine, TrialBalance
 
 __all__ = [
     "CHECKS",
@@ -34,10 +34,10 @@ __all__ = [
     "KeyConflict",
     "Kind",
     "LedgerError",
-    "Line",
     "NotPossible",
     "OverDrawn",
     "Part",
+    "StatementLine",
     "TrialBalance",
     "UnknownAccount",
     "UnknownJournal",

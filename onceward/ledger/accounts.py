@@ -6,36 +6,13 @@ from typing import Any, cast, get_args
 
 from onceward.db import Transaction
 from onceward.ledger.errors import InvalidEntry, UnknownAccount, named_errors
-from onceward.ledger.model import Account, Balance, Kind, Line, TrialBalance, checked_code, checked_currency
+from onceward.ledger.model import Account, Balance, Kind, StatementLine, TrialBalance, checked_code, checked_currency
+from onceward.statements import read_statement
 
 OPEN = "select onceward.ledger_open($1, $2, $3, $4, $5)"
 BALANCE = "select * from onceward.ledger_balances where organization_id = $1 and code = $2 and currency = $3"
-BALANCES = """
-select * from onceward.ledger_balances
-where organization_id = $1 and ($2::text is null or currency = $2)
-order by currency, code
-"""
-STATEMENT = """
-with account as (
-    select id, debit_normal from onceward.ledger_accounts where organization_id = $1 and code = $2 and currency = $3
-), lines as (
-    select e.id, e.journal_id, e.credit_id as other, e.amount * case when a.debit_normal then 1 else -1 end as amount
-    from account a join onceward.ledger_entries e on e.debit_id = a.id and not e.pending
-    union all
-    select e.id, e.journal_id, e.debit_id, e.amount * case when a.debit_normal then -1 else 1 end
-    from account a join onceward.ledger_entries e on e.credit_id = a.id and not e.pending
-), page as (
-    select * from lines where id > $4 order by id limit $5
-), opening as (
-    select coalesce(sum(amount), 0) as balance from lines where id <= $4
-)
-select p.id, p.journal_id, j.kind, j.key, j.memo, o.code as other, p.amount, j.created_at, j.caused_by,
-       (select balance from opening) + sum(p.amount) over (order by p.id) as balance
-from page p
-join onceward.ledger_journals j on j.id = p.journal_id
-join onceward.ledger_accounts o on o.id = p.other
-order by p.id
-"""
+BALANCES = read_statement("ledger", "list_balances")
+STATEMENT = read_statement("ledger", "account_statement")
 
 
 async def open_account(
@@ -66,7 +43,9 @@ async def trial_balance(tx: Transaction, *, currency: str | None = None) -> list
     return [TrialBalance(currency, tuple(accounts)) for currency, accounts in by_currency.items()]
 
 
-async def statement(tx: Transaction, code: str, *, currency: str, after: int = 0, limit: int = 100) -> list[Line]:
+async def statement(
+    tx: Transaction, code: str, *, currency: str, after: int = 0, limit: int = 100
+) -> list[StatementLine]:
     """Return posted entries in order, with the running balance. `after` is the last `entry_id` of the previous page."""
     if limit < 1:
         raise InvalidEntry(f"limit is {limit}: it must be 1 or more")
@@ -80,7 +59,7 @@ async def statement(tx: Transaction, code: str, *, currency: str, after: int = 0
         raise UnknownAccount(f"there is no account {code} in {currency}")
     rows = await tx.fetch(STATEMENT, tx.organization, code, currency, after, limit)
     return [
-        Line(
+        StatementLine(
             entry_id=row["id"],
             journal_id=row["journal_id"],
             journal_kind=row["kind"],

@@ -18,10 +18,11 @@ from contextlib import contextmanager
 
 import asyncpg
 
-from onceward.db.sqlstates import NEEDS_ORGANIZATION
+from onceward.errors import OncewardError
+from onceward.trust.sqlstates import NEEDS_ORGANIZATION
 
 
-class LedgerError(Exception):
+class LedgerError(OncewardError):
     """The base of the errors of the ledger. The message names the account, journal or key."""
 
 

@@ -10,6 +10,7 @@ FEATURE = Feature(
     name="ledger",
     after=("work",),
     migrations=Path(__file__).parent / "migrations",
+    functions=Path(__file__).parent / "functions",
     parts=(Part("ledger checkpoints", "onceward.ledger.parts:checkpoints", roles=WORKER),),
     commands=("onceward.ledger.commands:register",),
     pages="onceward.ledger.pages:PAGES",
@@ -25,4 +26,5 @@ FEATURE = Feature(
             names=(AlsoKnownAs(f"r.organization_id = any({OWNERS}) and r.key = $1"),),
         ),
     ),
+    sqlstates="onceward.ledger.sqlstates:SQLSTATES",
 )

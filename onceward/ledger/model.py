@@ -116,7 +116,7 @@ class Balance:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StatementLine:
     """One line of a statement. `amount` is negative if the entry lowers the balance."""
 
     entry_id: int

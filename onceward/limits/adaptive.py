@@ -20,6 +20,7 @@ import structlog
 
 from onceward.db import Connection, Database
 from onceward.limits.admission import GLOBAL
+from onceward.statements import read_statement
 from onceward.work.loop import Loop
 
 log = structlog.get_logger(__name__)
@@ -27,16 +28,8 @@ log = structlog.get_logger(__name__)
 LEVELS = (3, 5, 10)
 EVERY_S = 10.0
 
-CHANGE = """
-update onceward.limits set at_most = $2, changed_at = clock_timestamp(), reason = $4
- where name = $1 and at_most = $3 and changed_at < clock_timestamp() - interval '1 minute'
-returning at_most
-"""
-BACKLOG = """
-select count(*) from (
-    select from onceward.work w
-     where w.lease is null and w.dead_reason is null and w.sort_at <= onceward.now() limit 1000) due
-"""
+CHANGE = read_statement("limits", "change_limit")
+BACKLOG = read_statement("limits", "count_backlog")
 
 
 @dataclass(frozen=True, slots=True)

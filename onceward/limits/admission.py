@@ -15,6 +15,8 @@ from uuid import UUID
 import structlog
 
 from onceward.db import Connection, Database, Transaction
+from onceward.errors import OncewardError
+from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.identity import Identity
 from onceward.trust.metrics_events import record_metric
@@ -24,23 +26,8 @@ log = structlog.get_logger(__name__)
 GLOBAL = "global"
 RETRY_AFTER_S = 5
 
-HELD = """
-select s.key, nullif(s.organization_id, '00000000-0000-0000-0000-000000000000') as organization_id, count(*)::int as held,
-       l.at_most, min(s.taken_at) as oldest
-  from onceward.limit_slots s
-  left join onceward.limits l on l.name = s.key
- where exists (select from onceward.work w where w.id = s.work_id and w.dead_reason is null)
- group by s.key, s.organization_id, l.at_most order by held desc, s.key, s.organization_id limit $1
-"""
-RECONCILE = """
-delete from onceward.limit_slots s
- where (s.organization_id, s.key, s.slot) in (
-     select f.organization_id, f.key, f.slot from onceward.limit_slots f
-      where not exists (select from onceward.work w where w.id = f.work_id and w.dead_reason is null)
-        and f.taken_at < clock_timestamp() - interval '1 minute'
-        for update skip locked)
-returning s.key
-"""
+HELD = read_statement("limits", "list_held")
+RECONCILE = read_statement("limits", "free_abandoned_slots")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +47,7 @@ class Limit:
             raise ValueError(f"limit {self.key}: at_most must be between 1 and 10000, not {self.at_most}")
 
 
-class LimitReached(Exception):
+class LimitReached(OncewardError):
     """No slot is free, and none was reserved. HTTP routes answer 429."""
 
     def __init__(self, key: str, at_most: int, held: int, *, retry_after_s: int = RETRY_AFTER_S) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceward.db import Connection
+from onceward.statements import read_statement
 from onceward.trust.invariants import Check
+
+ABOVE_LIMIT = read_statement("limits", "check_global_limit")
 
 
 async def check_work_holds_one_slot_a_key(conn: Connection) -> Sequence[str]:
@@ -19,11 +22,7 @@ async def check_work_holds_one_slot_a_key(conn: Connection) -> Sequence[str]:
 
 async def check_global_limit_was_not_exceeded(conn: Connection) -> Sequence[str]:
     """No slot taken since the last change of the limit has a number above the limit."""
-    rows = await conn.fetch(
-        "select s.slot, s.work_id, l.at_most from onceward.limits l join onceward.limit_slots s on s.key = l.name"
-        " join onceward.work w on w.id = s.work_id and w.dead_reason is null"
-        " where s.slot > l.at_most and s.taken_at > l.changed_at + interval '1 second' limit 100"
-    )
+    rows = await conn.fetch(ABOVE_LIMIT)
     return [f"work {row['work_id']} holds slot {row['slot']} of {row['at_most']} of the global limit" for row in rows]
 
 

@@ -15,6 +15,7 @@ import structlog
 
 from onceward.db import Database
 from onceward.limits.admission import GLOBAL, Limit, LimitReached
+from onceward.statements import read_statement
 from onceward.work.loop import Loop
 
 log = structlog.get_logger(__name__)
@@ -54,11 +55,7 @@ redis.call('EXPIRE', KEYS[1], math.ceil(tonumber(ARGV[1])) + 1)
 return #ARGV - first + 1
 """
 
-SLOTS = """
-select s.organization_id || ':' || s.key as key, array_agg(s.work_id::text) as owners from onceward.limit_slots s
- where exists (select from onceward.work w where w.id = s.work_id and w.dead_reason is null)
- group by s.organization_id, s.key
-"""
+SLOTS = read_statement("limits", "list_slot_owners")
 
 
 class EarlyRefusal:
@@ -133,7 +130,7 @@ class EarlyRefusal:
         except (RedisError, OSError, TimeoutError) as error:
             self._silent_until = time.monotonic() + SILENT_FOR_S
             log.warning(
-                "early_refusal_unavailable",
+                "early_refusal.suspended",
                 error=type(error).__name__,
                 hint="limits still hold: PostgreSQL alone decides, and gets the requests that Redis would have refused",
             )

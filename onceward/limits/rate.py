@@ -13,13 +13,9 @@ import math
 from dataclasses import dataclass
 
 from onceward.db import Connection
+from onceward.statements import read_statement
 
-TAKE = """
-insert into onceward.rates as r (key, full_at) values ($1, clock_timestamp() + make_interval(secs => $2))
-on conflict (key) do update set full_at = greatest(r.full_at, clock_timestamp()) + make_interval(secs => $2)
- where greatest(r.full_at, clock_timestamp()) + make_interval(secs => $2) <= clock_timestamp() + make_interval(secs => $3)
-returning true
-"""
+TAKE = read_statement("limits", "take_token")
 WAIT = "select extract(epoch from full_at - clock_timestamp())::float8 + $2 - $3 from onceward.rates where key = $1"
 FORGET = (
     "with gone as (delete from onceward.rates where full_at < clock_timestamp() returning 1) select count(*) from gone"

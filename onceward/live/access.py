@@ -9,7 +9,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from onceward.db import Database
-from onceward.live.errors import Refused
+from onceward.live.errors import SubscriptionRefused
 from onceward.trust import Identity, Scope
 
 Verdict = bool | UUID
@@ -49,7 +49,7 @@ async def admit(rule: Rule, caller: Caller, what: str) -> Viewer:
     """Return the viewer that the caller acts as. Raises `Refused` if the rule does not allow the caller."""
     verdict = await _evaluate(rule, caller)
     if verdict is False:
-        raise Refused(f"the caller may not see {what}")
+        raise SubscriptionRefused(f"the caller may not see {what}")
     organization = verdict if isinstance(verdict, UUID) else caller.organization
     everything = organization is None and caller.identity is not None and caller.identity.may("admin")
     return Viewer(organization, everything)

@@ -211,7 +211,7 @@ class Connection:
             if text is None:
                 return
             self.last_sent = time.monotonic()
-            self.hub.frames_sent += 1
+            self.hub.frames.sent += 1
             # The network nearly always accepts a frame at once. Only a send that must wait gets a task.
             sending = self._send(text)
             try:
@@ -295,7 +295,9 @@ class Connection:
             reset = ',"reset":true' if gap else ""
             # A separate version: topics include everything read from the feed, while results may still be behind.
             text = ",".join((first or []) + messages)
-            topics.append(f'{{"id":{follow.id}{reset},"version":"{self.hub.version_text}","messages":[{text}]}}')
+            topics.append(
+                f'{{"id":{follow.id}{reset},"version":"{self.hub.versions.version_text}","messages":[{text}]}}'
+            )
 
     def _error_fields(self, error: LiveError) -> dict[str, str]:
         hidden = isinstance(error, QueryFault) and not self.detailed
@@ -307,8 +309,8 @@ class Connection:
     # -- versions --------------------------------------------------------------------------------------------------
 
     def version(self) -> str:
-        """Return the version that all results of this client include."""
-        return self.hub.reached(self._behind())[1]
+        """Return the version that all results of this client include. If it is unknown, return the last one sent."""
+        return self.hub.versions.reached(self._behind())[1] or self.sent_version
 
     def settled(self) -> bool:
         """Return whether all results of this client are up to date. Queries that keep failing are ignored."""
@@ -331,7 +333,7 @@ class Connection:
     def _reached(self) -> str:
         """Return the ids of the waits that have ended, and remove them."""
         waits = self.waits or {}
-        version, _ = self.hub.reached(self._behind())
+        version, _ = self.hub.versions.reached(self._behind())
         if version is None or any(group.text is None and group.error is None for group in self._groups()):
             return ""
         ended = [id for id, xid in waits.items() if version.snapshot.sees(xid)]

@@ -14,8 +14,10 @@ LiveError
 
 from __future__ import annotations
 
+from onceward.errors import OncewardError
 
-class LiveError(Exception):
+
+class LiveError(OncewardError):
     """The root of all errors of this package."""
 
     code = "error"
@@ -33,7 +35,7 @@ class BadArguments(LiveError):
     code = "bad_arguments"
 
 
-class Refused(LiveError):
+class SubscriptionRefused(LiveError):
     code = "refused"
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 from uuid import UUID
 
@@ -16,13 +15,10 @@ import asyncpg
 
 from onceward.db import Connection
 from onceward.live.snapshot import Snapshot, Version
+from onceward.statements import read_statement
 
-ADVANCE = files("onceward.live").joinpath("sql/advance.sql").read_text(encoding="utf-8")
-START = """
-select pg_current_snapshot()::text as snapshot, epoch,
-       coalesce((select life from onceward.feed_life), onceward.begin_feed_life()) as life
-  from onceward.feed_state
-"""
+ADVANCE = read_statement("live", "advance")
+START = read_statement("live", "start_feed")
 
 Change = tuple[int, str | None, str | None]
 """The table, key and value of a change. Without a key, all rows of the table may have changed."""

@@ -47,7 +47,13 @@ class Group:
     )
 
     def __init__(
-        self, key: GroupKey, definition: QueryDefinition, arguments: dict[str, Any], viewer: Viewer, *, behind: int
+        self,
+        key: GroupKey,
+        definition: QueryDefinition[..., Any],
+        arguments: dict[str, Any],
+        viewer: Viewer,
+        *,
+        behind: int,
     ) -> None:
         self.key = key
         self.definition = definition

@@ -8,45 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter
 from typing import Any
 from uuid import UUID
 
-import asyncpg
-
-from onceward.db import BROKEN, Database, DatabaseError, end
+from onceward.db import FAILED, Database, end
 from onceward.live import metrics
 from onceward.live.access import Viewer
-from onceward.live.connection import Connection, Follow, Subscription
+from onceward.live.connection import Connection, Subscription
 from onceward.live.errors import LiveError, QueryFault, TooMuch
-from onceward.live.feed import Advance, Change
-from onceward.live.group import DependencyIndex, Group, any_matches
+from onceward.live.feed import Advance
+from onceward.live.frames import FrameSender
+from onceward.live.group import DependencyIndex, Group
 from onceward.live.options import LiveOptions
 from onceward.live.query import QueryDefinition
 from onceward.live.running import run
 from onceward.live.snapshot import Version
 from onceward.live.topics import Channel
+from onceward.live.version_log import VersionLog
 from onceward.live.watched import Tables
 from onceward.telemetry import get_logger
 
 log = get_logger("onceward.live")
 
-ADVANCES_KEPT = 4096
-"""The number of advances kept for comparison with runs. A query that runs for longer than that runs again."""
-HOLD_S = 0.1
-"""How long results wait for other results of the same client, so that one frame carries them together."""
 LONGEST_RETRY_S = 5.0
-SLICE = 250
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedAdvance:
-    number: int
-    before: Version
-    changes: frozenset[Change] | None
-    """None means that everything may have changed (a reset)."""
 
 
 class Hub:
@@ -62,10 +47,8 @@ class Hub:
         self.connected: Counter[UUID | None] = Counter()
         """The number of connections per organization."""
         self.waiting: set[Connection] = set()
-        self.frames_sent = 0
-        self.number = 0
-        self.version: Version | None = None
-        self.version_text = ""
+        self.frames = FrameSender()
+        self.versions = VersionLog()
         self.index = DependencyIndex()
         self.in_use = asyncio.Event()
         """Set while a query, topic or wait needs the feed."""
@@ -74,11 +57,8 @@ class Hub:
         self.nudged = asyncio.Event()
         """Set to make the feed loop read without delay."""
         self._readers: list[asyncio.Future[Version]] = []
-        self._log: deque[LoggedAdvance] = deque(maxlen=ADVANCES_KEPT)
         self._ready: asyncio.Queue[Group] = asyncio.Queue()
         self._runners: list[asyncio.Task[None]] = []
-        self._dirty: set[Connection] = set()
-        self._flush_timer: asyncio.TimerHandle | None = None
         self._per_organization: dict[UUID | None, int] = {}
 
     async def start(self) -> None:
@@ -91,8 +71,7 @@ class Hub:
         self._runners.clear()
         for group in self.groups.values():
             group.cancel_timers()
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
+        self.frames.stop()
 
     # -- when to read ------------------------------------------------------------------------------------------------
 
@@ -127,20 +106,16 @@ class Hub:
 
     def take_position(self, version: Version) -> None:
         """Start at this version of the feed."""
-        self.version, self.version_text = version, str(version)
         # The feed was not read until now, so runs cannot be compared with any earlier advance.
-        self._log.clear()
+        self.versions.start_at(version)
         self.positioned.set()
 
     def apply(self, advance: Advance) -> bool:
         """Apply the changes and messages of one read of the feed. Returns whether there were any."""
-        before = self.version or advance.version
-        self.version, self.version_text = advance.version, str(advance.version)
+        self.versions.read_to(advance.version, None if advance.reset else advance.changes)
         if advance.reset:
-            self._reset(before)
+            self._reset()
         elif advance.changes:
-            self.number += 1
-            self._log.append(LoggedAdvance(self.number, before, advance.changes))
             for group in self.index.affected_by(advance.changes):
                 self._mark(group)
         for message in advance.messages:
@@ -148,28 +123,31 @@ class Hub:
             if channel is not None:
                 channel.add(message)
                 for follow in channel.followers:
-                    self.touch(follow.connection, follow)
-        self._dirty.update(self.waiting)
-        self._send_ready(list(self._dirty) if advance.messages or self.waiting else ())
+                    self.frames.mark(follow)
+        self.frames.add(self.waiting)
+        if advance.messages or self.waiting:
+            self.frames.send_all_ready()
+        else:
+            self.frames.send_ready(())
         return advance.reset or bool(advance.changes or advance.messages)
 
-    def _reset(self, before: Version) -> None:
+    def _reset(self) -> None:
         """The feed has a gap: run every query, and tell the followers of topics that messages may be missing."""
         metrics.RESETS.inc()
         log.warning("live_feed.reset", groups=len(self.groups))
-        self.number += 1
-        self._log.append(LoggedAdvance(self.number, before, None))
         for group in self.groups.values():
             self._mark(group)
         for channel in self.channels.values():
             for follow in channel.followers:
                 follow.gap = True
-                self.touch(follow.connection, follow)
-        self._send_ready(list(self._dirty))
+                self.frames.mark(follow)
+        self.frames.send_all_ready()
 
     # -- groups ------------------------------------------------------------------------------------------------------
 
-    def join(self, definition: QueryDefinition, arguments: dict[str, Any], canonical: str, viewer: Viewer) -> Group:
+    def join(
+        self, definition: QueryDefinition[..., Any], arguments: dict[str, Any], canonical: str, viewer: Viewer
+    ) -> Group:
         """Return the group for this query, arguments and viewer. The first call creates it."""
         key = (definition.name, canonical, viewer)
         group = self.groups.get(key)
@@ -178,7 +156,7 @@ class Hub:
             if count >= self.options.max_groups_per_organization:
                 raise TooMuch(f"the organization has reached its limit of {count} different live queries on this node")
             self._per_organization[viewer.organization] = count + 1
-            group = Group(key, definition, arguments, viewer, behind=self.number + 1)
+            group = Group(key, definition, arguments, viewer, behind=self.versions.number + 1)
             self.groups[key] = group
             self.in_use.set()
             self._enqueue(group)
@@ -208,9 +186,9 @@ class Hub:
 
     def _mark(self, group: Group) -> None:
         if group.running:
-            group.again = self.number if group.again is None else group.again
+            group.again = self.versions.number if group.again is None else group.again
         else:
-            group.fall_behind(self.number)
+            group.fall_behind(self.versions.number)
             self._enqueue(group)
 
     def _enqueue(self, group: Group) -> None:
@@ -230,11 +208,11 @@ class Hub:
                 group.queued = False
             if self.groups.get(group.key) is group and group.behind is not None and not group.failures:
                 self._enqueue(group)
-            self._send_ready([each.connection for each in group.subscribers])
+            self.frames.send_ready([each.connection for each in group.subscribers])
 
     async def _run(self, group: Group) -> None:
         await self.positioned.wait()
-        number_at_start, started = self.number, time.perf_counter()
+        number_at_start, started = self.versions.number, time.perf_counter()
         group.running, group.again = True, None
         try:
             outcome = await run(
@@ -245,7 +223,7 @@ class Hub:
                 group.viewer,
                 timeout_s=self.options.query_timeout_s,
             )
-        except (*BROKEN, DatabaseError, TimeoutError, asyncpg.PostgresError) as error:
+        except FAILED as error:
             self._failed(group, QueryFault(f"query {group.definition.name} failed: {type(error).__name__}"), error)
             return
         except LiveError as error:
@@ -263,7 +241,9 @@ class Hub:
             metrics.RUN_SECONDS.observe(group.last_ms / 1000)
         self.index.replace(group, outcome.dependencies)
         group.behind = None
-        missed = self._first_missed(group, number_at_start)
+        missed = self.versions.first_match(group.dependencies, after=number_at_start)
+        if missed is None:
+            missed = group.again
         if missed is not None:
             group.fall_behind(missed)
         group.failures = 0
@@ -272,23 +252,10 @@ class Hub:
             group.text, group.hash, group.error = outcome.text, outcome.hash, None
             self._publish(group)
 
-    def _first_missed(self, group: Group, number_at_start: int) -> int | None:
-        """Return the first advance since the run started that matches the current dependencies of the group."""
-        if self.number == number_at_start:
-            return None
-        if self._log[0].number > number_at_start + 1:
-            return number_at_start + 1
-        for each in self._log:
-            if each.number > number_at_start and (
-                each.changes is None or any_matches(group.dependencies, each.changes)
-            ):
-                return each.number
-        return group.again
-
     def _failed(self, group: Group, shown: LiveError, error: BaseException | None) -> None:
         """Schedule a retry. Report the error, except that clients keep their old result during a database failure."""
         group.failures += 1
-        group.fall_behind(self.number)
+        group.fall_behind(self.versions.number)
         metrics.FAILURES.labels(group.definition.name).inc()
         if error is not None:
             log.warning(
@@ -323,49 +290,6 @@ class Hub:
         if self.groups.get(group.key) is group:
             self._enqueue(group)  # without effect while it runs; that run sets the next expiry
 
-    # -- send results ----------------------------------------------------------------------------------------------
-
     def _publish(self, group: Group) -> None:
         for subscription in group.subscribers:
-            subscription.connection.mark(subscription)
-            self._dirty.add(subscription.connection)
-
-    def touch(self, connection: Connection, changed: Subscription | Follow) -> None:
-        """Mark a subscription or follow of this connection as changed."""
-        connection.mark(changed)
-        self._dirty.add(connection)
-
-    def _send_ready(self, connections: Iterable[Connection]) -> None:
-        """Send frames to changed connections that wait for no other result. The rest get theirs after `HOLD_S`."""
-        ready = [each for each in connections if each in self._dirty and each.settled()]
-        self._dirty.difference_update(ready)
-        self._send_some(ready)
-        if self._dirty and self._flush_timer is None:
-            self._flush_timer = asyncio.get_running_loop().call_later(HOLD_S, self._flush)
-
-    def _flush(self) -> None:
-        self._flush_timer = None
-        dirty, self._dirty = self._dirty, set()
-        self._send_some(list(dirty))
-
-    def _send_some(self, connections: list[Connection], start: int = 0) -> None:
-        """Send to `SLICE` connections at a time, so that a group with many subscribers does not block the event loop."""
-        for connection in connections[start : start + SLICE]:
-            connection.flush()
-        metrics.FRAMES.inc(self.frames_sent)
-        self.frames_sent = 0
-        if start + SLICE < len(connections):
-            asyncio.get_running_loop().call_soon(self._send_some, connections, start + SLICE)
-
-    def version_before(self, number: int) -> Version | None:
-        """Return the newest version that includes all advances before `number`."""
-        if not self._log or number > self.number:
-            return self.version
-        return self._log[max(0, number - self._log[0].number)].before
-
-    def reached(self, behind: int | None) -> tuple[Version | None, str]:
-        """Return the newest version that includes all advances before `behind`, also as text. None means all advances."""
-        if behind is None or behind > self.number:
-            return self.version, self.version_text
-        version = self.version_before(behind)
-        return version, str(version)
+            self.frames.mark(subscription)

@@ -97,7 +97,7 @@ class LiveNode:
     async def keep(self) -> None:
         """Send pings, recheck credentials, and end the presence of closed connections."""
         now = time.monotonic()
-        ping = {"type": "ping", "version": self.hub.version_text}
+        ping = {"type": "ping", "version": self.hub.versions.version_text}
         for n, connection in enumerate(list(self.hub.connections)):
             if now - connection.last_sent >= self.options.ping_s:
                 connection.reply(ping)

@@ -13,41 +13,16 @@ from uuid import UUID, uuid5
 
 from onceward.db import Database, Transaction
 from onceward.live.query import Query
+from onceward.statements import read_statement
 
 Status = Literal["online", "away", "offline"]
 LEASE = timedelta(minutes=5)
 API_LEASES = UUID("6f6e6365-7761-7264-6c69-766570726573")
 
-ENTER = """
-insert into onceward.presence (organization_id, place, user_id, holder, node, status)
-values ($1, $2, $3, $4, $5, $6)
-on conflict (holder, place) do update set status = excluded.status, since = onceward.now()
- where presence.status <> excluded.status
-"""
-
-TAKE = """
-insert into onceward.presence (organization_id, place, user_id, holder, status, expires_at)
-values ($1, $2, $3, $4, $5, onceward.now() + $6::interval)
-on conflict (holder, place) do update set
-    status = excluded.status, expires_at = excluded.expires_at,
-    since = case when presence.status = excluded.status then presence.since else onceward.now() end
-"""
-
-SWEEP = """
-delete from onceward.presence p
- where p.expires_at <= onceward.now()
-    or (p.node is not null and not exists
-        (select from onceward.live_nodes n where n.node = p.node and n.expires_at > onceward.now()))
-"""
-
-HERE = """
-select p.user_id, min(p.since) as since,
-       case when bool_or(p.status = 'online') then 'online' else 'away' end as status,
-       min(coalesce(n.expires_at, p.expires_at)) as until
-  from onceward.presence p left join onceward.live_nodes n on n.node = p.node
- where p.place = $1 and coalesce(n.expires_at, p.expires_at) > onceward.now()
- group by p.user_id order by p.user_id
-"""
+ENTER = read_statement("live", "enter_place")
+TAKE = read_statement("live", "enter_place_until")
+SWEEP = read_statement("live", "sweep_presence")
+HERE = read_statement("live", "list_present")
 
 
 async def set_presence(

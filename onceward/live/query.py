@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, get_type_hints
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, get_type_hints
 from uuid import UUID
 
 import asyncpg
@@ -20,11 +20,15 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from onceward.db import Connection
+from onceward.durations import Duration, in_seconds
 from onceward.live.access import Rule, Viewer
 from onceward.live.errors import BadArguments, NotVisible, QueryFault
 from onceward.live.watched import Tables
 
 Per = Literal["organization", "user"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 Condition = tuple[str, str | None]
 
@@ -52,7 +56,7 @@ class Query:
         "until",
     )
 
-    def __init__(self, conn: Connection, definition: QueryDefinition, viewer: Viewer, tables: Tables) -> None:
+    def __init__(self, conn: Connection, definition: QueryDefinition[..., Any], viewer: Viewer, tables: Tables) -> None:
         self._conn = conn
         self._definition = definition
         self._viewer = viewer
@@ -94,8 +98,9 @@ class Query:
         """Declare that the query reads these tables but does not depend on their changes."""
         self.named.update(name if "." in name else f"public.{name}" for name in tables)
 
-    def stale_after(self, seconds: float) -> None:
+    def stale_after(self, duration: Duration) -> None:
         """Run the query again after this time even if nothing changes. If called several times, the shortest time counts."""
+        seconds = in_seconds(duration)
         if seconds <= 0:
             raise QueryFault(f"query {self._definition.name}: stale_after must be more than 0 seconds, not {seconds}")
         self.soonest = seconds if self.soonest is None else min(self.soonest, seconds)
@@ -128,8 +133,8 @@ class Query:
         return await self._conn.fetchval(query, *args)
 
 
-class QueryDefinition:
-    """A function registered as a live query."""
+class QueryDefinition(Generic[P, R]):
+    """A function registered as a live query. A call runs the function itself."""
 
     def __init__(
         self,
@@ -154,6 +159,9 @@ class QueryDefinition:
 
     def __repr__(self) -> str:
         return f"<query {self.name}>"
+
+    async def __call__(self, q: Query, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self.function(q, *args, **kwargs)
 
     def load(self, arguments: Any) -> tuple[dict[str, Any], str]:
         """Return the arguments converted to the types of the signature, and a canonical text for comparison."""

@@ -6,9 +6,7 @@ import asyncio
 import contextlib
 import time
 
-import asyncpg
-
-from onceward.db import BROKEN, Connection, DatabaseError, end
+from onceward.db import FAILED, Connection, end
 from onceward.live import metrics
 from onceward.live.feed import Reader
 from onceward.live.hub import Hub
@@ -79,7 +77,7 @@ class FeedLoop:
             try:
                 if await self.step():
                     changed_at = time.monotonic()
-            except (*BROKEN, DatabaseError, asyncpg.PostgresError, TimeoutError) as error:
+            except FAILED as error:
                 await self._failed(error)
                 continue
             if hub.rest():

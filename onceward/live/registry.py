@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from onceward.live.errors import UnknownQuery
 from onceward.live.query import QueryDefinition
 from onceward.live.topics import Topic
@@ -11,13 +13,13 @@ class LiveRegistry:
     """The queries and topics that clients can subscribe to. Names are unique."""
 
     def __init__(self) -> None:
-        self.queries: dict[str, QueryDefinition] = {}
+        self.queries: dict[str, QueryDefinition[..., Any]] = {}
         self.topics: dict[str, Topic] = {}
 
     def __bool__(self) -> bool:
         return bool(self.queries or self.topics)
 
-    def add(self, definition: QueryDefinition) -> None:
+    def add(self, definition: QueryDefinition[..., Any]) -> None:
         existing = self.queries.get(definition.name)
         if existing is not None and existing is not definition:
             raise ValueError(
@@ -37,7 +39,7 @@ class LiveRegistry:
         for topic in other.topics.values():
             self.add_topic(topic)
 
-    def query(self, name: str) -> QueryDefinition:
+    def query(self, name: str) -> QueryDefinition[..., Any]:
         definition = self.queries.get(name)
         if definition is None:
             raise UnknownQuery(f"there is no live query called {name[:100]!r}")

@@ -12,6 +12,7 @@ from typing import Any, cast
 import asyncpg
 
 from onceward.db import Connection
+from onceward.statements import read_statement
 
 SYSTEM_SCHEMAS = ("pg_catalog", "information_schema", "pg_toast")
 
@@ -20,13 +21,7 @@ PLAN_SETTINGS = (
     "savepoint live_check; set local plan_cache_mode = force_generic_plan; set local enable_partition_pruning = off"
 )
 
-SCANS = """
-select n.nspname || '.' || c.relname as name, pg_stat_get_xact_numscans(c.oid) as scans
-  from pg_class c join pg_namespace n on n.oid = c.relnamespace
- where c.relkind in ('r', 'm', 'p') and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
-   and pg_stat_get_xact_numscans(c.oid) > 0
-"""
-"""The counts restart when the session reports its statistics, so only the difference of two readings is meaningful."""
+SCANS = read_statement("live", "count_scans")
 
 
 async def planned(conn: Connection, statement: str, arguments: int) -> frozenset[str]:

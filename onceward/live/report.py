@@ -14,19 +14,13 @@ from onceward.db import Connection, Database
 from onceward.live import metrics
 from onceward.live.hub import Hub
 from onceward.live.reading import FeedLoop
+from onceward.statements import read_statement
 
-WRITE = """
-insert into onceward.live_nodes (node, name, expires_at, report)
-values ($1, $2, onceward.now() + make_interval(secs => $3), $4::jsonb)
-on conflict (node) do update set seen_at = clock_timestamp(), expires_at = excluded.expires_at, report = excluded.report
-"""
+WRITE = read_statement("live", "write_report")
 
 FORGET = "delete from onceward.live_nodes where seen_at < clock_timestamp() - interval '1 hour'"
 
-READ = """
-select node, name, started_at, seen_at, extract(epoch from clock_timestamp() - seen_at)::float8 as silent_s, report
-  from onceward.live_nodes order by started_at
-"""
+READ = read_statement("live", "read_reports")
 
 SILENT_S = 30.0
 
@@ -78,7 +72,7 @@ def describe(hub: Hub, feed: FeedLoop) -> dict[str, Any]:
         "lag_ms": round(lag_ms, 1),
         "reading": hub.in_use.is_set(),
         "progress_s": None if feed.progress_at is None else round(now - feed.progress_at, 3),
-        "version": hub.version_text,
+        "version": hub.versions.version_text,
     }
 
 

@@ -15,8 +15,7 @@ import asyncpg
 import orjson
 from pydantic import BaseModel
 
-from onceward.db import Connection, Database, Unavailable
-from onceward.db.transaction import BROKEN
+from onceward.db import BROKEN, Connection, Database, Unavailable
 from onceward.live.access import Viewer
 from onceward.live.errors import NotWatched, QueryFault
 from onceward.live.query import Dependency, Query, QueryDefinition
@@ -40,7 +39,7 @@ class Outcome:
 async def run(
     db: Database,
     tables: Tables,
-    definition: QueryDefinition,
+    definition: QueryDefinition[..., Any],
     arguments: dict[str, Any],
     viewer: Viewer,
     *,
@@ -69,7 +68,7 @@ async def _end(conn: Connection) -> None:
     except asyncio.CancelledError:
         await asyncio.wait({rollback})
         raise
-    except (*BROKEN, TimeoutError):
+    except BROKEN:
         conn.terminate()
 
 
@@ -83,7 +82,7 @@ def _begin_statement(viewer: Viewer, timeout_s: float) -> str:
 
 
 async def _run_query(
-    conn: Connection, tables: Tables, definition: QueryDefinition, arguments: dict[str, Any], viewer: Viewer
+    conn: Connection, tables: Tables, definition: QueryDefinition[..., Any], arguments: dict[str, Any], viewer: Viewer
 ) -> Outcome:
     first = not definition.relations
     before = await scans(conn) if first else {}
@@ -104,7 +103,7 @@ async def _run_query(
     return Outcome(text, digest(text), frozenset(q.dependencies), stale_in_s)
 
 
-def _require_watched(definition: QueryDefinition, q: Query, tables: Tables, read: Any) -> None:
+def _require_watched(definition: QueryDefinition[..., Any], q: Query, tables: Tables, read: Any) -> None:
     missing = sorted({tables.root(name) for name in read} - q.named)
     if missing:
         raise NotWatched(

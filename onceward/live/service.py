@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, assert_never
 from uuid import UUID
 
 from onceward.live import metrics, presence
 from onceward.live.access import Caller, Viewer, admit
 from onceward.live.connection import Connection, Follow, Send, Subscription
-from onceward.live.errors import LiveError, Refused, TooMuch
+from onceward.live.errors import LiveError, SubscriptionRefused, TooMuch
 from onceward.live.feed import broken_between
 from onceward.live.hub import Hub
 from onceward.live.options import LiveOptions
@@ -35,7 +35,7 @@ class Service:
         self.node = node
         self.departed: list[tuple[float, UUID]] = []
         """The end time and presence holder of closed connections whose users were present in a place."""
-        self.presence_query = QueryDefinition(
+        self.presence_query: QueryDefinition[..., Any] = QueryDefinition(
             presence.presence, name="presence", parameter="q", allow=self._may_see_place
         )
 
@@ -54,7 +54,7 @@ class Service:
         connection.reply(
             {
                 "type": "welcome",
-                "version": self.hub.version_text,
+                "version": self.hub.versions.version_text,
                 "reset": self._other_epoch(hello.version),
                 "ping_s": self.options.ping_s,
             }
@@ -62,10 +62,10 @@ class Service:
         return connection
 
     def _other_epoch(self, version: str | None) -> bool:
-        if version is None or self.hub.version is None:
+        if version is None or self.hub.versions.version is None:
             return False
         try:
-            return not self.hub.version.comparable(Version.parse(version))
+            return not self.hub.versions.version.comparable(Version.parse(version))
         except BadVersion:
             return True
 
@@ -114,7 +114,7 @@ class Service:
             connection.subscribe(message.id, group, message.hash)
 
     async def _viewer(
-        self, connection: Connection, definition: QueryDefinition, arguments: dict[str, object]
+        self, connection: Connection, definition: QueryDefinition[..., Any], arguments: dict[str, object]
     ) -> Viewer:
         caller = Caller(connection.identity, arguments, self.hub.db)
         viewer = await admit(definition.allow, caller, f"query {definition.name}")
@@ -170,7 +170,7 @@ class Service:
     async def _present(self, connection: Connection, message: Present) -> None:
         topic, parts = find(self.registry.topics, message.place, presence=True)
         if connection.identity is None or connection.identity.user_id is None:
-            raise Refused("presence needs the credentials of a user")
+            raise SubscriptionRefused("presence needs the credentials of a user")
         caller = Caller(connection.identity, parts, self.hub.db)
         viewer = await admit(topic.allow, caller, f"place {message.place}")
         if connection.closed:
@@ -238,7 +238,7 @@ class Service:
         if not callable(definition.allow):
             return
         if await self._viewer(connection, definition, subscription.group.arguments) != subscription.group.viewer:
-            raise Refused(f"the permissions for query {definition.name} have changed; subscribe again")
+            raise SubscriptionRefused(f"the permissions for query {definition.name} have changed; subscribe again")
 
     async def _recheck_topic(self, connection: Connection, follow: Follow) -> None:
         name = follow.channel.topic
@@ -247,14 +247,14 @@ class Service:
             return
         viewer = await admit(topic.allow, Caller(connection.identity, parts, self.hub.db), f"topic {name}")
         if viewer.organization != follow.channel.organization:
-            raise Refused(f"topic {name} now belongs to another organization; follow it again")
+            raise SubscriptionRefused(f"topic {name} now belongs to another organization; follow it again")
 
     async def _recheck_place(self, connection: Connection, place: str, before: Viewer) -> None:
         topic, parts = find(self.registry.topics, place, presence=True)
         if not callable(topic.allow):
             return
         if await admit(topic.allow, Caller(connection.identity, parts, self.hub.db), f"place {place}") != before:
-            raise Refused(f"the permissions for place {place} have changed; enter it again")
+            raise SubscriptionRefused(f"the permissions for place {place} have changed; enter it again")
 
     async def _expel(self, connection: Connection, place: str, viewer: Viewer) -> None:
         """Remove a user from a place that the user may no longer enter."""

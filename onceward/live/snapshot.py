@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from onceward.errors import OncewardError
+
 FORM = re.compile(r"^\d{1,20}:\d{1,20}:(\d{1,20}(,\d{1,20})*)?$")
 VERSION = re.compile(r"^(\d{1,19})\.(\d{1,19})/(.+)$")
 LONGEST = 20_000
 
 
-class BadVersion(ValueError):
+class BadVersion(OncewardError, ValueError):
     """The text is not a version or snapshot."""
 
 

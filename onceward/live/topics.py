@@ -20,6 +20,7 @@ from onceward.live.access import Rule
 from onceward.live.errors import UnknownTopic
 from onceward.live.feed import TopicMessage
 from onceward.live.snapshot import Snapshot
+from onceward.statements import read_statement
 
 LONGEST_TOPIC = 300
 LARGEST_PAYLOAD = 64 * 1024
@@ -27,15 +28,7 @@ SEGMENT = re.compile(r"^(\{[a-z_][a-z0-9_]*\}|[A-Za-z0-9_.:-]+)$")
 
 INSERT = "insert into onceward.topic_messages (organization_id, topic, payload) values ($1, $2, $3::jsonb)"
 
-REPLAY = """
-select organization_id, topic, id, to_json(created_at) #>> '{}' as at, payload from (
-    select * from onceward.topic_messages
-     where topic = $1 and organization_id is not distinct from $2::uuid
-       and pg_visible_in_snapshot(xid, $3::text::pg_snapshot)
-       and ($4::text is null or not pg_visible_in_snapshot(xid, $4::text::pg_snapshot))
-     order by id desc limit $5
-) latest order by id
-"""
+REPLAY = read_statement("live", "replay_topic")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,32 +8,14 @@ sufficiently old mark sees are deleted.
 from __future__ import annotations
 
 from onceward.db import Database
+from onceward.statements import read_statement
 
 LOCK = 0x6C697665  # "live"
 
-OLD_MARK = """
-select snapshot::text from onceward.feed_marks
- where taken_at <= clock_timestamp() - make_interval(secs => $1) order by taken_at desc limit 1
-"""
-
-TRIM_FEED = """
-delete from onceward.feed
- where xid < pg_snapshot_xmax($1::text::pg_snapshot) and pg_visible_in_snapshot(xid, $1::text::pg_snapshot)
-"""
-
-TRIM_TOPICS = """
-delete from onceward.topic_messages m
- where m.created_at < clock_timestamp() - make_interval(secs => $1)
-   and pg_visible_in_snapshot(m.xid, $2::text::pg_snapshot)
-"""
-
-TRIM_LONG_TOPICS = """
-delete from onceward.topic_messages m using (
-    select id, row_number() over (partition by topic, organization_id order by id desc) as place, xid
-      from onceward.topic_messages
-) ranked
- where ranked.id = m.id and ranked.place > $1 and pg_visible_in_snapshot(m.xid, $2::text::pg_snapshot)
-"""
+OLD_MARK = read_statement("live", "find_old_mark")
+TRIM_FEED = read_statement("live", "trim_feed")
+TRIM_TOPICS = read_statement("live", "trim_topics")
+TRIM_LONG_TOPICS = read_statement("live", "trim_long_topics")
 
 
 async def trim(db: Database, *, retention_s: float, topic_retention_s: float, topic_replay: int) -> int:

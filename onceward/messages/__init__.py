@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from onceward.lazy import lazy
 
 if TYPE_CHECKING:
+    from onceward.messages.attachments import Attachment
     from onceward.messages.channel import Channel, Letter
     from onceward.messages.delivery import report_delivery
     from onceward.messages.errors import MissingVariable, NotConfigured, UnknownTemplate
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
     from onceward.messages.queueing import Queued, Sending, cancel, queue
     from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
     from onceward.messages.rendering import Rendered, render
-    from onceward.messages.sender import Manners, Sender
+    from onceward.messages.sender import Sender, SendingOptions
     from onceward.messages.templates import BadTemplate, Template, Templates
 
 __all__ = [
     "CHANNELS",
+    "Attachment",
     "Audience",
     "Audiences",
     "BadTemplate",
@@ -38,7 +40,6 @@ __all__ = [
     "InvalidNotification",
     "Letter",
     "Limit",
-    "Manners",
     "Message",
     "MessageKind",
     "MissingVariable",
@@ -52,6 +53,7 @@ __all__ = [
     "Rendered",
     "Sender",
     "Sending",
+    "SendingOptions",
     "SlackChannels",
     "Template",
     "Templates",

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
+from onceward.messages.attachments import LoadedAttachment
 from onceward.messages.recipient import ChannelName
 from onceward.messages.rendering import Rendered
 from onceward.messages.templates import Template
@@ -33,6 +34,7 @@ class Letter:
     destination: str = "individual"
     sending_since: datetime | None = None
     """When an earlier send of this message began, if the outcome of that send is unknown."""
+    attachments: tuple[LoadedAttachment, ...] = field(default=(), repr=False)
 
 
 class Channel(Protocol):

@@ -5,16 +5,9 @@ from __future__ import annotations
 import re
 
 from onceward.db import Transaction
+from onceward.statements import read_statement
 
-REPORT = """
-update onceward.messages
-   set delivery = $3,
-       status = case when status = 'unknown' and $4 then 'success' else status end,
-       reason = case when status = 'unknown' and $4 then null else reason end,
-       sent_at = case when status = 'unknown' and $4 then coalesce(sending_since, onceward.now()) else sent_at end
- where (reference = $1 or id = $2) and delivery is distinct from 'read'
-returning id
-"""
+REPORT = read_statement("messages", "report_delivery")
 
 ARRIVED = frozenset({"accepted", "queued", "sent", "delivered", "read", "opened"})
 """Reports which prove that the service received the message, so that an unknown message becomes a sent one."""

@@ -6,37 +6,12 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from onceward.db import Transaction
+from onceward.statements import read_statement
 from onceward.trust.erase import Eraser, Found, Person
 
-KEEP_OPT_OUTS_OF_RECIPIENTS = """
--- An opt-out under the recipient's ref also applies to the addresses, which are deleted with the recipient.
-insert into onceward.opt_outs (organization_id, recipient, channel, category, source, created_at)
-select o.organization_id, 'erased:' || onceward.person_hash(known.name), o.channel, o.category, o.source, o.created_at
-  from onceward.recipients t
- cross join lateral unnest(array[t.ref, t.email, t.phone, t.whatsapp]) as known (name)
-  join onceward.opt_outs o on o.organization_id is not distinct from t.organization_id
-   and o.recipient in (t.ref, 'erased:' || onceward.person_hash(t.ref))
- where t.ctid = any($1::text[]::tid[]) and known.name is not null
-on conflict do nothing
-"""
-
-KEEP_OPT_OUTS = """
-insert into onceward.opt_outs (organization_id, recipient, channel, category, source, created_at)
-select t.organization_id, 'erased:' || onceward.person_hash(t.recipient), t.channel, t.category, t.source, t.created_at
-  from onceward.opt_outs t where t.ctid = any($1::text[]::tid[])
-on conflict do nothing
-"""
-
-
-CANCEL = """
-with deleted as (
-    delete from onceward.work w where w.id = any($1) returning w.id, w.bundle, w.dead_reason
-)
-select onceward.finish_notification(m.id, m.notification, false)
-  from deleted join onceward.messages m using (id) where m.notification is not null and deleted.dead_reason is null
-union all
-select onceward.leave_bundle(deleted.bundle) from deleted where deleted.bundle is not null
-"""
+KEEP_OPT_OUTS_OF_RECIPIENTS = read_statement("messages", "keep_opt_outs_of_recipients")
+KEEP_OPT_OUTS = read_statement("messages", "keep_opt_outs")
+CANCEL = read_statement("messages", "cancel_erased")
 
 
 async def cancel_waiting(tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None) -> None:
@@ -71,6 +46,7 @@ ERASERS: tuple[Eraser, ...] = (
             "recipient": "m.mark",
             "address": "null",
             "data": "null",
+            "attachments": "null",
             "reason": f"case when {WAITING} then 'erased' end",
             "status": f"case when {WAITING} then 'cancelled' else t.status end",
         },
@@ -82,8 +58,8 @@ ERASERS: tuple[Eraser, ...] = (
     Eraser(
         name="mentions in messages",
         table="onceward.messages",
-        columns={"data": "json", "reason": "text"},
-        blank={"data": "null", "reason": "null"},
+        columns={"data": "json", "reason": "text", "attachments": "json"},
+        blank={"data": "null", "reason": "null", "attachments": "null"},
         waits=WAITING,
     ),
     Eraser(

@@ -10,6 +10,7 @@ FEATURE = Feature(
     name="messages",
     after=("work",),
     migrations=Path(__file__).parent / "migrations",
+    functions=Path(__file__).parent / "functions",
     parts=(Part("message channels", "onceward.messages.parts:channels", roles=WORKER),),
     commands=("onceward.messages.commands:register",),
     routes="onceward.messages.routes:routers",
@@ -26,5 +27,6 @@ FEATURE = Feature(
         ),
         Traced("onceward.notices", "notice", label="r.type", at="r.created_at"),
     ),
+    alerts=Path(__file__).parent / "alerts.yml",
     metrics="onceward.messages.metrics",
 )

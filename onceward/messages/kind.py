@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time
 from typing import Any, Literal
 from uuid import UUID
 
 from onceward.db import Connection
+from onceward.statements import read_statement
 
-LOAD = """
-select m.id, m.organization_id, m.key, m.channel, m.template, m.version, m.category, m.data, m.policy, m.recipient,
-       coalesce(m.address, case m.channel
-           when 'email' then r.email
-           when 'sms' then r.phone
-           when 'whatsapp' then coalesce(r.whatsapp, r.phone)
-           when 'slack' then r.slack
-           when 'push' then r.push::text
-           when 'dashboard' then m.recipient end) as address,
-       coalesce(m.locale, r.locale) as locale, coalesce(m.timezone, r.timezone) as timezone,
-       m.token, coalesce(m.unsure_since, m.sending_since) as sending_since, r.quiet_from, r.quiet_to, r.heard_at, coalesce(r.destination, 'individual') as destination,
-       onceward.now() as now
-  from onceward.messages m
-  left join onceward.recipients r
-    on r.ref = m.recipient
-   and coalesce(r.organization_id, '00000000-0000-0000-0000-000000000000')
-       = coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000')
- where m.id = any($1::bigint[])
-"""
+LOAD = read_statement("messages", "load_messages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +38,7 @@ class Message:
     heard_at: datetime | None
     destination: str
     now: datetime
+    attachments: Sequence[dict[str, Any]] | None = field(default=None, repr=False)
 
 
 class MessageKind:

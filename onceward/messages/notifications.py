@@ -11,36 +11,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onceward.db import Connection, Database, Transaction
+from onceward.errors import OncewardError
 from onceward.messages.queueing import Sending, queue
 from onceward.messages.recipient import CHANNELS, ChannelName, Recipient
 from onceward.messages.templates import Templates
+from onceward.statements import read_statement
 from onceward.trust import severity as severity_named
 from onceward.work import Waker
 
-CREATE = """
-insert into onceward.notifications (id, organization_id, type, severity, channels, recipients, remaining, key, caused_by)
-values (nextval('onceward.ids'), $1, $2, $3, $4, $5, $6, $7, $8)
-on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), key) where key is not null do nothing
-returning id
-"""
-
-EXISTING = """
-select id from onceward.notifications
- where coalesce(organization_id, '00000000-0000-0000-0000-000000000000')
-       = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') and key = $2
-"""
-
-SHOW = """
-select n.id, n.organization_id, n.type, n.severity, n.channels, n.recipients, n.round, n.sent, n.failed, n.remaining, n.created_at, n.finished_at,
-       (select jsonb_agg(jsonb_build_object('id', m.id, 'channel', m.channel, 'status', o.shown, 'reason', m.reason,
-                                            'attempts', m.attempts) order by m.id)
-          from onceward.messages m join onceward.message_outcomes o on o.id = m.id
-         where m.notification = n.id) as details
-  from onceward.notifications n where n.id = $1
-"""
+CREATE = read_statement("messages", "create_notification")
+EXISTING = read_statement("messages", "find_notification")
+SHOW = read_statement("messages", "show_notification")
 
 
-class InvalidNotification(ValueError):
+class InvalidNotification(OncewardError, ValueError):
     """The error text names the field and the expected value."""
 
 

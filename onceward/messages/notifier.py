@@ -17,34 +17,19 @@ from onceward.db import Database, Transaction
 from onceward.messages.notifications import Notification, SlackChannels, notify
 from onceward.messages.recipient import ChannelName, Recipient
 from onceward.messages.templates import Templates
+from onceward.statements import read_statement
 from onceward.work import Loop, Waker
 
 log = structlog.get_logger(__name__)
 
-DUE = """
-select group_key from onceward.notices n
- where told_at is null
- group by group_key
-having min(created_at) <= onceward.now() - make_interval(secs => $1)
-   and not exists (select from onceward.notices t where t.group_key = n.group_key
-                      and t.told_at > onceward.now() - make_interval(secs => $2))
-"""
+DUE = read_statement("messages", "due_groups")
 
 MARK_REPORTED = """
 update onceward.notices set told_at = onceward.now(), told_in = $2 where group_key = $1 and told_at is null
 """
 
-WORST = """
-select *, count(*) over () as total, min(created_at) over () as first_at
-  from onceward.notices where group_key = $1 and told_in = $2
- order by array_position(array['fatal', 'error', 'warn', 'info'], severity), id limit 1
-"""
-
-LINES = """
-select title, details ->> 'reason' as reason, count(*) as number
-  from onceward.notices where group_key = $1 and told_in = $2
- group by 1, 2 order by 3 desc, 1 limit $3
-"""
+WORST = read_statement("messages", "worst_notice")
+LINES = read_statement("messages", "list_report_lines")
 
 HINTS = {"DEAD_LETTER": "onceward dead-letters ls", "CRON_FAILURE": "onceward cron ls"}
 MOST_LINES = 20

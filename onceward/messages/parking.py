@@ -16,25 +16,14 @@ import structlog
 from onceward.db import Database
 from onceward.messages import metrics
 from onceward.messages.errors import Resting
+from onceward.statements import read_statement
 
 log = structlog.get_logger(__name__)
 
 FIRST_S = 1.0
 LONGEST_S = 300.0
 
-# Parallel sends fail together: only the first failure counts, because the others find the queue already parked.
-PARK = """
-insert into onceward.queues as q (name, parked_until, parked_for, failures)
-values ($1, clock_timestamp() + make_interval(secs => coalesce($2::float8, $4::float8)), $3, 1)
-on conflict (name) do update
-    set parked_until = case when q.parked_until > clock_timestamp()
-            then greatest(q.parked_until, clock_timestamp() + make_interval(secs => $2::float8))
-            else clock_timestamp() + make_interval(
-                secs => coalesce($2::float8, least($5::float8, $4::float8 * 2 ^ least(q.failures, 20)))) end,
-        parked_for = excluded.parked_for,
-        failures = q.failures + case when q.parked_until > clock_timestamp() then 0 else 1 end
-returning failures, extract(epoch from parked_until - clock_timestamp())::float8
-"""
+PARK = read_statement("messages", "park_queue")
 
 UNPARK = (
     "update onceward.queues set parked_until = null, parked_for = null, failures = 0 where name = $1 and failures > 0"

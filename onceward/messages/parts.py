@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from onceward.context import Context
-from onceward.messages.post import PostOffice
+from onceward.messages.service import MessageService
 
 
-def channels(context: Context) -> PostOffice:
+def channels(context: Context) -> MessageService:
     engine = context.engine
-    return PostOffice(context.database, context.settings, engine.templates, context.registry, waker=engine.waker)
+    return MessageService(
+        context.database,
+        context.settings,
+        engine.templates,
+        context.registry,
+        waker=engine.waker,
+        services=context.app.services,
+    )

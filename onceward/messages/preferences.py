@@ -8,32 +8,12 @@ from uuid import UUID
 
 from onceward.db import Database, Transaction
 from onceward.messages.recipient import CHANNELS, Recipient
+from onceward.statements import read_statement
 
-SAVE = """
-insert into onceward.recipients as r
-    (organization_id, ref, email, phone, whatsapp, slack, push, locale, timezone, preferred_channel, destination,
-     quiet_from, quiet_to)
-values ($1, $2, lower($3), $4, $5, $6, $7, $8, $9, $10, coalesce($11, 'individual'), $12, $13)
-on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), ref) do update
-    set email = coalesce(excluded.email, r.email), phone = coalesce(excluded.phone, r.phone),
-        whatsapp = coalesce(excluded.whatsapp, r.whatsapp), slack = coalesce(excluded.slack, r.slack),
-        push = coalesce(excluded.push, r.push), locale = coalesce(excluded.locale, r.locale),
-        timezone = coalesce(excluded.timezone, r.timezone),
-        preferred_channel = coalesce(excluded.preferred_channel, r.preferred_channel),
-        destination = coalesce($11, r.destination), quiet_from = coalesce(excluded.quiet_from, r.quiet_from),
-        quiet_to = coalesce(excluded.quiet_to, r.quiet_to), updated_at = onceward.now()
-"""
-
-OPT_OUT = """
-insert into onceward.opt_outs (organization_id, recipient, channel, category, source) values ($1, $2, $3, $4, $5)
-on conflict do nothing
-"""
-
-OPT_IN = """
-delete from onceward.opt_outs
- where organization_id is not distinct from $1 and channel = $3 and category = $4
-   and recipient in ($2, 'erased:' || onceward.person_hash($2))
-"""
+SAVE = read_statement("messages", "save_recipient")
+OPT_OUT = read_statement("messages", "opt_out")
+OPT_IN = read_statement("messages", "opt_in")
+HEARD_FROM = read_statement("messages", "heard_from")
 
 BY_TOKEN = "select organization_id, recipient, category from onceward.messages where token = $1"
 
@@ -92,9 +72,7 @@ async def opt_in(tx: Transaction, recipient: str, *, channel: str = "*", categor
 async def heard_from(tx: Transaction, ref: str) -> None:
     """Record that the person wrote to us, which opens the 24-hour window of WhatsApp."""
     await tx.execute(
-        "insert into onceward.recipients as r (organization_id, ref, heard_at) values ($1, $2, onceward.now())"
-        " on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), ref)"
-        " do update set heard_at = onceward.now()",
+        HEARD_FROM,
         tx.organization,
         ref,
     )

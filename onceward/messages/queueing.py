@@ -8,65 +8,22 @@ from datetime import datetime
 from typing import Any
 
 from onceward.db import RawJson, Transaction, clean_json, clean_text, is_storable
+from onceward.messages.attachments import Attachment, check_count
 from onceward.messages.parking import queue_of
 from onceward.messages.policies import POLICIES
 from onceward.messages.recipient import CHANNELS, ChannelName, as_recipient
 from onceward.messages.templates import Template
+from onceward.statements import read_statement
 from onceward.work import Waker
 
 MAX_KEY_CHARACTERS = 500
 MAX_DATA_BYTES = 256 << 10
 AT_ONCE = 5000
 
-KEEP_TEMPLATE = """
--- Stored per organization, so that no organization can replace a text of another one.
-insert into onceward.templates (organization_id, name, version, content) values ($1, $2, $3, $4) on conflict do nothing
-"""
-
-INSERT = """
-with input as materialized (
-    select nextval('onceward.ids') as id, i.*
-      from unnest($1::text[], $2::text[], $3::text[], $4::jsonb[], $5::text[], $6::text[], $7::timestamptz[])
-           as i (key, recipient, address, data, locale, timezone, scheduled_for)
-     order by i.key   -- the same order everywhere: two transactions with the same keys must not deadlock
-), written as (
-    insert into onceward.messages
-        (id, organization_id, key, channel, template, version, category, policy, notification, caused_by, token,
-         recipient, address, data, locale, timezone, scheduled_for)
-    select id, $8, key, $9, $10, $11, $12, $13, $14, $15,
-           case when $12 <> 'transactional' then gen_random_uuid() end,
-           recipient, address, data, locale, timezone, scheduled_for
-      from input
-    on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), key) do nothing
-    returning id, key, scheduled_for
-), queued as (
-    insert into onceward.work (id, organization_id, kind, task, queue, sort_at, max_attempts)
-    select id, $8, 'message', $16, $17, greatest(coalesce(scheduled_for, onceward.now()), onceward.now()), $18 from written
-)
-select id, key from written
-"""
-
-EXISTING = """
-select id, key from onceward.messages
- where coalesce(organization_id, '00000000-0000-0000-0000-000000000000')
-       = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') and key = any($2::text[])
-"""
-
-CANCEL = """
-with selected as (
-    select m.id from onceward.messages m
-     where coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000')
-           = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000') and m.key = $2
-), waiting as (
-    delete from onceward.work w using selected where w.id = selected.id and w.lease is null returning w.id
-), running as (
-    -- The sender may be rendering or waiting for a slot; it checks this flag before it sends.
-    update onceward.work w set cancel = true from selected where w.id = selected.id and w.lease is not null returning w.id
-), cancelled as (
-    update onceward.messages m set status = 'cancelled', reason = $3 from waiting where m.id = waiting.id returning m.id
-)
-select (select count(*) from cancelled) as cancelled, (select count(*) from running) as running
-"""
+KEEP_TEMPLATE = read_statement("messages", "keep_template")
+INSERT = read_statement("messages", "queue_messages")
+EXISTING = read_statement("messages", "find_messages")
+CANCEL = read_statement("messages", "cancel_message")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +43,7 @@ class Sending:
     data: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
     locale: str | None = None
     not_before: datetime | None = None
+    attachments: Sequence[Attachment] = ()
 
 
 async def queue(
@@ -102,6 +60,8 @@ async def queue(
     used = channel or template.channel
     if used not in CHANNELS:
         raise ValueError(f"channel must be one of {', '.join(CHANNELS)}, not {used!r}")
+    if used != "email" and any(each.attachments for each in sendings):
+        raise ValueError(f"channel {used} cannot carry attachments: only email can")
     retry = POLICIES[policy or template.policy]
     await tx.execute(KEEP_TEMPLATE, tx.organization, template.name, template.version, template.content)
     queued: list[Queued] = []
@@ -120,7 +80,7 @@ async def queue(
             None if tx.cause is None else tx.cause.id,
             task_of(used),
             queue_of(used),
-            retry.attempts,
+            retry.max_attempts,
         )
         queued += await _in_input_order(tx, part, {row["key"]: row["id"] for row in rows})
     if waker is not None:
@@ -159,6 +119,7 @@ def _columns(part: Sequence[Sending], channel: ChannelName) -> tuple[list[Any], 
         [each.locale or person.locale for each, person in zip(part, people, strict=True)],
         [person.timezone for person in people],
         [_aware(each.not_before) for each in part],
+        [_attachments(each) for each in part],
     )
 
 
@@ -182,6 +143,13 @@ def _data(each: Sending) -> RawJson:
             f"data of message {each.key!r} has {len(text)} bytes, more than the maximum of {MAX_DATA_BYTES}"
         )
     return RawJson(text)
+
+
+def _attachments(each: Sending) -> RawJson | None:
+    if not each.attachments:
+        return None
+    check_count(each.attachments, each.key)
+    return RawJson(clean_json([attachment.as_json() for attachment in each.attachments]))
 
 
 def _aware(moment: datetime | None) -> datetime | None:

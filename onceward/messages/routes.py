@@ -24,13 +24,13 @@ from onceward.messages import (
     unsubscribe_by_token,
 )
 from onceward.messages.notifications import show
-from onceward.messages.post import manners, slack_channels
+from onceward.messages.service import sending_options, slack_channels
 from onceward.settings import Settings
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of, engine_of, settings_of
 from onceward.web.auth import require
 from onceward.web.fields import AtMost
-from onceward.web.problems import Problem
+from onceward.web.problems import Problem, invalid_request
 from onceward.work import PayloadInvalid
 
 Db = Annotated[Database, Depends(database_of)]
@@ -91,7 +91,7 @@ def messages_router() -> APIRouter:
             async with engine.transaction(organization=identity.organization) as tx:
                 notified = await notify(tx, engine.templates, what, slack=slack_channels(settings), waker=engine.waker)
         except (InvalidNotification, UnknownTemplate, ValueError) as error:
-            raise Problem(422, str(error), title="Request does not fit") from None
+            raise invalid_request(detail=str(error)) from None
         return Accepted(id=notified.id, duplicate=notified.duplicate)
 
     @router.get("/api/v1/notifications/{id}")
@@ -128,9 +128,9 @@ def messages_router() -> APIRouter:
         """Show the mail of a template, rendered with its sample data."""
         try:
             template = engine.templates.get(name)
-            polite = manners(settings)
+            options = sending_options(settings)
             rendered = render(
-                template, template.sample, locale=locale, default_locale=polite.default_locale, brand=polite.brand
+                template, template.sample, locale=locale, default_locale=options.default_locale, brand=options.brand
             )
         except UnknownTemplate as error:
             raise Problem(404, str(error)) from None

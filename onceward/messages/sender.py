@@ -14,9 +14,12 @@ from typing import Any, assert_never
 from uuid import UUID
 
 import structlog
+from obstore.store import MemoryStore
 
 from onceward.db import Database
 from onceward.messages import metrics
+from onceward.messages.accounts import OrganizationChannels
+from onceward.messages.attachments import LoadedAttachment, load_attachments
 from onceward.messages.channel import Channel, Letter
 from onceward.messages.errors import Declined, LookLater, NotConfigured, NotYet, Parked, Rejected, UnknownTemplate
 from onceward.messages.hours import Quiet, next_allowed, zone_or_default
@@ -29,6 +32,7 @@ from onceward.messages.recipient import CHANNELS
 from onceward.messages.rendering import render
 from onceward.messages.templates import Template, Templates, from_content
 from onceward.providers.outbound import Absent, Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
+from onceward.services import Files
 from onceward.work import Claimed, Indeterminate, Registry, Retry, Superseded, Task
 from onceward.work.gate import gate
 
@@ -40,12 +44,14 @@ FORGET_PUSH = "update onceward.recipients set push = null where organization_id 
 """The browser has ended the subscription; the service would refuse every later push."""
 
 NO_ORGANIZATION = UUID(int=0)
+OWN_PAUSE_S = 30.0
+"""How long a message waits if the account of its organization is over a limit, and the service does not say until when."""
 LOOK_AFTER_S = 30.0
 """A service may need some seconds before a lookup finds a message that it accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manners:
+class SendingOptions:
     """Defaults for all messages of an installation."""
 
     default_locale: str = "en"
@@ -66,13 +72,17 @@ class Sender:
         templates: Templates,
         *,
         limits: Mapping[str, Sequence[Limit]] | None = None,
-        manners: Manners | None = None,
+        options: SendingOptions | None = None,
+        files: Files | None = None,
+        own_channels: OrganizationChannels | None = None,
     ) -> None:
         self._db = db
+        self._files = files or Files(MemoryStore())
         self._channels: dict[str, Channel] = {channel.name: channel for channel in channels}
+        self._own_channels = own_channels
         self._templates = templates
         self._limits = Limits(db, limits or {})
-        self._manners = manners or Manners()
+        self._options = options or SendingOptions()
         self._parking = {name: Parking(db, name) for name in CHANNELS}
         self._versions: dict[tuple[UUID | None, str, str], Template] = {}
 
@@ -98,14 +108,18 @@ class Sender:
     async def run(self, work: Claimed, _tx: Any) -> dict[str, Any]:
         """Make one attempt. Return the service's reference of the message, or why the message was suppressed."""
         message: Message = work.body
-        channel = self._channels.get(message.channel)
+        own = None
+        if self._own_channels is not None:
+            own = await self._own_channels.find(message.channel, message.organization_id)
+        channel = own or self._channels.get(message.channel)
         if channel is None:
             raise NotConfigured(f"channel {message.channel} is not configured: see `onceward settings`")
         if message.address is None:
             return {"suppressed": "no_address"}
         template = await self._template(message)
         self._check_hours(message, template)
-        letter = self._letter(message, template, message.address)
+        attachments = await load_attachments(self._files, message.attachments) if message.attachments else ()
+        letter = self._letter(message, template, message.address, attachments)
         async with self._parking[message.channel].turn():
             result = await self._begin(work, message, channel, letter)
             if result is not None:
@@ -114,6 +128,10 @@ class Sender:
             outcome = await channel.send(letter)
             gate("after-send")
             metrics.SENT.labels(message.channel, type(outcome).__name__.lower()).inc()
+            if own is not None and isinstance(outcome, Throttled):
+                # Only this organization's account is over its limit; the others go on.
+                pause_s = OWN_PAUSE_S if outcome.retry_after_s is None else max(outcome.retry_after_s, 1.0)
+                raise Parked(pause_s, "the organization's account is over its limit")
             return await self._evaluate(work, message, channel, outcome)
 
     # -- before ---------------------------------------------------------------------------------------------------------
@@ -144,8 +162,8 @@ class Sender:
         return self._versions[from_database]
 
     def _check_hours(self, message: Message, template: Template) -> None:
-        manners = self._manners
-        quiet = manners.quiet
+        options = self._options
+        quiet = options.quiet
         if message.quiet_from is not None and message.quiet_to is not None:
             quiet = Quiet(message.quiet_from, message.quiet_to)
         if not template.respects_quiet:
@@ -153,25 +171,27 @@ class Sender:
         window = template.window
         if quiet is None and window is None:
             return
-        zone = zone_or_default(message.timezone, manners.default_timezone)
+        zone = zone_or_default(message.timezone, options.default_timezone)
         allowed = next_allowed(message.now, zone, quiet=quiet, window=window)
         if allowed is not None:
             raise NotYet((allowed - message.now).total_seconds(), f"quiet until {allowed.isoformat()}")
 
-    def _letter(self, message: Message, template: Template, to: str) -> Letter:
-        manners = self._manners
+    def _letter(
+        self, message: Message, template: Template, to: str, attachments: tuple[LoadedAttachment, ...] = ()
+    ) -> Letter:
+        options = self._options
         data = message.data or {}
         unsubscribe_url = None
-        if message.token is not None and manners.public_url is not None:
-            unsubscribe_url = f"{manners.public_url}/unsubscribe/{message.token}"
+        if message.token is not None and options.public_url is not None:
+            unsubscribe_url = f"{options.public_url}/unsubscribe/{message.token}"
         rendered = render(
             template,
             data,
             locale=message.locale,
-            default_locale=manners.default_locale,
-            zone=zone_or_default(message.timezone, manners.default_timezone),
+            default_locale=options.default_locale,
+            zone=zone_or_default(message.timezone, options.default_timezone),
             channel=message.channel,
-            brand=manners.brand,
+            brand=options.brand,
             unsubscribe_url=unsubscribe_url,
         )
         return Letter(
@@ -187,6 +207,7 @@ class Sender:
             heard_at=message.heard_at,
             destination=message.destination,
             sending_since=message.sending_since,
+            attachments=attachments,
         )
 
     async def _begin(self, work: Claimed, message: Message, channel: Channel, letter: Letter) -> dict[str, Any] | None:
@@ -231,9 +252,9 @@ class Sender:
             case Absent():
                 return None
             case Throttled(retry_after_s):
-                raise LookLater(retry_after_s or self._manners.look_after_s)
+                raise LookLater(retry_after_s or self._options.look_after_s)
             case Unreachable(reason):
-                raise LookLater(self._manners.look_after_s, reason)
+                raise LookLater(self._options.look_after_s, reason)
             case Refused(reason) | Unknown(reason):
                 raise Indeterminate(f"the message may have been sent, and the lookup failed: {reason}")
 
@@ -265,7 +286,7 @@ class Sender:
                 if channel.repeatable_for_s:
                     raise Retry(reason, after=policy.wait_s(work.attempts + 1))
                 if channel.readable:
-                    raise LookLater(self._manners.look_after_s, reason)
+                    raise LookLater(self._options.look_after_s, reason)
                 raise Indeterminate(reason)
             case _:
                 assert_never(outcome)

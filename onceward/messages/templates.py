@@ -23,6 +23,7 @@ from typing import Any
 
 import orjson
 
+from onceward.errors import OncewardError
 from onceward.messages.errors import UnknownTemplate
 from onceward.messages.hours import Window
 from onceward.messages.recipient import CHANNELS, ChannelName
@@ -31,7 +32,7 @@ BUILT_IN = Path(__file__).parent / "builtin"
 POLICIES = ("quick", "patient")
 
 
-class BadTemplate(ValueError):
+class BadTemplate(OncewardError, ValueError):
     """The error text names the file and the problem."""
 
 

@@ -17,20 +17,13 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from onceward.db import Connection, Transaction
 from onceward.outbox.errors import Invalid, UnknownType
+from onceward.statements import read_statement
 
 NAME = re.compile(r"^[a-z0-9_-]+(\.[a-z0-9_-]+)*$")
 MAX_NAME = 128
 MAX_SCHEMA_BYTES = 64 << 10
 
-SAVE = """
-insert into onceward.event_types as t (name, description, schema, sample, declared_by)
-values ($1, $2, $3, $4, $5)
-on conflict (name) do update
-   set description = excluded.description, schema = excluded.schema, sample = excluded.sample,
-       declared_by = excluded.declared_by, changed_at = onceward.now()
- where (t.description, t.schema, t.sample, t.declared_by)
-       is distinct from (excluded.description, excluded.schema, excluded.sample, excluded.declared_by)
-"""
+SAVE = read_statement("outbox", "save_event_type")
 
 DECLARED_OVER_API = "select 1 from onceward.event_types where name = $1 and declared_by = 'api'"
 

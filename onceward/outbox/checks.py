@@ -5,29 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceward.db import Connection
+from onceward.statements import read_statement
 from onceward.trust.invariants import Check
 from onceward.work.checks import work_has_a_body
 
-LOST = """
-select d.id from onceward.deliveries d
- where d.status = 'pending' and not exists (select from onceward.work w where w.id = d.id) limit 100
-"""
-ENDED = """
-select d.id, d.status from onceward.deliveries d join onceward.work w on w.id = d.id
- where d.status in ('success', 'failed', 'cancelled') or (d.status = 'dead_letter') <> (w.dead_reason is not null) limit 100
-"""
-BARE = """
-select e.endpoint_id from onceward.endpoints e
- where e.active and not exists (
-     select from onceward.endpoint_secrets s
-      where s.endpoint_id = e.endpoint_id and (s.expires_at is null or s.expires_at > onceward.now())) limit 100
-"""
-STRAY = """
-select d.id from onceward.deliveries d
-  join onceward.published p on p.id = d.caused_by
-  join onceward.endpoints e using (endpoint_id)
- where d.organization_id is distinct from p.organization_id or d.organization_id is distinct from e.organization_id limit 100
-"""
+LOST = read_statement("outbox", "check_pending_without_work")
+ENDED = read_statement("outbox", "check_ended_with_work")
+BARE = read_statement("outbox", "check_endpoints_without_secret")
+STRAY = read_statement("outbox", "check_foreign_deliveries")
 
 
 async def check_nothing_pending_is_lost(conn: Connection) -> Sequence[str]:

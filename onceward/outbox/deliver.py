@@ -8,29 +8,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import Any
 
 from onceward.db import Connection, Database
 from onceward.http import GuardedClient, HttpError, Response
 from onceward.outbox import metrics
 from onceward.outbox.publishing import QUEUE, RETRY_QUEUE
+from onceward.outbox.report import AttemptReport
 from onceward.outbox.schedule import LONGEST_RETRY_AFTER_S, POLICY, wait_s
 from onceward.outbox.targets import Target, Targets
+from onceward.statements import read_statement
 from onceward.work import Claimed, Permanent, Registry, Retry, Task
 from onceward.work.gate import gate
 
-LOAD = """
-select d.id, d.endpoint_id, e.version, p.message_id, p.type, p.body
-  from onceward.deliveries d
-  join onceward.endpoints e using (endpoint_id)
-  join onceward.published p on p.id = d.caused_by
- where d.id = any($1::bigint[]) and p.body is not null
-"""
-FINISH = (Path(__file__).parent / "sql" / "finish_deliveries.sql").read_text(encoding="utf-8")
+LOAD = read_statement("outbox", "load_deliveries")
+FINISH = read_statement("outbox", "finish_deliveries")
 BUSY = frozenset({429, 503})
 KEPT_CHARACTERS = 1024
 
@@ -46,19 +41,21 @@ class Delivery:
 
 
 class DeliveryFailed(Retry):
-    """The delivery will be retried. `details` are stored with the attempt; SQL functions act on some of them."""
+    """The delivery will be retried. The worker stores `details`, which are the report as JSON, with the attempt."""
 
-    def __init__(self, reason: str, after_s: float, details: dict[str, Any]) -> None:
-        super().__init__(reason, after=after_s)
-        self.details = details
+    def __init__(self, message: str, after_s: float, report: AttemptReport) -> None:
+        super().__init__(message, after=after_s)
+        self.report = report
+        self.details = report.as_json()
 
 
 class DeliveryEnded(Permanent):
     """The delivery will not be retried: no attempts are left, or the endpoint is disabled or asked us to stop."""
 
-    def __init__(self, reason: str, details: dict[str, Any]) -> None:
-        super().__init__(reason)
-        self.details = details
+    def __init__(self, message: str, report: AttemptReport) -> None:
+        super().__init__(message)
+        self.report = report
+        self.details = report.as_json()
 
 
 class DeliveryKind:
@@ -111,7 +108,7 @@ class Deliverer:
         delivery: Delivery = work.body
         target = delivery.target
         if not target.active or target.signer is None:
-            raise DeliveryEnded("the endpoint is disabled", {"reason": "endpoint_disabled"})
+            raise DeliveryEnded("the endpoint is disabled", AttemptReport(reason="endpoint_disabled"))
         headers = target.signer.headers(
             message_id=delivery.message_id, type=delivery.type, body=delivery.body, now=datetime.now(UTC)
         )
@@ -126,41 +123,43 @@ class Deliverer:
         except HttpError as error:
             ms = round((time.monotonic() - started) * 1000)
             metrics.count_attempt("no_answer")
-            raise _failure(
-                work, target, error.reason, {"ms": ms, "cause": type(error).__name__, "trips": True}
-            ) from None
+            report = AttemptReport(ms=ms, cause=type(error).__name__, trips=True)
+            raise _failure(work, target, error.reason, report) from None
         gate("delivery-after-send")
-        details = {"status": response.status, "ms": response.elapsed_ms, "response": _text(response)}
         metrics.count_attempt(f"{response.status // 100}xx")
+        return await self._judge(work, target, response)
+
+    async def _judge(self, work: Claimed, target: Target, response: Response) -> dict[str, Any]:
+        """Return the result of a successful attempt, or raise the failure that the response means."""
+        status = response.status
+        report = AttemptReport(status=status, ms=response.elapsed_ms, response=_text(response))
         asks_to_stop = response.headers.get("webhook-delivery", "").strip().lower() == "disable"
         if response.ok:
             if asks_to_stop:
                 await self._db.execute("select onceward.disable_endpoint($1, 'asked')", target.endpoint_id)
-            return details
-        if response.status == 410 or asks_to_stop:
-            reason = "the endpoint is gone (410)" if response.status == 410 else "the endpoint asked us to stop"
-            raise DeliveryEnded(reason, {**details, "disable": "gone" if response.status == 410 else "asked"})
-        if 300 <= response.status < 400:
-            raise _failure(work, target, f"answered {response.status}: redirects are not followed", details)
-        busy_s = _retry_after_s(response) if response.status in BUSY else None
-        details["trips"] = response.status >= 500
-        raise _failure(work, target, f"answered {response.status}", details, busy_s=busy_s)
+            return report.as_json()
+        if status == 410:
+            raise DeliveryEnded("the endpoint is gone (410)", replace(report, disable="gone"))
+        if asks_to_stop:
+            raise DeliveryEnded("the endpoint asked us to stop", replace(report, disable="asked"))
+        if 300 <= status < 400:
+            raise _failure(work, target, f"answered {status}: redirects are not followed", report)
+        busy_s = _retry_after_s(response) if status in BUSY else None
+        raise _failure(work, target, f"answered {status}", replace(report, trips=status >= 500), busy_s=busy_s)
 
 
 def _failure(
-    work: Claimed, target: Target, reason: str, details: dict[str, Any], *, busy_s: float | None = None
+    work: Claimed, target: Target, message: str, report: AttemptReport, *, busy_s: float | None = None
 ) -> DeliveryFailed | DeliveryEnded:
     """Return the failure to raise: a retry with its wait, or the end of the delivery if no attempts are left."""
     failures = work.attempts + 1
-    if failures >= target.quick:
-        details["counted"] = True
+    report = replace(report, counted=failures >= target.quick)
     wait = wait_s(target.waits_s, failures)
     if wait is None:
-        return DeliveryEnded(f"{reason}; all {failures} attempts failed", {**details, "reason": "tries_used_up"})
+        return DeliveryEnded(f"{message}; all {failures} attempts failed", replace(report, reason="tries_used_up"))
     if busy_s is not None:
-        details["park_s"] = busy_s
         wait = max(wait, busy_s)
-    return DeliveryFailed(reason, wait, details)
+    return DeliveryFailed(message, wait, replace(report, park_s=busy_s))
 
 
 def _retry_after_s(response: Response) -> float | None:

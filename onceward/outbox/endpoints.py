@@ -21,6 +21,7 @@ from onceward.outbox.catalogue import check_subscription
 from onceward.outbox.endpoint import Endpoint, EndpointFields
 from onceward.outbox.errors import Invalid
 from onceward.outbox.signing import make_secret, read_secret, show_public_key, show_secret
+from onceward.statements import read_statement
 from onceward.trust import Identity, NotFound, SecretBox, audit
 
 Actor = str | Identity
@@ -42,11 +43,7 @@ insert into onceward.endpoints as e
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 returning {COLUMNS}
 """
-DIRECT = """
-insert into onceward.endpoints (organization_id, url, events, direct, ed25519) values ($1, $2, array['*'], true, true)
-on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), md5(url)) where direct and deleted_at is null
-do nothing returning endpoint_id
-"""
+DIRECT = read_statement("outbox", "add_direct_endpoint")
 CHANGE = f"""
 update onceward.endpoints e
    set url = $2, description = $3, events = $4, channels = $5, headers = $6, metadata = $7, owner = $8, max_in_flight = $9,
@@ -54,12 +51,8 @@ update onceward.endpoints e
  where e.endpoint_id = $1
 returning {COLUMNS}
 """
-LIMITS = """
-insert into onceward.lanes (queue, lane, cap, rate_per_s)
-select q, $1::text, case when $3 then 1 else $2::smallint end, $4 from unnest(array['deliveries', 'deliveries-retry']) q
-on conflict (queue, lane) do update set cap = excluded.cap, rate_per_s = excluded.rate_per_s, next_at = null
-"""
-"""Stores the limits on the lanes, so that they also apply to deliveries that already wait."""
+LIMITS = read_statement("outbox", "set_endpoint_limits")
+ENABLE = read_statement("outbox", "enable_endpoint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +221,7 @@ class Endpoints:
         async with self._db.transaction(role="engine", organization=organization) as tx:
             await _find(tx, organization, endpoint_id, lock=True)
             was_changed = await tx.fetchval(
-                "update onceward.endpoints set active = true, enabled_at = onceward.now(), disabled_at = null,"
-                " disabled_reason = null, warned_at = null, version = nextval('onceward.ids')"
-                " where endpoint_id = $1 and not active returning true",
+                ENABLE,
                 endpoint_id,
             )
             if was_changed:

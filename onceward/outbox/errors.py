@@ -9,8 +9,10 @@ OutboxError
 
 from __future__ import annotations
 
+from onceward.errors import OncewardError
 
-class OutboxError(Exception):
+
+class OutboxError(OncewardError):
     """The root of all errors of this package."""
 
 

@@ -20,7 +20,7 @@ from onceward.outbox.publishing import QUEUE, RETRY_QUEUE, Published, publish
 from onceward.outbox.targets import Targets
 from onceward.trust import SecretBox, audit
 from onceward.work import Loop, Registry, Waker
-from onceward.work.runner import LENT
+from onceward.work.pacing import LENT
 
 TEST_TYPE = "endpoint.test"
 

@@ -9,15 +9,12 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Database
+from onceward.statements import read_statement
 
 TEMPLATES = Path(__file__).parent / "templates"
 TEMPLATE = "endpoint-notice"
 
-UNSENT = """
-select n.id, n.organization_id, n.kind, n.owner, e.url, n.details
-  from onceward.endpoint_notices n join onceward.endpoints e using (endpoint_id)
- where n.told_at is null order by n.id limit 100
-"""
+UNSENT = read_statement("outbox", "list_unsent_notices")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,11 @@ from uuid import UUID
 
 from onceward.db import Database
 from onceward.outbox.errors import Invalid
+from onceward.statements import read_statement
 from onceward.trust import Identity, NotAuthenticated, audit
 
 PREFIX = "owp_"
-FOREIGN = """
-select requested.endpoint_id from unnest($2::uuid[]) as requested (endpoint_id)
- where not exists (select from onceward.endpoints e where e.endpoint_id = requested.endpoint_id
-                   and e.organization_id is not distinct from $1::uuid and e.deleted_at is null)
- limit 1
-"""
+FOREIGN = read_statement("outbox", "find_foreign_endpoint")
 Actor = str | Identity
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Database
+from onceward.statements import read_statement
 from onceward.trust import NotFound
 
 DELIVERY = """
@@ -33,12 +34,7 @@ LIST = f"""
    and ($7::bigint is null or d.id < $7)
  order by d.id desc limit $8
 """
-ATTEMPTS = """
-select a.number, a.outcome, a.started_at, a.finished_at,
-       (coalesce(a.result, a.error) ->> 'status')::int as status, (coalesce(a.result, a.error) ->> 'ms')::int as ms,
-       coalesce(a.result, a.error) ->> 'response' as response, a.error ->> 'message' as error
-  from onceward.attempts a where a.work_id = $1 order by a.finished_at
-"""
+ATTEMPTS = read_statement("outbox", "list_attempts")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from onceward.db import Database, Transaction
 from onceward.outbox.errors import Invalid, NotResent
+from onceward.statements import read_statement
 from onceward.trust import Identity, NotFound, audit
 
 Actor = str | Identity
@@ -32,49 +33,17 @@ COLUMNS = """
 id, organization_id, endpoint_id, verb, types, statuses, since, until, missing, rate_per_s, state, matched, resent, skipped,
 created_by, created_at, finished_at
 """
-MATCHED = """
-select count(*) from onceward.deliveries d
- where ($1::uuid is null or d.endpoint_id = $1)
-   and coalesce(d.organization_id, '00000000-0000-0000-0000-000000000000')
-       = coalesce($2::uuid, '00000000-0000-0000-0000-000000000000')
-   and d.created_at >= $3 and d.created_at < $4
-   and ($5::text[] is null or d.type = any($5)) and ($6::text[] is null or d.status = any($6))
-"""
+MATCHED = read_statement("outbox", "count_matching_deliveries")
 START = f"""
 insert into onceward.resends
     (organization_id, endpoint_id, verb, since, until, types, statuses, missing, rate_per_s, matched, created_by)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 returning {COLUMNS}
 """
-NEXT = """
-select * from onceward.resends
- where state = 'running' and (stepped_at is null or stepped_at < clock_timestamp() - interval '0.9 seconds')
- order by id limit 1 for update skip locked
-"""
-NEXT_DELIVERIES = """
-select d.id from onceward.deliveries d
- where d.id > $7 and d.id < $9 and ($1::uuid is null or d.endpoint_id = $1)
-   and coalesce(d.organization_id, '00000000-0000-0000-0000-000000000000')
-       = coalesce($2::uuid, '00000000-0000-0000-0000-000000000000')
-   and d.created_at >= $3 and d.created_at < $4
-   and ($5::text[] is null or d.type = any($5)) and ($6::text[] is null or d.status = any($6))
- order by d.id limit $8
-"""
-NEXT_MISSING = """
-select p.id, p.type, p.channels from onceward.published p
-  join onceward.endpoints e on e.endpoint_id = $1 and e.active
- where p.id > $6 and p.created_at >= $3 and p.created_at < $4 and p.body is not null
-   and coalesce(p.organization_id, '00000000-0000-0000-0000-000000000000')
-       = coalesce($2::uuid, '00000000-0000-0000-0000-000000000000')
-   and ($5::text[] is null or p.type = any($5))
-   and e.events && array(
-       select '*' union all select p.type union all
-       select array_to_string((string_to_array(p.type, '.'))[:n], '.') || '.*'
-         from generate_series(1, cardinality(string_to_array(p.type, '.')) - 1) n)
-   and (e.channels is null or e.channels && p.channels)
-   and not exists (select from onceward.deliveries d where d.caused_by = p.id and d.endpoint_id = e.endpoint_id)
- order by p.id limit $7
-"""
+NEXT = read_statement("outbox", "take_resend")
+NEXT_DELIVERIES = read_statement("outbox", "next_deliveries")
+NEXT_MISSING = read_statement("outbox", "next_missing_events")
+SAVE_STEP = read_statement("outbox", "save_resend_step")
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +204,7 @@ async def step(db: Database) -> bool:
         ended = len(ids) + added == 0
         # Below one delivery per second, the pause between steps enforces the rate.
         await tx.execute(
-            "update onceward.resends set cursor = $2, missing_cursor = $3, resent = resent + $4, skipped = skipped + $5,"
-            " state = case when $6 then 'done' else state end, finished_at = case when $6 then onceward.now() end,"
-            " matched = matched + $7, stepped_at = clock_timestamp() + make_interval(secs => $8)"
-            " where id = $1",
+            SAVE_STEP,
             row["id"],
             cursor,
             missing_cursor,

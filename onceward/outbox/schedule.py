@@ -20,7 +20,7 @@ LONGEST_RETRY_AFTER_S = 86400.0
 JITTER = 0.1
 JITTER_FROM_S = 60.0
 
-POLICY = RetryPolicy(attempts=MOST_WAITS + 2, waits_s=WAITS_S)
+POLICY = RetryPolicy(max_attempts=MOST_WAITS + 2, waits_s=WAITS_S)
 """For failures of our own code. Failures of an endpoint follow the schedule of that endpoint."""
 
 

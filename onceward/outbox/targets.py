@@ -14,23 +14,12 @@ from onceward.db import Connection
 from onceward.outbox.endpoints import open_headers
 from onceward.outbox.schedule import WAITS_S, quick_tries
 from onceward.outbox.signing import LiveSecret, Signer
+from onceward.statements import read_statement
 from onceward.trust import SecretBox
 
 MOST_CACHED = 10_000
 
-TARGETS = """
-select e.endpoint_id, e.url, e.headers, e.active, e.retry_waits_s, e.version,
-       k.key_id, k.private_key,
-       array(select s.secret_id from onceward.endpoint_secrets s where s.endpoint_id = e.endpoint_id order by s.created_at)
-           as secret_ids,
-       array(select s.secret from onceward.endpoint_secrets s where s.endpoint_id = e.endpoint_id order by s.created_at)
-           as secrets,
-       array(select s.expires_at from onceward.endpoint_secrets s where s.endpoint_id = e.endpoint_id order by s.created_at)
-           as expiries
-  from onceward.endpoints e
-  left join onceward.signing_keys k on e.ed25519 and k.organization_id is not distinct from e.organization_id
- where e.endpoint_id = any($1::uuid[])
-"""
+TARGETS = read_statement("outbox", "load_targets")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import structlog
 
 from onceward.db import Connection, Database
 from onceward.outbox import metrics
+from onceward.statements import read_statement
 from onceward.trust import audit
 
 log = structlog.get_logger(__name__)
@@ -22,74 +23,11 @@ LEAST_SPREAD = timedelta(hours=1)
 WARN_FROM = 6
 """The owner is warned after this many failures if the failure rate is also too high."""
 
-FAILING = """
-select e.endpoint_id, e.organization_id, e.warned_at, f.failed, f.first_at, f.last_at
-  from onceward.endpoints e
- cross join lateral (
-    select count(*) as failed, min(d.failed_at) as first_at, max(d.failed_at) as last_at
-      from onceward.deliveries d
-     where d.endpoint_id = e.endpoint_id and d.failed_at is not null
-       and d.failed_at > greatest(e.enabled_at, onceward.now() - $1::interval)
- ) f
- where e.active and f.failed >= $2
-"""
-DELIVERED = """
-select count(*) from onceward.deliveries d
- where d.endpoint_id = $1 and d.status = 'success' and d.failed_at is null
-   and d.id >= coalesce((select min(p.id) from onceward.published p where p.created_at > onceward.now() - $2::interval), 0)
-   and d.last_attempt_at > (select e.enabled_at from onceward.endpoints e where e.endpoint_id = $1)
-"""
-SWEEP = """
-with off as (
-    select w.id
-      from onceward.endpoints e
-      join onceward.work w on w.lane = e.endpoint_id::text and w.queue in ('deliveries', 'deliveries-retry')
-     where not e.active and w.kind = 'delivery' and w.lease is null and w.dead_reason is null
-     limit $1 for update of w skip locked
-), ended as (
-    delete from onceward.work w using off where w.id = off.id
-    returning w.id, w.organization_id, w.attempts, w.task
-), noted as (
-    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, started_at, error)
-    select id, organization_id, attempts + 1, 'delivery', task, 'cancelled', clock_timestamp(),
-           '{"type": "EndpointDisabled", "message": "the endpoint is disabled", "reason": "endpoint_disabled"}'
-      from ended
-)
-update onceward.deliveries d
-   set status = 'failed', error = 'the endpoint is disabled', failed_at = coalesce(d.failed_at, onceward.now())
-  from ended where d.id = ended.id
-"""
-PRUNE = """
-with mark as (
-    select coalesce((select through from onceward.prune_marks where name = 'published'), 0) as through
-), window_ as (
-    select p.id, p.created_at from onceward.published p where p.id > (select through from mark) order by p.id limit $2
-), old as (
-    select w.id from window_ w where w.created_at < onceward.now() - $1::interval
-       and not exists (select from onceward.deliveries d join onceward.work k on k.id = d.id where d.caused_by = w.id)
-), gone as (
-    delete from onceward.deliveries d using old where d.caused_by = old.id returning d.id
-), spent as (
-    delete from onceward.attempts a using gone where a.work_id = gone.id
-), stripped as (
-    update onceward.published p set body = null from old where p.id = old.id and p.key is not null
-), dropped as (
-    delete from onceward.published p using old where p.id = old.id and p.key is null
-), moved as (
-    insert into onceward.prune_marks (name, through)
-    select 'published', max(w.id) from window_ w where w.created_at < onceward.now() - $1::interval
-       and w.id < coalesce((select min(x.id) from window_ x
-                             where x.created_at < onceward.now() - $1::interval and x.id not in (select id from old)),
-                           9223372036854775807)
-    having max(w.id) is not null
-    on conflict (name) do update set through = excluded.through
-)
-select count(*) from old
-"""
-FORGET_KEYS = """
-delete from onceward.published p
- where p.id in (select id from onceward.published where body is null and created_at < onceward.now() - $1::interval limit 1000)
-"""
+FAILING = read_statement("outbox", "find_failing_endpoints")
+DELIVERED = read_statement("outbox", "count_delivered")
+SWEEP = read_statement("outbox", "cancel_disabled")
+PRUNE = read_statement("outbox", "prune_published")
+FORGET_KEYS = read_statement("outbox", "forget_keys")
 
 
 async def watch(db: Database) -> list[str]:
@@ -126,8 +64,7 @@ async def watch(db: Database) -> list[str]:
 
 async def sweep(conn: Connection, *, at_once: int = 1000) -> int:
     """End up to `at_once` waiting deliveries of disabled endpoints. They can be recovered when the endpoint is enabled."""
-    command_tag = await conn.execute(SWEEP, at_once)
-    return int(command_tag.rsplit(" ", 1)[-1])
+    return await conn.fetchval(SWEEP, at_once)
 
 
 async def prune(conn: Connection, *, keep: timedelta, keep_keys: timedelta, at_once: int = 500) -> int:

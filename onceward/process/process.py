@@ -14,7 +14,7 @@ from typing import Protocol
 from onceward.app import Onceward
 from onceward.connections import connection_budget
 from onceward.context import Context
-from onceward.db import Database, MigrationError, Unavailable, wait_for_server
+from onceward.db import Database, FunctionFile, Migration, MigrationError, Unavailable, wait_for_server
 from onceward.db.configured import ConfiguredDatabase
 from onceward.engine import Engine
 from onceward.feature import EVERY_ROLE, Features, Role, resolve
@@ -155,11 +155,16 @@ class Process:
             return
         if not self.settings.auto_migrate:
             raise MigrationError(
-                f"{len(pending)} migrations are pending, the first is {pending[0]}, and ONCEWARD_AUTO_MIGRATE is "
-                "false: run `onceward migrate`"
+                f"{len(pending)} migrations or function files are pending, the first is {pending[0]}, and "
+                "ONCEWARD_AUTO_MIGRATE is false: run `onceward migrate`"
             )
-        for migration in await self._opening.migrate():
-            log.info("migration.applied", migration=str(migration))
+        applied = await self._opening.migrate()
+        for migration in applied:
+            if isinstance(migration, Migration):
+                log.info("migration.applied", migration=str(migration))
+        functions = [str(file) for file in applied if isinstance(file, FunctionFile)]
+        if functions:
+            log.info("functions.applied", count=len(functions), first=functions[0])
 
     # -- the parts -----------------------------------------------------------------------------------------
 

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, get_type_hints
 
+from onceward.durations import Duration, in_seconds
 from onceward.schedules.recording import RETRY, run_task
 from onceward.schedules.run import Run
 from onceward.schedules.schedule import Missed, Overlap, Schedule
 from onceward.schedules.timing import Timing
-from onceward.work import RetryPolicy
+from onceward.work import RetryOption, as_policy
 
 
 def declare(
@@ -20,13 +21,14 @@ def declare(
     *,
     name: str | None,
     missed: Missed,
-    window: timedelta,
-    most: int,
+    window: Duration,
+    max_runs: int,
     overlap: Overlap,
-    jitter_s: float,
+    jitter: Duration,
     queue: str,
-    timeout: float | None,
-    retry: RetryPolicy | None,
+    timeout: Duration | None,
+    max_attempts: int | None,
+    retry: RetryOption | None,
 ) -> Schedule:
     """Return the schedule of a function; raise TypeError if the function has the wrong signature."""
     schedule_name = name or function.__name__
@@ -38,14 +40,14 @@ def declare(
             name=schedule_name,
             parameter=_run_parameter(function, schedule_name),
             queue=queue,
-            retry=retry or RETRY,
-            timeout_s=timeout,
+            retry=as_policy(retry, max_attempts, RETRY),
+            timeout_s=None if timeout is None else in_seconds(timeout),
         ),
         missed=missed,
-        window=window,
-        most=most,
+        window=timedelta(seconds=in_seconds(window)),
+        max_runs=max_runs,
         overlap=overlap,
-        jitter_s=jitter_s,
+        jitter_s=in_seconds(jitter),
         description=(inspect.getdoc(function) or "").split("\n", 1)[0],
     )
 

@@ -8,8 +8,9 @@ from onceward.feature import SCHEDULER, Feature, Part
 
 FEATURE = Feature(
     name="schedules",
-    after=("work",),
+    after=("work", "messages"),
     migrations=Path(__file__).parent / "migrations",
+    functions=Path(__file__).parent / "functions",
     parts=(Part("scheduler", "onceward.schedules.parts:scheduler", roles=SCHEDULER),),
     commands=("onceward.schedules.commands:register",),
     pages="onceward.schedules.pages:PAGES",

@@ -17,9 +17,11 @@ from typing import Any
 import asyncpg
 
 from onceward.db import Database
+from onceward.errors import OncewardError
 from onceward.schedules.operations import LAST_BROKEN
 from onceward.schedules.run import Run
 from onceward.schedules.schedule import Schedule
+from onceward.statements import read_statement
 from onceward.trust import record
 from onceward.work import Claimed, Executor, Task
 from onceward.work.executor import Opener
@@ -27,26 +29,11 @@ from onceward.work.heartbeat import Heartbeat, Identity
 from onceward.work.leases import Leases
 from onceward.work.settle import Acknowledger
 
-HOLD = """
-with written as (
-    insert into onceward.runs (id, schedule, due_at, origin, scope, asked_by)
-    values ($1::bigint, $2, greatest(onceward.now(), clock_timestamp()), 'operator', coalesce($3::bigint, $1), $4)
-), body as (
-    insert into onceward.jobs (id, task, args) values ($1, $5::text, '{}')
-), held as (
-    insert into onceward.work (id, kind, task, queue, sort_at, max_attempts, lease, claimed_at, lane, cap, slot)
-    values ($1, 'job', $5, $6, onceward.now(), 1, $7::bigint, clock_timestamp(), $8, $9::smallint, $9)
-)
-insert into onceward.claims (lease, worker, ids) values ($7, $10, array[$1])
-"""
-
-REPORT = """
-select id, schedule, due_at, status, reason, started_at, duration_ms, processed, succeeded, failed, skipped, error
-  from onceward.runs where id = $1
-"""
+HOLD = read_statement("schedules", "hold_run")
+REPORT = read_statement("schedules", "report_run")
 
 
-class StillRunning(Exception):
+class StillRunning(OncewardError):
     """Another run of the schedule has not finished, and the schedule does not allow two runs at a time."""
 
 

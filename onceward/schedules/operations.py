@@ -7,52 +7,23 @@ from datetime import datetime
 from typing import Any
 
 from onceward.db import Connection, Database, Transaction
+from onceward.errors import OncewardError
 from onceward.schedules.schedule import Schedule
 from onceward.schedules.scheduler import write_run
 from onceward.schedules.timing import between, next_after
+from onceward.statements import read_statement
 from onceward.trust import record
 from onceward.work import Waker
 
-LIST = """
-select s.name, coalesce(s.cron, 'every ' || s.every_s || ' s') as "when", s.tz, s.missed, s.overlap, s.jitter_s,
-       s.paused_at, s.paused_by, case when s.paused_at is null then s.next_at end as next_at,
-       r.id as last_run, r.status as last_status, r.due_at as last_due, r.started_at as last_started,
-       r.duration_ms as last_duration_ms
-  from onceward.schedules s
-  left join lateral (select * from onceward.runs r where r.schedule = s.name order by r.id desc limit 1) r on true
- order by s.name
-"""
-
-RUNS = """
-select id, due_at, origin, status, reason, attempts, started_at, finished_at, duration_ms, processed, succeeded, failed,
-       skipped, result, error
-  from onceward.runs where schedule = $1 order by id desc limit $2
-"""
-
-ERRORS = """
-select run_id, step, key, at, error ->> 'type' as type, error ->> 'message' as message
-  from onceward.run_items where run_id = any($1::bigint[]) and outcome = 'failed' order by run_id desc, at limit $2
-"""
-
-PAUSE = """
-update onceward.schedules set paused_at = coalesce(paused_at, onceward.now()), paused_by = coalesce(paused_by, $2)
- where name = $1 returning name
-"""
-
-# Due times during the pause do not count as missed.
-RESUME = """
-update onceward.schedules set paused_at = null, paused_by = null, decided_until = onceward.now(), next_at = onceward.now()
- where name = $1 and paused_at is not null returning name
-"""
-
-LAST_BROKEN = """
-select scope from onceward.runs r
- where schedule = $1 and id = (select max(id) from onceward.runs where schedule = $1 and status <> 'skipped')
-   and status = 'failed'
-"""
+LIST = read_statement("schedules", "list_schedules")
+RUNS = read_statement("schedules", "list_runs")
+ERRORS = read_statement("schedules", "list_failed_items")
+PAUSE = read_statement("schedules", "pause_schedule")
+RESUME = read_statement("schedules", "resume_schedule")
+LAST_BROKEN = read_statement("schedules", "find_failed_scope")
 
 
-class NoSuchSchedule(LookupError):
+class NoSuchSchedule(OncewardError, LookupError):
     """The error text names the schedules of the app."""
 
 

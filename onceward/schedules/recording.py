@@ -8,35 +8,19 @@ from typing import Any, Protocol, cast
 
 import structlog
 
-from onceward.db import BROKEN, Database, RawJson, Transaction, Unavailable
+from onceward.db import OUTAGE, Database, RawJson, Transaction
 from onceward.schedules import metrics
 from onceward.schedules.run import HELD, Run
 from onceward.schedules.scheduler import report_failure
+from onceward.statements import read_statement
 from onceward.work import Claimed, RetryPolicy, Snooze, Superseded, Task, waits
 from onceward.work.settle import describe, result_json
 
 log = structlog.get_logger(__name__)
 
-BEGIN = """
-with held as (select id from onceward.work where id = $1 and lease = $2 for share)
-update onceward.runs r
-   set status = 'running', started_at = coalesce(r.started_at, onceward.now()), attempts = r.attempts + 1
-  from held
- where r.id = held.id and r.status in ('pending', 'running')
-returning r.due_at, r.scope, r.attempts
-"""
-
-OVER = """
-select r.result from onceward.runs r join onceward.work w using (id)
- where r.id = $1 and w.lease = $2 and r.status not in ('pending', 'running')
-"""
-
-CLOSE = """
-update onceward.runs
-   set status = $2, reason = $3, finished_at = onceward.now(), duration_ms = coalesce(duration_ms, 0) + $4,
-       processed = $5, succeeded = $6, failed = $7, skipped = $8, result = $9, error = $10
- where id = $1
-"""
+BEGIN = read_statement("schedules", "begin_run")
+OVER = read_statement("schedules", "find_ended_run")
+CLOSE = read_statement("schedules", "close_run")
 
 AGAIN = "update onceward.runs set duration_ms = coalesce(duration_ms, 0) + $2, error = $3 where id = $1"
 
@@ -149,7 +133,7 @@ async def _succeeded(db: Database, run: Run, lease: int, result: Any, duration_m
 
 
 async def _failed(db: Database, run: Run, lease: int, error: Exception, duration_ms: int, *, last: bool) -> None:
-    if isinstance(error, (Unavailable, *BROKEN)):
+    if isinstance(error, OUTAGE):
         return  # the database is unavailable: the job is retried without counting the attempt
     described = describe(error)
     c = run.counts

@@ -25,7 +25,9 @@ from uuid import UUID
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Cause, Database, OutcomeUnknown, Transaction, Unavailable
+from onceward.db import OUTAGE, Cause, Database, OutcomeUnknown, Transaction, Unavailable
+from onceward.errors import OncewardError
+from onceward.statements import read_statement
 from onceward.work import Claimed, Superseded
 from onceward.work.gate import gate
 from onceward.work.settle import describe
@@ -35,19 +37,15 @@ log = structlog.get_logger(__name__)
 MARK = "select verdict, earlier from onceward.mark_item($1, $2, $3, $4, $5, $6, $7)"
 HELD = "select onceward.holds_run($1, $2)"
 DONE = "select key, run_id, outcome from onceward.run_items where scope = $1 and step = $2 and outcome <> 'failed'"
-PROGRESS = """
-with held as (select id from onceward.work where id = $1 and lease = $2 for share)
-update onceward.runs r set processed = $3, succeeded = $4, failed = $5, skipped = $6 from held where r.id = held.id
-returning r.id
-"""
+PROGRESS = read_statement("schedules", "save_progress")
 PROGRESS_EVERY_S = 1.0
 
 
-class Skip(Exception):
+class Skip(OncewardError):
     """An item's function raises this to roll back the item and count it as skipped."""
 
 
-class _DoneAlready(Exception):
+class _DoneAlready(OncewardError):
     """The item is done already; this transaction is rolled back.
 
     `earlier` is the item's outcome if an earlier attempt of the same run did it.
@@ -58,7 +56,7 @@ class _DoneAlready(Exception):
         self.earlier = earlier
 
 
-class _ItemFailed(Exception):
+class _ItemFailed(OncewardError):
     """The item's own code failed with an error that could also mean a broken database connection."""
 
     def __init__(self, error: BaseException) -> None:
@@ -151,14 +149,9 @@ class Run:
             tx: Transaction = self._work.open_tx(conn, self._work)
             tx.organization = organization
             tx.cause = Cause("run", self.id)
-            await tx.open()
-            try:
+            async with tx:
                 yield tx
-            except BaseException:
-                await asyncio.shield(tx.rollback())
-                raise
-            gate("item-before-commit")
-            await tx.commit()
+                gate("item-before-commit")
             gate("item-after-commit")
 
     # -- items --------------------------------------------------------------------------------------------------------
@@ -227,7 +220,7 @@ class Run:
             return await self._record(step, key, "skipped")
         except _ItemFailed as failed:
             return await self._record_failure(step, key, failed.error)
-        except (Unavailable, Superseded, *BROKEN):
+        except (Superseded, *OUTAGE):
             raise  # the database is unavailable or another worker holds the run: not a failure of the item
         except OutcomeUnknown:
             # If the mark exists, this attempt committed the item, and doing it again has no effect.
@@ -263,8 +256,8 @@ async def _call(call: Callable[..., Any], item: Any, tx: Transaction) -> None:
     """Call the item's function. An `OSError` of its code (a file, a socket, a timeout) is not a database outage."""
     try:
         await call(item, tx)
-    except BROKEN as error:
-        if isinstance(error, asyncpg.PostgresConnectionError) or tx.conn.is_closed():
+    except OUTAGE as error:
+        if isinstance(error, asyncpg.PostgresConnectionError | Unavailable) or tx.conn.is_closed():
             raise
         raise _ItemFailed(error) from error
 

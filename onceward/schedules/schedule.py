@@ -22,7 +22,7 @@ MOST_LOOKED_AT = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A function with its times. `missed`: run once, skip, or run all within `window`, at most `most` of them.
+    """A function with its times. `missed`: run once, skip, or run all within `window`, at most `max_runs` of them.
 
     `overlap` decides what happens to a run that is due while another one is active: skip, queue or allow.
     """
@@ -32,7 +32,7 @@ class Schedule:
     task: Task
     missed: Missed = "once"
     window: timedelta = timedelta(days=1)
-    most: int = 100
+    max_runs: int = 100
     overlap: Overlap = "skip"
     jitter_s: float = 0.0
     description: str = ""
@@ -43,9 +43,11 @@ class Schedule:
         if self.overlap not in ("skip", "queue", "allow"):
             raise ValueError(f"{self.name}: overlap must be skip, queue or allow, not {self.overlap!r}")
         if self.jitter_s < 0:
-            raise ValueError(f"{self.name}: jitter_s must be at least 0, not {self.jitter_s}")
-        if self.window <= timedelta(0) or self.most < 1:
-            raise ValueError(f"{self.name}: window must be above 0 and most at least 1, not {self.window}, {self.most}")
+            raise ValueError(f"{self.name}: jitter must be at least 0 seconds, not {self.jitter_s}")
+        if self.window <= timedelta(0) or self.max_runs < 1:
+            raise ValueError(
+                f"{self.name}: window must be above 0 and max_runs at least 1, not {self.window}, {self.max_runs}"
+            )
 
     @property
     def cron(self) -> str | None:
@@ -81,7 +83,7 @@ def decide(schedule: Schedule, *, decided_until: datetime, now: datetime) -> lis
         case "skip":
             return [Due(latest, late=False)] if on_time else []
         case "all":
-            selected = [due for due in passed if due > now - schedule.window][-schedule.most :]
+            selected = [due for due in passed if due > now - schedule.window][-schedule.max_runs :]
             return [Due(due, late=not (on_time and due == latest)) for due in selected]
 
 

@@ -15,75 +15,19 @@ import structlog
 from onceward.db import Database, Transaction
 from onceward.schedules.schedule import Schedule, decide
 from onceward.schedules.timing import jitter_s, next_after
+from onceward.statements import read_statement
 from onceward.work import Loop, Waker
 
 log = structlog.get_logger(__name__)
 
-REGISTER = """
-insert into onceward.schedules as s
-    (name, task, queue, cron, every_s, tz, missed, window_s, most, overlap, jitter_s, decided_until, next_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, onceward.now(), onceward.now())
-on conflict (name) do update
-    set task = excluded.task, queue = excluded.queue, cron = excluded.cron, every_s = excluded.every_s, tz = excluded.tz,
-        missed = excluded.missed, window_s = excluded.window_s, most = excluded.most, overlap = excluded.overlap,
-        jitter_s = excluded.jitter_s,
-        -- A changed time applies from now on: the old one has decided the past.
-        decided_until = case when (s.cron, s.every_s, s.tz) is distinct from (excluded.cron, excluded.every_s, excluded.tz)
-                             then onceward.now() else s.decided_until end,
-        next_at = case when (s.cron, s.every_s, s.tz) is distinct from (excluded.cron, excluded.every_s, excluded.tz)
-                       then onceward.now() else s.next_at end
-"""
-
-DUE = """
-select name, decided_until, onceward.now() as now
-  from onceward.schedules
- where name = any($1::text[]) and paused_at is null and next_at <= onceward.now()
- order by next_at
-   for update skip locked
-"""
+REGISTER = read_statement("schedules", "register_schedule")
+DUE = read_statement("schedules", "due_schedules")
 
 DECIDED = "update onceward.schedules set decided_until = $2, next_at = $3 where name = $1"
 
-ABANDONED = """
-update onceward.runs r
-   set status = 'failed', finished_at = onceward.now(),
-       reason = coalesce(w.dead_reason, (select a.error ->> 'reason' from onceward.attempts a
-                                          where a.work_id = u.id order by a.finished_at desc limit 1), 'cancelled')
-  from onceward.runs u
-  left join onceward.work w on w.id = u.id
- where u.id = r.id and r.status in ('pending', 'running') and r.created_at < onceward.now() - interval '5 seconds'
-   and (w.id is null or w.dead_reason is not null)
-returning r.id, r.schedule, r.reason
-"""
-
-# Not at the end of a run: a worker that stalled and continues later must still see which items are done.
-PRUNE_MARKS = """
-with old as materialized (
-    select r.id, r.scope from onceward.runs r
-     where r.status = 'success' and r.has_marks and r.finished_at < onceward.now() - $1::interval
-       and not exists (select from onceward.runs u
-                        where u.schedule = r.schedule and u.scope = r.scope and u.status in ('pending', 'running'))
-     order by r.finished_at limit 100
-), marks as (
-    delete from onceward.run_items i using old o where i.scope = o.scope and i.outcome <> 'failed'
-), noted as (
-    update onceward.runs r set has_marks = false from old o where r.id = o.id
-)
-select count(*) from old
-"""
-
-PRUNE = """
-with old as materialized (
-    select r.id, r.scope from onceward.runs r
-     where r.finished_at < onceward.now() - $1::interval
-       and not exists (select from onceward.runs u
-                        where u.schedule = r.schedule and u.scope = r.scope and u.status in ('pending', 'running'))
-     order by r.finished_at limit 1000
-), marks as (
-    delete from onceward.run_items i using old o where i.scope = o.scope or i.run_id = o.id
-)
-delete from onceward.runs r using old o where r.id = o.id
-"""
+ABANDONED = read_statement("schedules", "fail_abandoned_runs")
+PRUNE_MARKS = read_statement("schedules", "prune_marks")
+PRUNE = read_statement("schedules", "prune_runs")
 
 
 class Scheduler:
@@ -132,7 +76,7 @@ class Scheduler:
                 each.tz,
                 each.missed,
                 each.window.total_seconds(),
-                each.most,
+                each.max_runs,
                 each.overlap,
                 each.jitter_s,
             )

@@ -88,7 +88,12 @@ _DECLARED = (
     _service("twilio", "Twilio", "account_sid", "auth_token", optional=("from",)),
     _service("whatsapp", "WhatsApp", "access_token", "phone_number_id"),
     _service("slack", "Slack", "bot_token"),
-    _service("brevo", "Brevo", "api_key"),
+    ServiceDeclaration(
+        "brevo",
+        "Brevo",
+        "brevo_url",
+        (AccountField("api_key", "brevo_api_key"), AccountField("from", "mail_from", shared=True)),
+    ),
     _service("openai", "OpenAI or a compatible API", "api_key", shared=("model",)),
 )
 CATALOG: Mapping[str, ServiceDeclaration] = {each.name: each for each in _DECLARED}

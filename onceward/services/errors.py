@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from onceward.errors import OncewardError
 
-class NotSet(Exception):
+
+class NotSet(OncewardError):
     """A service is used that is not configured. The message names the missing or invalid setting or secret."""

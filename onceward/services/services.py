@@ -190,6 +190,11 @@ class Services:
             return False
         return True
 
+    async def has_own_account(self, name: ServiceName, organization: UUID, /) -> bool:
+        """Whether the organization has an account of its own at the service, complete or not."""
+        secrets = await self._secrets_of(organization)
+        return any(f"{name}.{each.name}" in secrets for each in CATALOG[name].fields if not each.shared)
+
     async def _get(self, name: str, organization: UUID | None) -> Any:
         if (replaced := self._replaced.get(name)) is not None:
             return replaced

@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from onceward.errors import OncewardError
 
-class TracingUnavailable(Exception):
+
+class TracingUnavailable(OncewardError):
     """Tracing is switched on, but its packages are not installed."""
 
 

@@ -1,26 +1,51 @@
-"""The testing kit: run work without a worker, set the clock, crash or freeze a process at every gate."""
+"""The testing kit: run work without a worker, assert effects, set the clock, crash or freeze a process at every gate."""
 
 from typing import TYPE_CHECKING
 
 from onceward.lazy import lazy
 
 if TYPE_CHECKING:
+    from onceward.testing.assertions import (
+        BroadcastMessage,
+        PublishedEvent,
+        SentMessage,
+        assert_broadcast,
+        assert_enqueued,
+        assert_not_enqueued,
+        assert_published,
+        assert_sent,
+    )
     from onceward.testing.clock import FrozenClock
     from onceward.testing.crash import Crash, crash_test, give_back
+    from onceward.testing.databases import TestDatabases, TestServer
+    from onceward.testing.inbox import TestInbox, WebhookResponse
     from onceward.testing.stall import StallScenario, app_scenario, stall_test
-    from onceward.testing.work import assert_enqueued, drain, perform
+    from onceward.testing.waiting import until
+    from onceward.testing.work import drain, perform
 
 __all__ = [
+    "BroadcastMessage",
     "Crash",
     "FrozenClock",
+    "PublishedEvent",
+    "SentMessage",
     "StallScenario",
+    "TestDatabases",
+    "TestInbox",
+    "TestServer",
+    "WebhookResponse",
     "app_scenario",
+    "assert_broadcast",
     "assert_enqueued",
+    "assert_not_enqueued",
+    "assert_published",
+    "assert_sent",
     "crash_test",
     "drain",
     "give_back",
     "perform",
     "stall_test",
+    "until",
 ]
 
 __getattr__ = lazy(__name__, __file__)

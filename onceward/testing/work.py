@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 from onceward.engine import Engine
@@ -14,6 +14,9 @@ from onceward.work.leases import Leases
 from onceward.work.settle import Acknowledger
 
 MOST_ROUNDS = 1000
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 async def drain(engine: Engine, *queues: str, most: int = 10_000) -> int:
@@ -87,9 +90,9 @@ async def load_bodies(registry: Registry, conn: Any, work: list[Claimed]) -> Non
             each.body = bodies.get(each.id)
 
 
-async def perform(engine: Engine, job: JobTask, /, **arguments: Any) -> Any:
+async def perform(engine: Engine, job: JobTask[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Enqueue one job, run it once and return its result, or raise its error."""
-    enqueued = await engine.enqueue(job, **arguments)
+    enqueued = await engine.enqueue(job, *args, **kwargs)
     row = await engine.db.fetchrow(
         "update onceward.work set lease = $2 where id = $1 returning attempts, organization_id",
         enqueued.id,
@@ -117,25 +120,8 @@ async def perform(engine: Engine, job: JobTask, /, **arguments: Any) -> Any:
     work.open_tx = engine.open_tx
     try:
         if not job.task.transactional:
-            return await job.task.run(work, None)
+            return cast(R, await job.task.run(work, None))
         async with engine.transaction(organization=work.organization, cause=work.cause) as tx:
-            return await job.task.run(work, tx)
+            return cast(R, await job.task.run(work, tx))
     finally:
         await engine.db.execute("delete from onceward.work where id = $1", enqueued.id)
-
-
-async def assert_enqueued(engine: Engine, job: JobTask | str, **arguments: Any) -> int:
-    """Assert that an unfinished job with at least these arguments exists, and return its id."""
-    name = job if isinstance(job, str) else job.name
-    id = await engine.db.fetchval(
-        "select j.id from onceward.jobs j join onceward.work w using (id) where j.task = $1 and j.args @> $2 order by j.id",
-        name,
-        arguments,
-    )
-    if id is None:
-        rows = await engine.db.fetch(
-            "select j.task, j.args from onceward.jobs j join onceward.work w using (id) order by j.id limit 20"
-        )
-        unfinished = "\n".join(f"  {row['task']} {row['args']}" for row in rows) or "  none"
-        raise AssertionError(f"no unfinished job {name} with {arguments}; unfinished jobs:\n{unfinished}")
-    return id

@@ -6,6 +6,7 @@ from onceward.lazy import lazy
 
 if TYPE_CHECKING:
     from onceward.trust.audit import Entry, list_entries, record
+    from onceward.trust.erase import Eraser
     from onceward.trust.errors import (
         AlreadyActing,
         NotAllowed,
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
         TrustError,
         UnknownOrganization,
     )
+    from onceward.trust.failures import fingerprint
     from onceward.trust.identity import COMMAND_LINE, Identity, Scope, transaction_for
     from onceward.trust.invariants import Check, Result, verify
     from onceward.trust.metrics_events import record_metric, severity
@@ -28,6 +30,7 @@ __all__ = [
     "AlreadyActing",
     "Check",
     "Entry",
+    "Eraser",
     "Identity",
     "NotAllowed",
     "NotAuthenticated",
@@ -43,6 +46,7 @@ __all__ = [
     "act_for",
     "create_organization",
     "find_organization",
+    "fingerprint",
     "list_entries",
     "record",
     "record_metric",

@@ -13,26 +13,11 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Connection, Transaction
+from onceward.statements import read_statement
 from onceward.trust.identity import Identity
 
-INSERT = """
-insert into onceward.audit_log
-    (organization_id, action, entity_type, entity_id, actor, user_id, reason, changes, metadata)
-values (coalesce($1, onceward.organization()), $2, $3, $4, $5, $6, $7, $8, $9)
-"""
-
-LIST = """
-select id, organization_id, at, action, entity_type, entity_id, actor, user_id, reason, changes, metadata, caused_by,
-       erased_at
-from onceward.audit_log
-where ($1::uuid is null or organization_id = $1)
-  and ($2::text is null or action = $2)
-  and ($3::text is null or entity_type = $3)
-  and ($4::text is null or entity_id = $4)
-  and ($5::bigint is null or id < $5)
-order by id desc
-limit $6
-"""
+INSERT = read_statement("trust", "add_audit_entry")
+LIST = read_statement("trust", "list_audit_entries")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onceward.db import Connection
+from onceward.statements import read_statement
 
 START = bytes(32)
 HASH_BYTES = 32
@@ -35,19 +36,8 @@ select {FRAME},
 from onceward.audit_log where id = any($1)
 """
 
-UNSEALED = """
-select a.id
-from onceward.audit_log a
-left join (select distinct unnest(ids) as id from onceward.audit_seals) s on s.id = a.id
-left join onceward.audit_pending p on p.id = a.id
-where s.id is null and p.id is null
-order by a.id limit 100
-"""
-
-ERASURES = """
-select distinct (jsonb_array_elements_text(metadata -> 'ids'))::bigint as id
-from onceward.audit_log where action = 'audit.erased' and metadata is not null
-"""
+UNSEALED = read_statement("trust", "check_unsealed")
+ERASURES = read_statement("trust", "list_erased_entries")
 
 
 @dataclass(frozen=True, slots=True)

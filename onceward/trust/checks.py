@@ -7,74 +7,15 @@ from functools import partial
 
 from onceward.db import Connection
 from onceward.feature import SealedColumn
+from onceward.statements import read_statement
 from onceward.trust import chain
 from onceward.trust.invariants import Check
 from onceward.trust.secrets import SecretBox, unreadable
 
-TENANT_TABLES = """
-select n.nspname || '.' || c.relname as table, c.relrowsecurity as enabled,
-       coalesce(array_agg(pg_get_expr(p.polqual, p.polrelid)) filter (where p.oid is not null
-           and p.polcmd in ('*', 'r', 'w', 'd')), '{}') as quals,
-       coalesce(array_agg(pg_get_expr(p.polwithcheck, p.polrelid)) filter (where p.oid is not null
-           and p.polcmd in ('*', 'a', 'w')), '{}') as checks
-from pg_class c
-join pg_namespace n on n.oid = c.relnamespace
-join pg_attribute a on a.attrelid = c.oid and a.attname = 'organization_id' and not a.attisdropped
-left join pg_policy p on p.polrelid = c.oid and p.polpermissive
-    and (p.polroles && array[0::oid, 'onceward_app'::regrole::oid])
-where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname !~ '^pg_'
-  and (has_any_column_privilege('onceward_app', c.oid, 'select, insert, update')
-       or has_table_privilege('onceward_app', c.oid, 'delete')
-       or not c.relrowsecurity)
-group by 1, 2 order by 1
-"""
-
-VIEWS = """
-select n.nspname || '.' || c.relname as view
-from pg_class c join pg_namespace n on n.oid = c.relnamespace
-where c.relkind = 'v' and n.nspname not in ('pg_catalog', 'information_schema')
-  and has_table_privilege('onceward_app', c.oid, 'select')
-  and not coalesce(array_to_string(c.reloptions, ',') ~ 'security_invoker=(true|on|1)', false)
-  and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname in ('organization_id', 'clinic_id'))
-"""
-
-BYPASS = """
-with handlers as (
-    -- The roles of handlers and of workers in other languages. Neither may be a member of another role.
-    select oid, rolname, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb from pg_roles
-     where rolname in ('onceward_app', 'onceward_sql_worker')
-), tenant_tables as (
-    select c.oid, c.relowner from pg_class c join pg_namespace n on n.oid = c.relnamespace
-     where c.relkind in ('r', 'p', 'v') and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
-)
-select h.rolname as role,
-       case when h.rolsuper then 'is a superuser' when h.rolbypassrls then 'has BYPASSRLS'
-            when h.rolcreaterole then 'may create roles' else 'may create databases' end as problem
-  from handlers h where h.rolsuper or h.rolbypassrls or h.rolcreaterole or h.rolcreatedb
-union all
-select h.rolname, 'is a member of ' || r.rolname
-  from handlers h join pg_roles r on r.oid <> h.oid and pg_has_role(h.oid, r.oid, 'member')
-union all
-select h.rolname, 'owns ' || c.oid::regclass from handlers h join tenant_tables c on c.relowner = h.oid
-union all
-select h.rolname, 'may truncate ' || c.oid::regclass
-  from handlers h join tenant_tables c on has_table_privilege(h.oid, c.oid, 'truncate')
-union all
-select h.rolname, 'may create triggers on ' || c.oid::regclass
-  from handlers h join tenant_tables c on has_table_privilege(h.oid, c.oid, 'trigger')
-union all
-select h.rolname, 'may create objects in schema ' || n.nspname
-  from handlers h join pg_namespace n on n.nspname in ('onceward', 'webhook', 'audit', 'ticketing')
-   and has_schema_privilege(h.oid, n.oid, 'create')
-"""
-
-DEFINERS = """
-select p.oid::regprocedure::text as function,
-       not coalesce(array_to_string(p.proconfig, ',') like '%search_path=%', false) as open_path,
-       coalesce((select bool_or(a.grantee = 0) from aclexplode(p.proacl) a), true) as public
-from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-where p.prosecdef and n.nspname not in ('pg_catalog', 'information_schema')
-"""
+TENANT_TABLES = read_statement("trust", "check_tenant_tables")
+VIEWS = read_statement("trust", "check_views")
+BYPASS = read_statement("trust", "check_handler_roles")
+DEFINERS = read_statement("trust", "check_definers")
 
 
 async def check_tenant_tables_are_protected(conn: Connection) -> Sequence[str]:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from onceward.db import Database, Transaction
+from onceward.errors import OncewardError
 from onceward.trust import audit
 from onceward.trust.identity import Identity
 from onceward.trust.person import BadReference, Person
@@ -36,7 +37,7 @@ CANDIDATE: Mapping[Kind, str] = {
 }
 
 
-class DryRun(Exception):
+class DryRun(OncewardError):
     """Rolls back the transaction of a dry run."""
 
 

@@ -6,31 +6,16 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from onceward.db import Transaction
+from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.erase import INSTANCE, Eraser, Found, Person
 
 IDS_PER_ENTRY = 1000
 WHO = frozenset({"actor", "user_id", "entity_id"})
 
-BLANK_WHO = """
-update onceward.audit_log set actor = 'erased', user_id = null, entity_id = null, who_salt = null,
-    erased_at = coalesce(erased_at, onceward.now())
-where id = any($1)
-"""
-
-BLANK_CONTENT = """
-update onceward.audit_log set reason = null, changes = null, metadata = null, content_salt = null,
-    erased_at = coalesce(erased_at, onceward.now())
-where id = any($1)
-"""
-
-CLOSE = """
-update onceward.users u set email = 'erased-' || user_id || '@invalid', name = '', admin = false,
-       disabled_at = onceward.now()
- where user_id = any($1)
-   and ($2::uuid is null or not u.admin and not exists (select from onceward.memberships m where m.user_id = u.user_id))
-returning user_id
-"""
+BLANK_WHO = read_statement("trust", "blank_audit_actor")
+BLANK_CONTENT = read_statement("trust", "blank_audit_content")
+CLOSE = read_statement("trust", "close_users")
 
 
 async def close_accounts(tx: Transaction, _person: Person, found: Sequence[Found], organization: UUID | None) -> None:
@@ -124,6 +109,7 @@ UNSEARCHED: dict[str, str] = {
     "onceward.audit_seals.*": "hashes",
     "onceward.auth_failures.*": "the hash of an address, deleted after an hour",
     "onceward.migrations.*": "names of files and their checksums",
+    "onceward.functions.*": "names of files and their checksums",
     "onceward.organizations.*": "the tenant itself, which is renamed or deleted as a whole",
     "onceward.secrets.name": "a name given by code or an operator",
     "onceward.secrets.value": "encrypted; cannot be searched",

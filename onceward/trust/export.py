@@ -7,15 +7,13 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Database, Transaction
+from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.erase import Eraser, find
 from onceward.trust.identity import Identity
 from onceward.trust.person import Person
 
-BYTES = """
-select attname::text from pg_attribute
- where attrelid = to_regclass($1) and atttypid = 'bytea'::regtype and attnum > 0 and not attisdropped
-"""
+BYTES = read_statement("trust", "list_binary_columns")
 
 
 async def export(

@@ -9,6 +9,7 @@ from onceward.feature import Feature, Part, SealedColumn, Traced
 FEATURE = Feature(
     name="trust",
     migrations=Path(__file__).parent / "migrations",
+    functions=Path(__file__).parent / "functions",
     before_migrations=Path(__file__).parent / "roles.sql",
     parts=(
         Part("audit sealer", "onceward.trust.parts:sealer"),
@@ -25,4 +26,5 @@ FEATURE = Feature(
         SealedColumn("onceward.signing_keys", "key_id", "private_key"),
     ),
     errors=("onceward.trust.errors:TrustError",),
+    sqlstates="onceward.trust.sqlstates:SQLSTATES",
 )

@@ -10,9 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import asyncpg
-
-from onceward.db import Connection, Database
+from onceward.db import FAILED, Connection, Database
 
 CheckFunction = Callable[[Connection], Awaitable[Sequence[str]]]
 
@@ -54,5 +52,5 @@ async def _run(conn: Connection, check: Check, timeout_s: float) -> tuple[str, .
         async with conn.transaction(isolation="repeatable_read", readonly=True):
             await conn.execute(f"set local statement_timeout = {int(timeout_s * 1000)}")
             return tuple(await check.run(conn))
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+    except FAILED as error:
         return (f"the check itself failed: {type(error).__name__}: {error}",)

@@ -16,6 +16,7 @@ from typing import cast
 from uuid import UUID
 
 from onceward.db import Connection, Transaction
+from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.errors import NotAuthenticated, NotFound, TrustError
 from onceward.trust.identity import Identity, Scope
@@ -26,13 +27,7 @@ GRANTABLE = ("viewer", "operator", "owner", "admin")
 
 COLUMNS = "key_id, organization_id, name, prefix, scopes, created_by, created_at, expires_at, revoked_at, last_used_at"
 
-FIND = """
-select key_id, organization_id, name, hash, scopes,
-       revoked_at is not null as revoked,
-       coalesce(expires_at <= onceward.now(), false) as expired,
-       coalesce(last_used_at < onceward.now() - interval '1 minute', true) as touch
-from onceward.api_keys where prefix = $1
-"""
+FIND = read_statement("trust", "find_keys")
 
 TOUCH = "update onceward.api_keys set last_used_at = onceward.now() where key_id = $1"
 """Runs at most once a minute per key, so that most requests with the key write nothing."""

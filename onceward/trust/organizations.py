@@ -11,11 +11,14 @@ from uuid import UUID
 import asyncpg
 
 from onceward.db import Connection, Transaction, is_storable
+from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.errors import AlreadyActing, NotFound, TrustError, UnknownOrganization, UserDisabled
 
 SLUG = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
 Role = Literal["owner", "operator", "viewer"]
+
+SAVE_USER = read_statement("trust", "save_user")
 
 
 class OrganizationExists(TrustError):
@@ -121,9 +124,7 @@ async def add_user(tx: Transaction, email: str, *, name: str = "", admin: bool |
         raise TrustError("email must be an address like name@example.org")
     try:
         row = await tx.fetchrow(
-            "insert into onceward.users (email, name, admin) values ($1, $2, coalesce($3, false))"
-            " on conflict (lower(email)) do update set admin = coalesce($3, users.admin) where users.disabled_at is null"
-            " returning user_id, admin, xmax = 0 as created",
+            SAVE_USER,
             email,
             name,
             admin,

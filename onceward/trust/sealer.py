@@ -9,17 +9,14 @@ from __future__ import annotations
 import asyncio
 
 from onceward.db import Connection, Database, loudness
+from onceward.statements import read_statement
 from onceward.telemetry import get_logger
 from onceward.trust.chain import FRAME, HASH_BYTES, START, Head, entry_hash, link_hash
 
 LOCK = 0x7365616C  # "seal"
 MISSING = bytes(HASH_BYTES)
 
-TAKE = """
-delete from onceward.audit_pending
-where id = any (array(select id from onceward.audit_pending order by id limit $1))
-returning id
-"""
+TAKE = read_statement("trust", "take_pending")
 
 log = get_logger("onceward.audit")
 

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from onceward.db import Connection, Database, Transaction
 from onceward.feature import SealedColumn
 from onceward.settings import Settings
+from onceward.statements import read_statement
 from onceward.trust.errors import BadSecretKey, NotFound, SecretError, Tampered, UnknownSecretKey
 
 VERSION = b"\x01"
@@ -30,6 +31,8 @@ NONCE_BYTES = 12
 HEADER_BYTES = 1 + KEY_ID_BYTES + NONCE_BYTES
 SHORTEST_KEY = 32
 KEY_FILE = "secret.key"
+
+MATCHING_COLUMNS = read_statement("trust", "count_sealed_columns")
 
 
 def _derive(key: str, purpose: bytes, length: int) -> bytes:
@@ -125,9 +128,7 @@ async def existing(conn: Connection, columns: Iterable[SealedColumn]) -> list[Se
     present: list[SealedColumn] = []
     for place in columns:
         matching = await conn.fetchval(
-            "select count(*) from pg_attribute"
-            " where attrelid = to_regclass($1) and attname = any($2) and not attisdropped and"
-            " (attname <> $3 or atttypid = 'bytea'::regtype)",
+            MATCHING_COLUMNS,
             place.table,
             [place.row, place.column],
             place.column,
@@ -172,7 +173,9 @@ async def put_secret(tx: Transaction, box: SecretBox, name: str, value: str) -> 
         name,
     )
     sealed = box.seal(value.encode(), table="onceward.secrets", row=row, column="value")
-    await tx.execute("update onceward.secrets set value = $1 where secret_id = $2", sealed, row)
+    await tx.execute(
+        "update onceward.secrets set value = $1, changed_at = onceward.now() where secret_id = $2", sealed, row
+    )
 
 
 async def get_secret(tx: Transaction, box: SecretBox, name: str) -> str:

@@ -16,6 +16,7 @@ from datetime import datetime
 from uuid import UUID
 
 from onceward.db import Connection, Database, Transaction
+from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.errors import NotAllowed, NotAuthenticated, NotFound
 from onceward.trust.identity import Identity, Scope
@@ -24,15 +25,8 @@ FIRST_ADMIN = "admin@localhost"
 FIRST_ADMIN_LOCK = 0x61646D696E  # "admin"
 TOKEN_LENGTH = 43
 
-FIND = """
-select u.user_id, u.email, u.name, u.admin,
-       array(select m.organization_id from onceward.memberships m where m.user_id = u.user_id
-             order by m.organization_id) as organizations,
-       array(select m.role from onceward.memberships m where m.user_id = u.user_id
-             order by m.organization_id) as roles
-from onceward.sessions s join onceward.users u using (user_id)
-where s.hash = $1 and s.expires_at > onceward.now() and u.disabled_at is null
-"""
+FIND = read_statement("trust", "find_session")
+USE_LINK = read_statement("trust", "use_login_link")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +90,7 @@ async def redeem_link(tx: Transaction, token: str, *, session_hours: float = 12)
     user_id = None
     if len(token) == TOKEN_LENGTH:
         user_id = await tx.fetchval(
-            "update onceward.login_links l set used_at = onceward.now() from onceward.users u"
-            " where l.hash = $1 and l.used_at is null and l.expires_at > onceward.now()"
-            " and u.user_id = l.user_id and u.disabled_at is null returning l.user_id",
+            USE_LINK,
             _hash(token),
         )
     if user_id is None:

@@ -10,6 +10,7 @@ FEATURE = Feature(
     name="web",
     after=("inbox",),
     migrations=Path(__file__).parent / "migrations",
+    functions=Path(__file__).parent / "functions",
     parts=(
         Part("dashboard", "onceward.web.parts:dashboard", roles=WEB, stage="base"),
         Part("web server", "onceward.web.parts:server", roles=WEB, stage="web"),

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from onceward.errors import OncewardError
 from onceward.web.edge import Address, Edge
 
 BETWEEN, HEAD, BODY = 0, 1, 2
@@ -29,7 +30,7 @@ MOST_PIPELINED = 64
 NOTED = frozenset({b"expect", b"transfer-encoding"})
 
 
-class Refused(Exception):
+class RequestRefused(OncewardError):
     """Stops the parser. `GuardedProtocol._refused` has the status and the text."""
 
 
@@ -145,10 +146,10 @@ class GuardedProtocol(HttpToolsProtocol):
         else:
             self._refuse(*self._refused, "limit")
 
-    def _stop(self, status: int, text: str) -> Refused:
+    def _stop(self, status: int, text: str) -> RequestRefused:
         """Record a refusal and return the exception. Parser callbacks use `raise self._stop(...)`."""
         self._refused = (status, text)
-        return Refused(text)
+        return RequestRefused(text)
 
     # -- parser callbacks ----------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from fastapi import APIRouter
 
@@ -24,7 +25,7 @@ def routers(context: Context) -> Sequence[APIRouter]:
     return (dashboard_router(context.part(Site)),)
 
 
-def queries(context: Context) -> Sequence[QueryDefinition]:
+def queries(context: Context) -> Sequence[QueryDefinition[..., Any]]:
     return (part_query(context.part(Site)),)
 
 

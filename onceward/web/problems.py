@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from onceward.db import DatabaseError, OutcomeUnknown, Unavailable, loudness
+from onceward.errors import OncewardError
 from onceward.telemetry import get_logger
 
 log = get_logger("onceward.web")
@@ -25,7 +26,7 @@ MOST_TEXT = 200
 """The maximum number of characters of each field name and reason."""
 
 
-class Problem(HTTPException):
+class Problem(HTTPException, OncewardError):
     """An error response. Raise it anywhere in a route; extra members become part of the body.
 
     It is an HTTPException, because FastAPI turns any other exception during the reading of a body into a 400.
@@ -63,15 +64,18 @@ def respond(problem: Problem, request_id: str | None = None) -> Response:
     )
 
 
-def unfit(errors: Sequence[tuple[str, str]], *, others: int = 0) -> Problem:
-    """Return the problem of a request with invalid fields. Long texts are cut and `others` only counted."""
+def invalid_request(errors: Sequence[tuple[str, str]] = (), *, detail: str | None = None, others: int = 0) -> Problem:
+    """Return the problem of a request with invalid fields, given as pairs of field and reason.
+
+    `detail` replaces the summary of the errors. Long texts are cut, and `others` are only counted.
+    """
     shown = [{"field": field[:MOST_TEXT], "reason": reason[:MOST_TEXT]} for field, reason in errors]
-    summary = "; ".join(f"{item['field']}: {item['reason']}" for item in shown)
-    more: dict[str, Any] = {}
+    summary = detail or "; ".join(f"{item['field']}: {item['reason']}" for item in shown)
+    members: dict[str, Any] = {"errors": shown} if shown else {}
     if others:
         summary += f"; and {others} more"
-        more["errors_not_shown"] = others
-    return Problem(422, summary, title="Request does not fit", errors=shown, **more)
+        members["errors_not_shown"] = others
+    return Problem(422, summary, title="Invalid request", **members)
 
 
 def request_id_of(request: Request) -> str | None:
@@ -93,12 +97,12 @@ def install(api: FastAPI) -> None:
         shown = [
             (".".join(str(part)[:MOST_TEXT] for part in item["loc"]), item["msg"]) for item in errors[:MOST_ERRORS]
         ]
-        return respond(unfit(shown, others=len(errors) - len(shown)), request_id_of(request))
+        return respond(invalid_request(shown, others=len(errors) - len(shown)), request_id_of(request))
 
     async def on_unstorable(request: Request, error: Exception) -> Response:
         # The last resort: usually `storable.py` or a type of `fields.py` refuses the value and names the field.
         log.warning("web.value_refused", error=type(error).__name__, path=request.url.path)
-        return respond(unfit([("request", "contains a value that cannot be stored")]), request_id_of(request))
+        return respond(invalid_request([("request", "contains a value that cannot be stored")]), request_id_of(request))
 
     async def on_database(request: Request, error: Exception) -> Response:
         # Only `Unavailable` is safe to retry; after an unknown outcome the client must first look up its key.

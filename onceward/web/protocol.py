@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from onceward.web.asgi import Dispatcher
 from onceward.web.edge import Edge
-from onceward.web.guard import BETWEEN, BODY, HEAD, GuardedProtocol, Refused
+from onceward.web.guard import BETWEEN, BODY, HEAD, GuardedProtocol, RequestRefused
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -68,7 +68,7 @@ class DirectProtocol(GuardedProtocol):
             # The request did not arrive in one piece: the usual path limits its size and time.
             try:
                 self._take_usual_path()
-            except Refused:
+            except RequestRefused:
                 self._refuse_noted()
 
     def on_headers_complete(self) -> None:

@@ -111,7 +111,7 @@ class RequestContext:
         if self._access_log and scope["path"] not in QUIET_PATHS:
             client = scope.get("client")
             log.info(
-                "request",
+                "request.answered",
                 method=scope["method"],
                 path=scope["path"],  # without the query string, which may contain tokens
                 status=status,

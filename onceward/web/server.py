@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
+from onceward.errors import OncewardError
 from onceward.settings import Settings
 from onceward.telemetry import get_logger
 from onceward.web.edge import Edge, EdgeLimits
@@ -19,7 +20,7 @@ from onceward.web.websockets import websocket_protocol
 log = get_logger("onceward.web")
 
 
-class CannotListen(Exception):
+class CannotListen(OncewardError):
     """The address is in use or does not belong to this machine. The message says what to do."""
 
 
@@ -66,7 +67,9 @@ class WebServer:
                 raise CannotListen("the web server stopped during its start")
             await asyncio.sleep(0.005)
         log.info(
-            "web.listening", url=self.url, max_connections=min(self._edge.limits.connections, self._edge.descriptors)
+            "web_server.started",
+            url=self.url,
+            max_connections=min(self._edge.limits.connections, self._edge.descriptors),
         )
 
     async def stop(self) -> None:

@@ -15,7 +15,7 @@ from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from onceward.db.text import NUL, find_unstorable
-from onceward.web.problems import Problem, unfit
+from onceward.web.problems import Problem, invalid_request
 
 OWN_COOKIES = "onceward_"
 FORM = "application/x-www-form-urlencoded"
@@ -74,4 +74,4 @@ def _refuse_parts(content_type: str, body: bytes) -> None:
 
 
 def _problem(field: str, reason: str = NUL) -> Problem:
-    return unfit([(field.replace("\x00", ""), reason)])
+    return invalid_request([(field.replace("\x00", ""), reason)])

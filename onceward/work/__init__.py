@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING
 from onceward.lazy import lazy
 
 if TYPE_CHECKING:
+    from onceward.work.arguments import Arguments, ResultInvalid, ResultType
     from onceward.work.claimed import Claimed
     from onceward.work.consequences import Node, Trace, trace
-    from onceward.work.enqueuing import Enqueued, Item, bundle, enqueue, enqueue_sql, insert, insert_alike, item, items
+    from onceward.work.enqueuing import Enqueued, Item, bundle, enqueue, enqueue_sql, insert, item, items
     from onceward.work.executor import Executor, Host, judge
     from onceward.work.group_commit import GroupCommit, Overloaded
     from onceward.work.job import Job
+    from onceward.work.job_task import BoundJob, ConfiguredJob, JobTask, Options, positional, queue_of, queues_of
     from onceward.work.loop import Loop
-    from onceward.work.order import JobTask, Options, Order, queue_of
     from onceward.work.outcomes import (
         Cancelled,
         Finished,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
         Superseded,
         TimedOut,
     )
-    from onceward.work.policy import EVENTS, JOBS, RetryPolicy, as_policy, waits
+    from onceward.work.policy import EVENTS, JOBS, RetryOption, RetryPolicy, as_policy, waits
     from onceward.work.task import Kind, Registry, Task
     from onceward.work.wake import Waker
     from onceward.work.worker import Worker, WorkerOptions
@@ -34,8 +35,11 @@ if TYPE_CHECKING:
 __all__ = [
     "EVENTS",
     "JOBS",
+    "Arguments",
+    "BoundJob",
     "Cancelled",
     "Claimed",
+    "ConfiguredJob",
     "Enqueued",
     "Executor",
     "Finished",
@@ -49,13 +53,15 @@ __all__ = [
     "Loop",
     "Node",
     "Options",
-    "Order",
     "Overloaded",
     "PayloadInvalid",
     "Permanent",
     "Registry",
     "Reply",
+    "ResultInvalid",
+    "ResultType",
     "Retry",
+    "RetryOption",
     "RetryPolicy",
     "Settled",
     "Snooze",
@@ -71,11 +77,12 @@ __all__ = [
     "enqueue",
     "enqueue_sql",
     "insert",
-    "insert_alike",
     "item",
     "items",
     "judge",
+    "positional",
     "queue_of",
+    "queues_of",
     "trace",
     "waits",
 ]

@@ -21,7 +21,7 @@ def new_lease() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimQuery:
     """The work that one claim returned, and the latest due time in it (`reached`)."""
 
     lease: int
@@ -50,12 +50,12 @@ async def claim(
     lease: int,
     worker: int,
     mark: datetime = BEGINNING,
-) -> Claim:
+) -> ClaimQuery:
     """Claim at most `most` rows of the queue that became due at `mark` or later."""
     rows = await conn.fetch(CLAIM, queue, mark, tasks, most, lease, worker)
     rows.sort(key=_due)  # RETURNING does not keep the order of the select
     reached = rows[-1][9] if rows else mark
-    return Claim(lease, [_claimed(row, lease) for row in rows], reached)
+    return ClaimQuery(lease, [_claimed(row, lease) for row in rows], reached)
 
 
 async def claim_suspect(

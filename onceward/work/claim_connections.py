@@ -11,9 +11,7 @@ import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-import asyncpg
-
-from onceward.db import BROKEN, Connection, Database
+from onceward.db import FAILED, Connection, Database
 
 MOST = 3
 """Connections per worker: enough for two busy queues and one more that all other queues share."""
@@ -55,5 +53,5 @@ class ClaimConnections:
         """Close all connections. Afterwards the rows that a cancelled claim took are visible."""
         idle, self._idle = self._idle, []
         for conn in idle:
-            with contextlib.suppress(*BROKEN, asyncpg.PostgresError, TimeoutError):
+            with contextlib.suppress(*FAILED):
                 await conn.close(timeout=CLOSE_S)

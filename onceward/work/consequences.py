@@ -16,6 +16,7 @@ from uuid import UUID
 from onceward.db import Connection, Transaction
 from onceward.feature import Traced
 from onceward.trust.errors import NotFound
+from onceward.work.statements import TRACED_COLUMNS, WORK_STATES
 
 DEEPEST = 300
 
@@ -23,34 +24,6 @@ LABELS = ("label", "name", "task", "type", "template", "action", "key", "kind")
 TIMES = ("created_at", "at", "received_at", "posted_at", "started_at")
 STATES = ("state", "status")
 """A table that no feature declares shows the first of these columns that it has."""
-
-COLUMNS = """
-select n.nspname || '.' || c.relname as table, array_agg(a.attname::text) as columns,
-       array_agg(a.attname::text) filter (where a.atttypid = 'bigint'::regtype) as bigints
-from pg_class c
-join pg_namespace n on n.oid = c.relnamespace
-join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-where c.relkind in ('r', 'p') and not c.relispartition
-  and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname !~ '^pg_'
-  and has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select')
-group by 1
-having 'caused_by' = any (array_agg(a.attname::text))
-    or (n.nspname || '.' || c.relname) = any ($1)
-"""
-
-STATE = """
-select w.id, case when w.dead_reason is not null then 'dead_letter' when w.lease is not null then 'processing'
-                  else 'pending' end as state,
-       w.attempts::int as attempts, null::timestamptz as finished_at
-from onceward.work w where w.id = any($1)
-union all
-select * from (
-    select distinct on (work_id) work_id,
-           case outcome when 'retry' then 'pending' when 'discarded' then 'cancelled' else outcome end,
-           number::int, finished_at
-    from onceward.attempts where work_id = any($1)
-    order by work_id, finished_at desc, number desc) last
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +96,7 @@ async def _tables(conn: Connection | Transaction, traced: Iterable[Traced]) -> l
     """Return the declared tables that have the declared columns, and all other tables with a column `caused_by`."""
     declared = {one.table: one for one in traced}
     tables: list[Traced] = []
-    for row in await conn.fetch(COLUMNS, list(declared)):
+    for row in await conn.fetch(TRACED_COLUMNS, list(declared)):
         table: str = row["table"]
         columns: set[str] = set(row["columns"])
         bigints: set[str] = set(row["bigints"] or ())
@@ -238,7 +211,7 @@ async def _with_states(conn: Connection | Transaction, nodes: list[Node]) -> lis
     if not await conn.fetchval("select to_regclass('onceward.attempts') is not null"):
         return nodes
     states: dict[int, Any] = {}
-    for row in await conn.fetch(STATE, [node.id for node in nodes]):
+    for row in await conn.fetch(WORK_STATES, [node.id for node in nodes]):
         states.setdefault(row["id"], row)
     return [_with_state(node, states.get(node.id)) for node in nodes]
 

@@ -8,47 +8,7 @@ from uuid import UUID
 from onceward.db import Database
 from onceward.trust import audit
 from onceward.trust.identity import Identity
-
-QUEUES = """
-with depth as (
-    select w.queue,
-           count(*) filter (where w.lease is null and w.dead_reason is null and w.sort_at <= onceward.now()) as due,
-           count(*) filter (where w.lease is null and w.dead_reason is null and w.sort_at > onceward.now()) as later,
-           count(*) filter (where w.lease is not null) as running,
-           count(*) filter (where w.dead_reason is not null) as dead,
-           extract(epoch from onceward.now() - min(w.sort_at) filter (
-               where w.lease is null and w.dead_reason is null and w.sort_at <= onceward.now()))::float8 as oldest_due_s
-      from onceward.work w group by w.queue
-)
-select coalesce(d.queue, q.name) as queue, coalesce(d.due, 0) as due, coalesce(d.later, 0) as later,
-       coalesce(d.running, 0) as running, coalesce(d.dead, 0) as dead, d.oldest_due_s, q.paused_at, q.paused_by
-  from depth d full join onceward.queues q on q.name = d.queue
- order by 1
-"""
-
-WORKERS = """
-select w.id, w.name, w.version, w.queues, cardinality(w.tasks) as tasks, w.started_at, w.beat, w.beat_at, w.stopping,
-       coalesce((select sum(cardinality(c.ids)) from onceward.claims c where c.worker = w.id), 0)::int as claimed
-  from onceward.workers w order by w.started_at
-"""
-
-JOBS = """
-select j.id, j.task, j.organization_id, j.created_at, j.caused_by, j.tags,
-       case when w.id is null then coalesce(last.outcome, 'unknown')
-            when w.dead_reason is not null then 'dead_letter'
-            when w.lease is not null then 'processing'
-            else 'pending' end as state,
-       coalesce(w.attempts, last.number) as attempts, w.sort_at as due_at, w.queue, last.finished_at
-  from onceward.jobs j
-  left join onceward.work w on w.id = j.id
-  left join lateral (
-      select a.outcome, a.number, a.finished_at from onceward.attempts a where a.work_id = j.id
-       order by a.finished_at desc limit 1
-  ) last on true
- where ($1::text is null or j.task = $1) and ($2::bigint is null or j.id < $2)
-   and ($3::uuid is null or j.organization_id = $3)
- order by j.id desc limit $4
-"""
+from onceward.work.statements import JOBS, QUEUES, WORKERS
 
 
 async def pause(db: Database, queue: str, *, actor: str | Identity, reason: str = "") -> None:

@@ -9,52 +9,16 @@ from typing import Any
 from uuid import UUID
 
 from onceward.db import Database, Transaction
+from onceward.errors import OncewardError
 from onceward.trust import audit
 from onceward.trust.identity import Identity
+from onceward.work.statements import DEAD_LETTER_GROUPS, FIND_DEAD_LETTERS, HISTORY
 
 DEFAULT_LIMIT = 100
 AT_ONCE = 100
 
-FIND = """
-select w.id, w.kind, w.task, w.queue, w.organization_id, w.attempts + 1 as attempts, w.dead_reason as reason,
-       w.dead_at, last.error
-  from onceward.work w
-  left join lateral (
-      select a.error from onceward.attempts a where a.work_id = w.id order by a.finished_at desc limit 1
-  ) last on true
- where w.dead_reason is not null
-   and ($1::bigint[] is null or w.id = any($1))
-   and ($2::text is null or w.kind = $2)
-   and ($3::text is null or w.task = $3)
-   and ($4::text is null or w.dead_reason = $4)
-   and ($5::text is null or last.error ->> 'type' = $5)
-   and ($6::timestamptz is null or w.dead_at >= $6)
-   and ($7::timestamptz is null or w.dead_at < $7)
-   and ($8::uuid is null or w.organization_id = $8)
-   and ($9::text is null or w.task like replace(replace($9, '%', '\\%'), '_', '\\_') || '/%')
-   and ($11::bigint is null or w.id < $11)
- order by w.id desc
- limit $10
-"""
 
-GROUPS = """
-select w.kind, w.task, w.dead_reason as reason, last.error ->> 'type' as error, count(*) as count,
-       min(w.dead_at) as first_at, max(w.dead_at) as last_at
-  from onceward.work w
-  left join lateral (
-      select a.error from onceward.attempts a where a.work_id = w.id order by a.finished_at desc limit 1
-  ) last on true
- where w.dead_reason is not null and ($1::uuid is null or w.organization_id = $1)
- group by 1, 2, 3, 4 order by count desc limit 200
-"""
-
-HISTORY = """
-select number, outcome, worker, started_at, finished_at, result, error
-  from onceward.attempts where work_id = $1 order by finished_at
-"""
-
-
-class NoFilter(ValueError):
+class NoFilter(OncewardError, ValueError):
     """A replay or discard needs a filter."""
 
 
@@ -103,7 +67,7 @@ async def find(
 ) -> list[DeadLetter]:
     """Return the selected dead letters, newest first."""
     rows = await conn.fetch(
-        FIND,
+        FIND_DEAD_LETTERS,
         filter.ids,
         filter.kind,
         filter.task,
@@ -121,7 +85,7 @@ async def find(
 
 async def groups(conn: Transaction | Database, *, organization: UUID | None = None) -> list[dict[str, Any]]:
     """Count dead letters by task, reason and error, the largest group first."""
-    return [dict(row) for row in await conn.fetch(GROUPS, organization)]
+    return [dict(row) for row in await conn.fetch(DEAD_LETTER_GROUPS, organization)]
 
 
 async def history(conn: Transaction | Database, id: int) -> list[dict[str, Any]]:

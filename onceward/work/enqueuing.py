@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import groupby, islice
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 from uuid import UUID
 
 from onceward.db import Connection, RawJson, Transaction
-from onceward.work.order import JobTask, Options, Order
-from onceward.work.statements import ENQUEUE_ALIKE, ENQUEUE_MANY, ENQUEUE_ONE
+from onceward.work.job_task import BoundJob, ConfiguredJob, Options, same_organization
+from onceward.work.statements import ENQUEUE, ENQUEUE_UNIQUE
 from onceward.work.wake import Waker
 
 AT_ONCE = 2000
 
+R_co = TypeVar("R_co", covariant=True)
+
 
 @dataclass(frozen=True, slots=True)
-class Enqueued:
+class Enqueued(Generic[R_co]):
     """The id of the enqueued job. `duplicate` is true if a job with the same unique key existed already."""
 
     id: int
@@ -36,69 +39,56 @@ class Item(NamedTuple):
 
 
 def item(
-    what: JobTask | Order, arguments: dict[str, Any], *, organization: UUID | None = None, caused_by: int | None = None
+    job: ConfiguredJob[..., Any],
+    arguments: dict[str, Any],
+    *,
+    organization: UUID | None = None,
+    caused_by: int | None = None,
 ) -> Item:
     """Check the arguments against the signature. Raises TypeError or ValueError that names the wrong argument."""
-    [one] = items(what, [arguments], organization=organization, caused_by=caused_by)
-    return one
+    task, options = job.job, job.options
+    if options.organization is not None:
+        organization = same_organization(job.name, options.organization, organization)
+    return Item(task.name, task.dump(arguments), options.queue or task.task.queue, options, organization, caused_by)
 
 
 def items(
-    what: JobTask | Order,
-    arguments: Sequence[dict[str, Any]],
-    *,
-    organization: UUID | None = None,
-    caused_by: int | None = None,
-) -> list[Item]:
-    """Return one item for each set of arguments of the same job."""
-    order = what if isinstance(what, Order) else Order(what)
-    job, options = order.job, order.options
-    queue = options.queue or job.task.queue
-    return [Item(job.name, job.dump(each), queue, options, organization, caused_by) for each in arguments]
+    calls: Iterable[BoundJob[Any]], *, organization: UUID | None = None, caused_by: int | None = None
+) -> Iterator[Item]:
+    """Yield one item for each call. The arguments are checked when the item is yielded."""
+    return (item(each.job, each.arguments, organization=organization, caused_by=caused_by) for each in calls)
 
 
-def enqueue_sql(
-    what: JobTask | Order, arguments: dict[str, Any], *, organization: UUID | None = None
-) -> tuple[str, list[Any]]:
+def enqueue_sql(call: BoundJob[Any], /) -> tuple[str, list[Any]]:
     """Return an enqueue as SQL text and parameters ($1, $2, ...) for your own connection: psycopg, SQLAlchemy, Django.
 
-    Run it in the transaction that should cause the job. Workers find the job at their next poll.
+    `enqueue_sql(pack.for_organization(o).call(order=1))`. Run the statement in the transaction that should cause the
+    job. Workers find the job at their next poll.
     """
-    one = item(what, arguments, organization=organization)
-    return ENQUEUE_ONE, [str(each) if isinstance(each, RawJson) else each for each in _parameters(one, None)]
+    one = item(call.job, call.arguments)
+    return ENQUEUE_UNIQUE, [str(each) if isinstance(each, RawJson) else each for each in _parameters(one, None)]
 
 
-async def insert(conn: Connection, jobs: Sequence[Item], *, bundle: int | None = None) -> list[Enqueued]:
-    """Insert the items in order, in the current transaction of the connection."""
-    if bundle is None and all(_is_plain(options) for options in {each.options for each in jobs}):
-        rows = await conn.fetch(ENQUEUE_MANY, *_columns(jobs))
-        return [Enqueued(row[0]) for row in rows]
-    enqueued: list[Enqueued] = []
-    for each in jobs:
-        row = await conn.fetchrow(ENQUEUE_ONE, *_parameters(each, bundle))
-        assert row is not None
-        enqueued.append(Enqueued(row["id"], row["duplicate"]))
-    return enqueued
+async def insert(
+    conn: Connection, jobs: Iterable[Item], *, count: int | None = None, bundle: int | None = None
+) -> list[Enqueued[Any]]:
+    """Insert the items in order, in the current transaction of the connection. Every enqueue ends here.
 
-
-async def insert_alike(
-    conn: Connection,
-    what: JobTask | Order,
-    arguments: Sequence[dict[str, Any]],
-    *,
-    organization: UUID | None = None,
-    caused_by: int | None = None,
-) -> list[Enqueued]:
-    """Insert one job for each set of arguments. The next chunk is checked while PostgreSQL writes the previous one."""
-    enqueued: list[Enqueued] = []
-    writing: asyncio.Task[list[Enqueued]] | None = None
+    An iterator needs its `count`. It yields the next chunk while PostgreSQL writes the previous one, so the check of the
+    arguments costs no extra time.
+    """
+    left = count if count is not None else len(cast("Sequence[Item]", jobs))
+    waiting = iter(jobs)
+    enqueued: list[Enqueued[Any]] = []
+    writing: asyncio.Task[list[Enqueued[Any]]] | None = None
     try:
-        for start in range(0, len(arguments), AT_ONCE):
-            chunk = items(what, arguments[start : start + AT_ONCE], organization=organization, caused_by=caused_by)
+        while chunk := list(islice(waiting, AT_ONCE)):
             if writing is not None:
                 enqueued += await writing
-            left = len(arguments) - start - len(chunk)
-            writing = asyncio.create_task(_write(conn, chunk, left))
+            left -= len(chunk)
+            if writing is None and left <= 0:
+                return await _write(conn, chunk, 0, bundle)
+            writing = asyncio.create_task(_write(conn, chunk, left, bundle))
             await asyncio.sleep(0)  # lets the task send its statement
         return enqueued if writing is None else enqueued + await writing
     finally:
@@ -106,34 +96,26 @@ async def insert_alike(
             await asyncio.wait({writing})
 
 
-async def _write(conn: Connection, alike: Sequence[Item], left: int) -> list[Enqueued]:
-    first = alike[0]
-    o = first.options
-    if o.unique_key is not None or (o.run_at is not None and o.boost_s):
-        return await insert(conn, alike)
-    rows = await conn.fetch(
-        ENQUEUE_ALIKE,
-        [each.args for each in alike],
-        first.organization,
-        first.task,
-        first.caused_by,
-        first.queue,
-        o.run_at,
-        o.delay.total_seconds() if o.delay else 0.0,
-        float(o.boost_s),
-        left,
-        list(o.tags) or None,
-        o.max_attempts,
-        o.lane,
-        o.cap,
-        o.ordered if o.lane is not None else None,
-        o.parent,
-        o.parent_cap,
-    )
-    return [Enqueued(row[0]) for row in rows]
+async def _write(conn: Connection, chunk: Sequence[Item], left: int, bundle: int | None) -> list[Enqueued[Any]]:
+    """Write consecutive items without a unique key in one statement, and each item with a unique key alone."""
+    enqueued: list[Enqueued[Any]] = []
+    left += len(chunk)
+    for unique, group in groupby(chunk, key=_is_unique):
+        alike = list(group)
+        left -= len(alike)
+        if not unique:
+            # The ids ascend in the order of the items; the rows may come back in another order.
+            rows = await conn.fetch(ENQUEUE, *_columns(alike, left, bundle))
+            enqueued += [Enqueued(id) for id in sorted(row[0] for row in rows)]
+            continue
+        for each in alike:
+            row = await conn.fetchrow(ENQUEUE_UNIQUE, *_parameters(each, bundle))
+            assert row is not None
+            enqueued.append(Enqueued(row["id"], row["duplicate"]))
+    return enqueued
 
 
-async def enqueue(tx: Transaction, jobs: Sequence[Item], *, waker: Waker | None = None) -> list[Enqueued]:
+async def enqueue(tx: Transaction, jobs: Sequence[Item], *, waker: Waker | None = None) -> list[Enqueued[Any]]:
     """Insert jobs in this transaction, and wake workers after its commit."""
     enqueued = await insert(tx.conn, jobs)
     if waker is not None:
@@ -142,7 +124,7 @@ async def enqueue(tx: Transaction, jobs: Sequence[Item], *, waker: Waker | None 
     return enqueued
 
 
-async def bundle(tx: Transaction, members: Sequence[Item], then: Item, *, waker: Waker | None = None) -> Enqueued:
+async def bundle(tx: Transaction, members: Sequence[Item], then: Item, *, waker: Waker | None = None) -> Enqueued[Any]:
     """Enqueue the members, and run `then` when every member has ended, whatever its outcome."""
     number: int = await tx.fetchval("select nextval('onceward.ids')")
     [last] = await insert(tx.conn, [then])
@@ -164,27 +146,64 @@ async def bundle(tx: Transaction, members: Sequence[Item], then: Item, *, waker:
     return last
 
 
-def _is_plain(options: Options) -> bool:
-    return (
-        options.unique_key is None
-        and options.lane is None
-        and options.max_attempts is None
-        and not options.tags
-        and (options.run_at is None or options.boost_s == 0)
-    )
+def _is_unique(item: Item) -> bool:
+    """Return whether the item may be a duplicate. Only such an item needs a statement of its own."""
+    return item.options.unique_key is not None
 
 
-def _columns(jobs: Sequence[Item]) -> tuple[list[Any], ...]:
+Settings = tuple[str, str, UUID | None, int | None, Options]
+"""What many items share: task, queue, organization, cause and options. The bulk statement sends it once."""
+
+
+def _columns(jobs: Sequence[Item], left: int, bundle: int | None) -> tuple[Any, ...]:
+    """Return the parameters of `enqueue.sql`. Items with the same settings refer to them by number."""
+    known: dict[Settings, int] = {}
+    numbers: list[int] = []
+    previous: Item | None = None
+    number = 0
+    for each in jobs:
+        # Items of one call share these objects, and comparing them is faster than hashing all options.
+        if (
+            previous is None
+            or each.options is not previous.options
+            or each.task is not previous.task
+            or each.queue is not previous.queue
+            or each.organization is not previous.organization
+            or each.caused_by != previous.caused_by
+        ):
+            settings = (each.task, each.queue, each.organization, each.caused_by, each.options)
+            number = known.setdefault(settings, len(known) + 1)
+            previous = each
+        numbers.append(number)
+    options = [settings[4] for settings in known]
     return (
-        [each.task for each in jobs],
         [each.args for each in jobs],
-        [each.queue for each in jobs],
-        [each.options.run_at for each in jobs],
-        [each.options.delay.total_seconds() if each.options.delay else 0.0 for each in jobs],
-        [each.options.boost_s for each in jobs],
-        [each.organization for each in jobs],
-        [each.caused_by for each in jobs],
+        numbers,
+        left,
+        bundle,
+        [settings[0] for settings in known],
+        [settings[1] for settings in known],
+        [settings[2] for settings in known],
+        [settings[3] for settings in known],
+        [o.run_at for o in options],
+        [o.delay.total_seconds() if o.delay else 0.0 for o in options],
+        [float(o.boost_s) for o in options],
+        [_text_array(o.tags) for o in options],
+        [o.max_attempts for o in options],
+        [o.lane for o in options],
+        [o.cap for o in options],
+        [o.ordered if o.lane is not None else None for o in options],
+        [o.parent for o in options],
+        [o.parent_cap for o in options],
     )
+
+
+def _text_array(texts: Sequence[str]) -> str | None:
+    """Return the texts as the literal of a PostgreSQL array, or None if there are none."""
+    if not texts:
+        return None
+    quoted = (text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
+    return "{" + ",".join(f'"{text}"' for text in quoted) + "}"
 
 
 def _parameters(each: Item, bundle: int | None) -> tuple[Any, ...]:

@@ -20,7 +20,6 @@ from onceward.db import (
     lost_connection,
     note_lost_connection,
 )
-from onceward.db.sqlstates import LOST_LEASE
 from onceward.trust.metrics_events import record_metric
 from onceward.work.claimed import Claimed
 from onceward.work.forms import differs_elsewhere
@@ -46,6 +45,7 @@ from onceward.work.outcomes import (
 )
 from onceward.work.record import Written, record
 from onceward.work.settle import Acknowledger, describe, final_statement, settle
+from onceward.work.sqlstates import LOST_LEASE
 from onceward.work.task import Task
 
 log = structlog.get_logger(__name__)
@@ -189,32 +189,23 @@ class Executor:
         begun = committing = False
         seat.begins(task.timeout_s)  # the wait for a free connection does not count towards the timeout
         try:
-            if carried is None:
-                await tx.open()
-            begun = True
-            gate("after-begin")
-            result = await task.run(work, tx)
-            seat.ended()
-            gate("before-commit")
-            committing = True
-            await self._commit(tx, work, result, seat)
+            async with tx:
+                begun = True
+                gate("after-begin")
+                try:
+                    result = await task.run(work, tx)
+                finally:
+                    seat.ended()  # before the rollback, which nothing may interrupt
+                gate("before-commit")
+                committing = True
+                await self._commit(tx, work, result, seat)
             self._leases.done(work)
             gate("after-commit")
             return "success"
-        except OutcomeUnknown as error:
-            # If the commit happened, the row and its lease are gone, and the statements below write nothing.
-            seat.ended()
-            if committing:
-                tx.abandon()
-            await asyncio.shield(tx.rollback())
-            failure: BaseException = error
         except asyncio.CancelledError as error:
-            seat.ended()
-            await asyncio.shield(tx.rollback())
-            failure = _reason(error, seat)
+            failure: BaseException = _reason(error, seat)
         except Exception as error:
-            seat.ended()
-            await asyncio.shield(tx.rollback())
+            # After an unknown outcome: if the commit happened, the row and its lease are gone, and settling writes nothing.
             # Only the acknowledging statement counts: an error in the handler's own statements is its failure.
             if committing and getattr(error, "sqlstate", None) == LOST_LEASE:
                 raise Superseded from error
@@ -222,6 +213,7 @@ class Executor:
                 note_lost_connection(error, conn)
             failure = error
         finally:
+            seat.ended()
             if seat.carried is None:
                 await self._db.give_back(conn)
         return await self._settle(task, work, judge(task, work, failure))
@@ -249,23 +241,21 @@ class Executor:
                 tx = self._open_tx(conn, works[0])
                 seat.begins(task.timeout_s)
                 try:
-                    await tx.open()
-                    await task.run(works, tx)
-                    seat.ended()
-                    gate("before-commit")
-                    committing = True
-                    await tx.commit(_batch_statement(works, self._worker))
-                    for work in works:
-                        self._leases.done(work)
-                    return "success"
-                except BaseException as error:
-                    if committing and isinstance(error, OutcomeUnknown):
-                        tx.abandon()
-                    seat.ended()
-                    await asyncio.shield(tx.rollback())
-                    if committing and getattr(error, "sqlstate", None) == LOST_LEASE:
+                    async with tx:
+                        try:
+                            await task.run(works, tx)
+                        finally:
+                            seat.ended()
+                        gate("before-commit")
+                        committing = True
+                        await tx.commit(_batch_statement(works, self._worker))
+                except asyncpg.PostgresError as error:
+                    if committing and error.sqlstate == LOST_LEASE:
                         raise Superseded from error
                     raise
+            for work in works:
+                self._leases.done(work)
+            return "success"
         except Superseded:
             # Another worker holds one of them now; the others run alone.
             if len(works) > 1:

@@ -10,6 +10,7 @@ FEATURE = Feature(
     name="work",
     after=("trust",),
     migrations=Path(__file__).parent / "migrations",
+    functions=Path(__file__).parent / "functions",
     parts=(
         Part("default attempts", "onceward.work.parts:default_attempts"),
         Part("queue gauges", "onceward.work.parts:queue_gauges"),
@@ -35,4 +36,6 @@ FEATURE = Feature(
         ),
     ),
     metrics="onceward.work.metrics",
+    alerts=Path(__file__).parent / "alerts.yml",
+    sqlstates="onceward.work.sqlstates:SQLSTATES",
 )

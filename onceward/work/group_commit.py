@@ -17,6 +17,7 @@ import asyncpg
 import structlog
 
 from onceward.db import BROKEN, DatabaseError, OutcomeUnknown, Unavailable
+from onceward.errors import OncewardError
 
 log = structlog.get_logger(__name__)
 
@@ -27,7 +28,7 @@ WHOLE = 16
 """Up to this many items go into one commit: a second commit would cost more than it saves."""
 
 
-class Overloaded(Exception):
+class Overloaded(OncewardError):
     """The buffer of items that wait for a commit is full: try again later."""
 
 

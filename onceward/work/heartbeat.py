@@ -14,18 +14,10 @@ from dataclasses import dataclass
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Connection, Database, Unavailable, loudness
+from onceward.db import FAILED, Connection, Database, loudness
+from onceward.work.statements import BEAT
 
 log = structlog.get_logger(__name__)
-
-BEAT = """
-with beaten as (
-    insert into onceward.workers as w (id, name, version, queues, tasks, forms) values ($1, $2, $3, $4, $5, $7)
-    on conflict (id) do update set beat = w.beat + 1, beat_at = clock_timestamp(), stopping = $6
-    returning beat
-)
-select (select array_agg(id) from onceward.work where cancel) as cancelled from beaten
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +65,7 @@ class Heartbeat:
                 if conn is None or conn.is_closed():
                     conn = await self._connect()
                 await self.beat(conn)
-            except (*BROKEN, Unavailable, asyncpg.PostgresError, TimeoutError) as error:
+            except FAILED as error:
                 log.log(loudness(error), "heartbeat.missed", worker=self._identity.id, error=type(error).__name__)
             await asyncio.to_thread(self._stop.wait, self._every_s)
         if conn is not None and not conn.is_closed():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,15 +10,7 @@ from uuid import UUID
 from onceward.work.claimed import Claimed
 from onceward.work.gate import gate
 from onceward.work.outcomes import Superseded
-
-SAVE = """
-insert into onceward.checkpoints as c (work_id, organization_id, cursor)
-select w.id, w.organization_id, $3 from onceward.work w where w.id = $1 and w.lease = $2
-on conflict (work_id) do update set cursor = excluded.cursor, saved_at = clock_timestamp()
-returning work_id
-"""
-HOLD = "select true from onceward.work where id = $1 and lease = $2 for share"
-"""Locks the row until the commit, so that no other worker can take the job between this check and the commit."""
+from onceward.work.statements import HOLD_LEASE, SAVE_CHECKPOINT
 
 
 class Job:
@@ -66,7 +57,7 @@ class Job:
 
     async def checkpoint(self, cursor: Any) -> None:
         """Save how far a long job has come. Raises `Superseded` if another worker holds the job now."""
-        if await self._work.db.fetchval(SAVE, self.id, self._work.lease, cursor) is None:
+        if await self._work.db.fetchval(SAVE_CHECKPOINT, self.id, self._work.lease, cursor) is None:
             raise Superseded
 
     async def cursor(self, default: Any = None) -> Any:
@@ -82,26 +73,11 @@ class Job:
         With `fenced`, the commit happens only if this worker still holds the job. Otherwise the transaction is rolled
         back and `Superseded` is raised, which ends this attempt: another worker runs the job now.
         """
-        async with self._work.db.acquire() as conn:
-            tx = self._work.open_tx(conn, self._work)
-            await tx.open()
-            try:
-                yield tx
-            except BaseException:
-                await asyncio.shield(tx.rollback())
-                raise
+        async with self._work.db.acquire() as conn, self._work.open_tx(conn, self._work) as tx:
+            yield tx
             if fenced:
-                await self._hold(tx)
-            await tx.commit()
-            if fenced:
-                gate("fenced-after-commit")
-
-    async def _hold(self, tx: Any) -> None:
-        """Lock the job under this worker's lease, or roll back and raise `Superseded`."""
-        try:
-            gate("fenced-before-commit")
-            if await tx.fetchval(HOLD, self.id, self._work.lease) is None:
-                raise Superseded
-        except BaseException:
-            await asyncio.shield(tx.rollback())
-            raise
+                gate("fenced-before-commit")
+                if await tx.fetchval(HOLD_LEASE, self.id, self._work.lease) is None:
+                    raise Superseded
+        if fenced:
+            gate("fenced-after-commit")

@@ -7,10 +7,9 @@ import contextlib
 import random
 from collections.abc import Awaitable, Callable
 
-import asyncpg
 import structlog
 
-from onceward.db import BROKEN, DatabaseError, end, loudness
+from onceward.db import FAILED, end, loudness
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +41,7 @@ class Loop:
             self._nudged.clear()
             try:
                 await self.step()
-            except (*BROKEN, DatabaseError, asyncpg.PostgresError, TimeoutError) as error:
+            except FAILED as error:
                 log.log(
                     loudness(error),
                     "loop.step_failed",

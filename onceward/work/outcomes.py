@@ -10,8 +10,11 @@ pending ──claim──▶ processing ──▶ success
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any, Generic, Literal, TypeVar
+
+from onceward.durations import Duration, in_seconds
+from onceward.errors import OncewardError
 
 DeadReason = Literal[
     "max_attempts_exceeded",
@@ -26,23 +29,23 @@ DeadReason = Literal[
 ]
 
 
-class Retry(Exception):
+class Retry(OncewardError):
     """Raise to retry after `after` (seconds or timedelta), or as the task's policy says. Counts as an attempt."""
 
-    def __init__(self, reason: str = "", *, after: float | timedelta | None = None) -> None:
+    def __init__(self, reason: str = "", *, after: Duration | None = None) -> None:
         super().__init__(reason or "the handler asked for a retry")
-        self.after_s = after.total_seconds() if isinstance(after, timedelta) else after
+        self.after_s = None if after is None else in_seconds(after)
 
 
-class Snooze(Exception):
+class Snooze(OncewardError):
     """Raise to run again later without counting an attempt: nothing failed, it is too early."""
 
-    def __init__(self, after: float | timedelta, reason: str = "") -> None:
+    def __init__(self, after: Duration, reason: str = "") -> None:
         super().__init__(reason or "it is too early to run")
-        self.after_s = after.total_seconds() if isinstance(after, timedelta) else float(after)
+        self.after_s = in_seconds(after)
 
 
-class Permanent(Exception):
+class Permanent(OncewardError):
     """Raise when a retry cannot help: the work becomes a dead letter at once. Duplicates are answered with `result`."""
 
     def __init__(self, reason: str, *, result: Any = None, status: int | None = None) -> None:
@@ -69,15 +72,15 @@ class PayloadInvalid(Permanent):
     """The payload or arguments do not fit the declared model or signature."""
 
 
-class Indeterminate(Exception):
+class Indeterminate(OncewardError):
     """Raise when a service never answered a call without an idempotency key: the call must not be retried automatically."""
 
 
-class Superseded(Exception):
+class Superseded(OncewardError):
     """The lease was lost: another worker holds this work now, and nothing of this attempt was committed."""
 
 
-class Settled(Exception):
+class Settled(OncewardError):
     """The task has settled the work in its own fenced commit. Metrics count `outcome`."""
 
     def __init__(self, outcome: str) -> None:
@@ -85,11 +88,11 @@ class Settled(Exception):
         self.outcome = outcome
 
 
-class TimedOut(Exception):
+class TimedOut(OncewardError):
     """The handler ran longer than its timeout."""
 
 
-class Cancelled(Exception):
+class Cancelled(OncewardError):
     """An operator cancelled the work while it ran."""
 
 
@@ -141,12 +144,18 @@ class NotKnown:
 Outcome = Succeeded | Again | Crashed | Dead | Stopped | NotKnown
 
 
+R_co = TypeVar("R_co", covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """The outcome, result and error of a finished job, for a caller that waits for it."""
+class Finished(Generic[R_co]):
+    """The outcome, result and error of a finished job or workflow, for a caller that waits for it.
+
+    `result` has the type that the function returns if the outcome is `success`, and is usually None otherwise.
+    """
 
     id: int
     outcome: str
-    result: Any
+    result: R_co | None
     error: dict[str, Any] | None
     finished_at: datetime

@@ -6,7 +6,6 @@ answer could not be stored.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
@@ -14,14 +13,11 @@ from typing import Any, assert_never
 import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Connection, Database, DatabaseError, loudness
+from onceward.db import BROKEN, Connection, Database, DatabaseError, loudness, retry
 from onceward.work.claimed import Claimed
 from onceward.work.outcomes import Again, Crashed, Dead, NotKnown, Outcome, Stopped, Succeeded
 
 log = structlog.get_logger(__name__)
-
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 5.0
 
 _TEMPORARY = ("08", "25", "40", "53", "55", "57", "58")
 """Temporary SQLSTATE classes: connections, read-only after a failover, conflicts, resources, locks, shutdown, disks."""
@@ -31,7 +27,7 @@ def is_refused(error: BaseException) -> bool:
     """Return whether PostgreSQL, the driver or our code refuses these values for good, so that a retry cannot help."""
     if isinstance(error, asyncpg.PostgresError):
         return (getattr(error, "sqlstate", None) or "22000")[:2] not in _TEMPORARY
-    return not isinstance(error, (*BROKEN, DatabaseError, TimeoutError))
+    return not isinstance(error, (*BROKEN, DatabaseError))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,29 +46,24 @@ async def record(
     If PostgreSQL refuses the outcome, `write` gets the outcome without outside texts. If PostgreSQL refuses that too,
     the work becomes a dead letter.
     """
-    pause_s = FIRST_PAUSE_S
     refusals = 0
-    while True:
-        try:
-            async with db.acquire() as conn:
-                return await write(conn, outcome)
-        except Exception as error:
-            fields: dict[str, Any] = {
-                "id": work.id,
-                "kind": work.kind,
-                "task": work.task,
-                "error": type(error).__name__,
-            }
-            if not is_refused(error):
-                log.log(loudness(error), "outcome.delayed", **fields)
-            else:
-                refusals += 1
-                log.error("outcome.refused", sqlstate=getattr(error, "sqlstate", None), times=refusals, **fields)
-                if refusals <= 2:
-                    outcome = with_less(outcome, error) if refusals == 1 else unrecorded(error)
-                    continue
-        await asyncio.sleep(pause_s)
-        pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
+
+    async def attempt() -> Written:
+        async with db.acquire() as conn:
+            return await write(conn, outcome)
+
+    def on_failure(error: Exception, _pause_s: float) -> None:
+        nonlocal outcome, refusals
+        fields = {"id": work.id, "kind": work.kind, "task": work.task, "error": type(error).__name__}
+        if not is_refused(error):
+            log.log(loudness(error), "outcome.delayed", **fields)
+            return
+        refusals += 1
+        log.error("outcome.refused", sqlstate=getattr(error, "sqlstate", None), times=refusals, **fields)
+        if refusals <= 2:
+            outcome = with_less(outcome, error) if refusals == 1 else unrecorded(error)
+
+    return await retry(attempt, on_failure)
 
 
 def with_less(outcome: Outcome, refusal: BaseException) -> Outcome:

@@ -12,19 +12,11 @@ from dataclasses import dataclass
 import structlog
 
 from onceward.db import Connection
+from onceward.work.statements import OBSERVE_WORKERS
 
 log = structlog.get_logger(__name__)
 
 OBSERVATIONS = 3
-
-OBSERVE = """
-select w.id, w.beat, pg_postmaster_start_time() > clock_timestamp() - make_interval(secs => $1) as settling
-  from onceward.workers w
-union all
-select distinct c.worker, null::bigint, pg_postmaster_start_time() > clock_timestamp() - make_interval(secs => $1)
-  from onceward.claims c
- where not exists (select from onceward.workers w where w.id = c.worker)
-"""
 
 
 @dataclass(slots=True)
@@ -56,7 +48,7 @@ class Rescuer:
 
     async def step(self, conn: Connection, *, own: int | None = None) -> list[Rescued]:
         """Observe every worker, and rescue the work of silent workers."""
-        rows = await conn.fetch(OBSERVE, self._settle_s)
+        rows = await conn.fetch(OBSERVE_WORKERS, self._settle_s)
         now = time.monotonic()
         present = {row["id"] for row in rows}
         self._seen = {id: seen for id, seen in self._seen.items() if id in present}

@@ -12,16 +12,15 @@ from typing import Any, assert_never, cast
 import asyncpg
 import structlog
 
-from onceward.db import Connection, Database, RawJson, clean_json, clean_text, dump_json, loudness, quote
+from onceward.db import Connection, Database, RawJson, clean_json, clean_text, dump_json, loudness, quote, retry
 from onceward.work.claimed import Claimed
 from onceward.work.leases import Leases
 from onceward.work.outcomes import Again, Crashed, Dead, NotKnown, Outcome, Stopped, Succeeded
-from onceward.work.record import FIRST_PAUSE_S, LONGEST_PAUSE_S, Written, is_refused, record
-from onceward.work.statements import FINISH
+from onceward.work.record import Written, is_refused, record
+from onceward.work.statements import FINISH, SETTLE
 
 log = structlog.get_logger(__name__)
 
-SETTLE = "select onceward.settle($1, $2, $3, $4, $5, $6, $7, onceward.now() + make_interval(secs => $8), $9)"
 MAX_RESULT_BYTES = 64 << 10
 MAX_MESSAGE = 4000
 
@@ -193,26 +192,28 @@ class Acknowledger:
         leases = list({work.lease for work, _ in ready})
         kept = {str(work.id): text for work, result in ready if (text := result_json(result)) is not None}
         results = None if not kept else "{" + ",".join(f'"{id}":{text}' for id, text in kept.items()) + "}"
-        pause_s = FIRST_PAUSE_S
-        while True:
-            try:
-                async with self._db.acquire() as conn:
-                    rows = await conn.fetch(
-                        statement, ids, leases, self._worker, None if results is None else RawJson(results)
-                    )
-                break
-            except Exception as error:
-                if is_refused(error):
-                    await self._flush_apart(statement, ready, error)
-                    return
-                # A retry is safe: acknowledged rows are gone, and the statement touches only rows with this lease.
-                log.log(loudness(error), "acknowledgement.delayed", count=len(ids), error=type(error).__name__)
-                await asyncio.sleep(pause_s)
-                pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
+
+        async def attempt() -> int:
+            async with self._db.acquire() as conn:
+                return await conn.fetchval(
+                    statement, ids, leases, self._worker, None if results is None else RawJson(results)
+                )
+
+        def on_failure(error: Exception, _pause_s: float) -> None:
+            if is_refused(error):
+                raise error
+            # A retry is safe: acknowledged rows are gone, and the statement touches only rows with this lease.
+            log.log(loudness(error), "acknowledgement.delayed", count=len(ids), error=type(error).__name__)
+
+        try:
+            acknowledged = await retry(attempt, on_failure)
+        except Exception as error:
+            await self._flush_apart(statement, ready, error)
+            return
         for work, _ in ready:
             self._leases.done(work)
-        if len(rows) < len(ids):
-            log.info("work.superseded", count=len(ids) - len(rows))
+        if acknowledged < len(ids):
+            log.info("work.superseded", count=len(ids) - acknowledged)
 
     async def _flush_apart(self, statement: str, ready: Sequence[tuple[Claimed, Any]], error: Exception) -> None:
         if len(ready) > 1:

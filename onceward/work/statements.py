@@ -1,20 +1,31 @@
-"""SQL statements of work, one file each, read at import. The first line of each file states its promise."""
+"""SQL statements of work, one file each in `sql/`, read at import. The first line of each file states its promise."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from onceward.statements import read_statement
 
-
-def read(name: str) -> str:
-    """Return the text of `sql/<name>.sql`."""
-    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
-
-
-CLAIM = read("claim")
-CLAIM_SUSPECT = read("claim_suspect")
+BEAT = read_statement("work", "beat")
+CLAIM = read_statement("work", "claim")
 CLAIM_LANES = "select * from onceward.claim_lanes($1, $2, $3, $4, $5, $6, $7)"
-FINISH = read("finish")
-RELEASE = read("release")
-ENQUEUE_MANY = read("enqueue_many")
-ENQUEUE_ALIKE = read("enqueue_alike")
-ENQUEUE_ONE = read("enqueue_one")
+CLAIM_SUSPECT = read_statement("work", "claim_suspect")
+DEAD_LETTER_GROUPS = read_statement("work", "dead_letter_groups")
+ENQUEUE = read_statement("work", "enqueue")
+ENQUEUE_UNIQUE = read_statement("work", "enqueue_unique")
+FIND_DEAD_LETTERS = read_statement("work", "find_dead_letters")
+FINISH = read_statement("work", "finish")
+HISTORY = read_statement("work", "history")
+HOLD_LEASE = read_statement("work", "hold_lease")
+JOBS = read_statement("work", "jobs")
+OBSERVE_WORKERS = read_statement("work", "observe_workers")
+PRUNE_JOBS = read_statement("work", "prune_jobs")
+PRUNE_LATER = read_statement("work", "prune_later")
+QUEUES = read_statement("work", "queues")
+RELEASE = read_statement("work", "release")
+RELEASE_ORPHANS = read_statement("work", "release_orphans")
+RELEASE_UNKNOWN = read_statement("work", "release_unknown")
+SAVE_CHECKPOINT = read_statement("work", "save_checkpoint")
+SET_ASIDE_UNCLAIMED = read_statement("work", "set_aside_unclaimed")
+SETTLE = "select onceward.settle($1, $2, $3, $4, $5, $6, $7, onceward.now() + make_interval(secs => $8), $9)"
+WORK_STATES = read_statement("work", "work_states")
+TRACED_COLUMNS = read_statement("work", "traced_columns")
+WORKERS = read_statement("work", "workers")

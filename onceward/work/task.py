@@ -47,6 +47,8 @@ class Task:
     batch: int = 1
     form: Callable[[], str] | None = None
     """Returns a digest of the arguments that the task accepts (forms.py). A worker calls it when it starts."""
+    load_result: Callable[[Any], Any] | None = None
+    """Returns a stored result with the type that the handler returns."""
 
     def __post_init__(self) -> None:
         if not self.name or len(self.name) > 200:
@@ -77,8 +79,8 @@ class Registry:
     def set_default_attempts(self, kind: str, attempts: int) -> None:
         """Use this number of attempts for tasks that were declared without a retry policy of their own."""
         for name, task in self.tasks.items():
-            if task.retry.default_of == kind and task.retry.attempts != attempts:
-                self.tasks[name] = replace(task, retry=replace(task.retry, attempts=attempts))
+            if task.retry.default_of == kind and task.retry.max_attempts != attempts:
+                self.tasks[name] = replace(task, retry=replace(task.retry, max_attempts=attempts))
 
     def queues(self) -> dict[str, list[str]]:
         """Return the task names of each queue."""

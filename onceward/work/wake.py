@@ -11,13 +11,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import asyncpg
 import structlog
 
-from onceward.db import BROKEN, Connection, Database, Unavailable, end, loudness
+from onceward.db import FAILED, Backoff, Connection, Database, end, loudness
 
 CHANNEL = "onceward_work"
 COALESCE_S = 0.002
+LONGEST_PAUSE_S = 1.0
 
 NOTIFY = "select pg_notify($1, q), set_config('synchronous_commit', 'off', true) from unnest($2::text[]) q"
 """The commit of a NOTIFY does not wait for the disk: a crash may lose a wake-up without harm."""
@@ -67,6 +67,7 @@ class Waker:
             await self._db.execute(NOTIFY, CHANNEL, sorted(due))
 
     async def _run(self) -> None:
+        backoff = Backoff(longest_s=LONGEST_PAUSE_S)
         while True:
             try:
                 if self._listeners and (self._listening is None or self._listening.is_closed()):
@@ -80,9 +81,10 @@ class Waker:
                 self._has_due.clear()
                 await asyncio.sleep(COALESCE_S)
                 await self.flush()
-            except (*BROKEN, Unavailable, asyncpg.PostgresError, TimeoutError) as error:
+                backoff.reset()
+            except FAILED as error:
                 log.log(loudness(error), "wakeups.interrupted", error=type(error).__name__)
-                await asyncio.sleep(1)
+                await backoff.pause()
 
     def _on_notify(self, _conn: Any, pid: int, _channel: str, payload: object) -> None:
         for call in self._listeners:

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
         WorkflowError,
         WorkflowState,
     )
-    from onceward.workflows.functions import Step
     from onceward.workflows.history import WorkflowKind
     from onceward.workflows.registering import register
-    from onceward.workflows.starting import Started, Wanted, announce, insert, signal, start, wanted
+    from onceward.workflows.starting import Started, StartRequest, announce, insert, signal, start, start_request
     from onceward.workflows.step import StepCall
-    from onceward.workflows.task import QUEUE, Start, WorkflowTask
+    from onceward.workflows.step_functions import Step
+    from onceward.workflows.task import QUEUE, ConfiguredWorkflow, WorkflowTask
     from onceward.workflows.workflow import ChildCall, Workflow
 
 __all__ = [
@@ -28,14 +28,14 @@ __all__ = [
     "ChildCall",
     "ChildFailed",
     "CompensationFailed",
-    "Start",
+    "ConfiguredWorkflow",
+    "StartRequest",
     "Started",
     "Step",
     "StepCall",
     "StepFailed",
     "TooManySteps",
     "WaitTimedOut",
-    "Wanted",
     "Workflow",
     "WorkflowDiverged",
     "WorkflowError",
@@ -47,7 +47,7 @@ __all__ = [
     "register",
     "signal",
     "start",
-    "wanted",
+    "start_request",
 ]
 
 __getattr__ = lazy(__name__, __file__)

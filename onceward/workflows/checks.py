@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onceward.db import Connection
+from onceward.statements import read_statement
 from onceward.trust.invariants import Check
 from onceward.work.checks import work_has_a_body
+
+UNFINISHED_WITHOUT_WORK = read_statement("workflows", "check_work_of_unfinished")
+COMPENSATIONS_NOT_RUN = read_statement("workflows", "check_compensations")
 
 
 async def check_unfinished_have_work(conn: Connection) -> Sequence[str]:
     """A workflow has a row in `work` exactly as long as it is unfinished."""
-    rows = await conn.fetch(
-        "select f.id, f.name, f.state, w.id is not null as work from onceward.workflows f"
-        " left join onceward.work w on w.id = f.id"
-        " where (f.state in ('running', 'compensating', 'dead_letter')) <> (w.id is not null) limit 100"
-    )
+    rows = await conn.fetch(UNFINISHED_WITHOUT_WORK)
     return [
         f"workflow {row['id']} ({row['name']}) is {row['state']}, but {'has a' if row['work'] else 'has no'} row in onceward.work"
         for row in rows
@@ -24,12 +24,7 @@ async def check_unfinished_have_work(conn: Connection) -> Sequence[str]:
 
 async def check_ended_ones_owe_nothing(conn: Connection) -> Sequence[str]:
     """A failed or cancelled workflow has run every compensation that it registered."""
-    rows = await conn.fetch(
-        "select f.id, f.name, s.key from onceward.workflows f join onceward.workflow_steps s on s.workflow_id = f.id"
-        " where f.ending is not null and f.state in ('failed', 'cancelled') and s.kind = 'compensation'"
-        " and s.state <> 'done' and not exists ("
-        "     select from onceward.attempts a where a.work_id = f.id and a.outcome = 'discarded') limit 100"
-    )
+    rows = await conn.fetch(COMPENSATIONS_NOT_RUN)
     return [f"workflow {row['id']} ({row['name']}) ended without running compensation {row['key']}" for row in rows]
 
 

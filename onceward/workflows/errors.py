@@ -16,10 +16,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from onceward.errors import OncewardError
 from onceward.work import Permanent, Snooze
 
 
-class WorkflowError(Exception):
+class WorkflowError(OncewardError):
     """The base of the errors that a workflow's code may catch."""
 
 
@@ -55,7 +56,7 @@ class CompensationFailed(Permanent):
     """A compensation used up its attempts. Retrying the workflow runs the compensation again."""
 
 
-class WorkflowState(ValueError):
+class WorkflowState(OncewardError, ValueError):
     """The state of the workflow does not allow this. The message says what is possible instead."""
 
 

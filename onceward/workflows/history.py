@@ -9,16 +9,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from onceward.db import Connection, Database
+from onceward.statements import read_statement
 from onceward.workflows.recorder import Recorder
 
-LOAD = """
-select id, name, key, version, args, ending, error, attributes, parent_id, parent_position, onceward.now() as now
-  from onceward.workflows where id = any($1::bigint[])
-"""
-STEPS = """
-select workflow_id, position, kind, key, state, attempts, result::text, error, due_at, ref
-  from onceward.workflow_steps where workflow_id = any($1::bigint[])
-"""
+LOAD = read_statement("workflows", "load_workflows")
+STEPS = read_statement("workflows", "load_steps")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import asyncpg
 
 from onceward.db import Unavailable, lost_connection
-from onceward.db.sqlstates import LOST_LEASE
 from onceward.work import Overloaded, Superseded
 from onceward.work.executor import TRANSIENT
+from onceward.work.sqlstates import LOST_LEASE
 from onceward.workflows.errors import HistoryChanged, Interrupted
 
 

@@ -10,6 +10,7 @@ from uuid import UUID
 import structlog
 
 from onceward.db import Connection, Database, Transaction
+from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.errors import NotFound
 from onceward.trust.identity import Identity
@@ -38,95 +39,12 @@ select {COLUMNS}, f.args, f.result
   from onceward.workflows f left join onceward.work w on w.id = f.id
  where f.id = $1 and ($2::uuid is null or f.organization_id = $2)
 """
-STEPS = """
-select s.position, s.kind, s.key, s.name,
-       case when s.kind = 'sleep' and s.due_at > onceward.now() then 'sleeping' else s.state end as state,
-       s.attempts, s.result, s.error, s.due_at, s.ref as child_id, s.started_at, s.finished_at,
-       case when s.kind = 'compensation' then (
-           select n.key from onceward.workflow_steps n
-            where n.workflow_id = s.workflow_id and n.position > s.position and n.kind <> 'compensation'
-            order by n.position limit 1) end as compensation_of
-  from onceward.workflow_steps s where s.workflow_id = $1 order by s.position
-"""
-REOPEN = """
-with again as (
-    -- The step that failed the workflow, and steps that failed in parallel. Failures that the code caught earlier stay.
-    delete from onceward.workflow_steps s
-     where s.workflow_id = $1 and s.state = 'failed' and s.position >= (
-         select b.position from onceward.workflow_steps b join onceward.workflows f on f.id = b.workflow_id
-          where f.id = $1 and b.key = f.error ->> 'step')
-)
-update onceward.workflows set state = 'running', ending = null, error = null, finished_at = null where id = $1
-returning organization_id, name
-"""
-FORK = """
-with source as (
-    select * from onceward.workflows where id = $1
-), created as (
-    insert into onceward.workflows (id, organization_id, name, version, args, attributes, caused_by, forked_from)
-    select nextval('onceward.ids'), organization_id, name, version, args, attributes, caused_by, id from source
-    returning id, organization_id, name
-), steps as (
-    insert into onceward.workflow_steps
-        (workflow_id, position, organization_id, kind, key, name, state, attempts, result, error, due_at, ref, started_at, finished_at)
-    select m.id, s.position, s.organization_id, s.kind, s.key, s.name,
-           case when s.kind = 'compensation' then 'registered' else s.state end,
-           s.attempts, s.result, s.error, s.due_at, s.ref, s.started_at, s.finished_at
-      from onceward.workflow_steps s, created m
-     where s.workflow_id = $1 and s.position < $2 and not (s.kind = 'child' and s.state = 'waiting')
-)
-insert into onceward.work (id, organization_id, kind, task, queue, sort_at)
-select id, organization_id, 'workflow', 'workflow:' || name, 'workflows', onceward.now() from created
-returning id
-"""
-PRUNE = """
-with old as (
-    select f.id from onceward.workflows f
-     where f.finished_at < onceward.now() - $1::interval and f.key is null
-       and not exists (select from onceward.work w where w.id = f.id)
-     order by f.id limit $2
-), steps as (
-    delete from onceward.workflow_steps s using old o where s.workflow_id = o.id
-), signals as (
-    delete from onceward.workflow_signals s using old o where s.workflow_id = o.id
-), attempts as (
-    delete from onceward.attempts a using old o where a.work_id = o.id
-)
-delete from onceward.workflows f using old o where f.id = o.id
-"""
-STRIP = """
-with old as (
-    select f.id from onceward.workflows f
-     where f.finished_at < onceward.now() - $1::interval and f.key is not null
-       and exists (select from onceward.workflow_steps s where s.workflow_id = f.id)
-     order by f.id limit $2
-), attempts as (
-    delete from onceward.attempts a using old o where a.work_id = o.id
-)
-delete from onceward.workflow_steps s using old o where s.workflow_id = o.id
-"""
-UNKNOWN = """
-with known as (
-    select coalesce(array_agg(distinct t), '{}') as tasks from onceward.workers w, unnest(w.tasks) t
-), stray as (
-    select w.id, f.created_at < onceward.now() - $1::interval as old
-      from onceward.work w join onceward.workflows f on f.id = w.id
-     where w.kind = 'workflow' and w.lease is null and w.dead_reason is null
-       and w.sort_at <= onceward.now() - interval '5 seconds' and not w.task = any((select tasks from known)::text[])
-     order by w.sort_at limit 1000 for update of w skip locked
-), dead as (
-    update onceward.workflows f
-       set state = 'dead_letter',
-           error = jsonb_build_object('type', 'NoHandler', 'reason', 'no_handler',
-                                      'message', 'no running worker has a workflow of this name: ' || f.name)
-      from stray s where f.id = s.id and s.old
-)
-update onceward.work w
-   set sort_at = case when s.old then w.sort_at else onceward.now() + interval '30 seconds' end,
-       dead_reason = case when s.old then 'no_handler' end, dead_at = case when s.old then onceward.now() end
-  from stray s where w.id = s.id
-returning w.task
-"""
+STEPS = read_statement("workflows", "list_steps")
+REOPEN = read_statement("workflows", "reopen_workflow")
+FORK = read_statement("workflows", "fork_workflow")
+PRUNE = read_statement("workflows", "prune_workflows")
+STRIP = read_statement("workflows", "strip_workflows")
+UNKNOWN = read_statement("workflows", "defer_unknown")
 ENDED = ("success", "failed", "cancelled", "continued")
 
 
@@ -243,7 +161,7 @@ async def signal(
     async with db.transaction(role="engine") as tx:
         flow = await _locked(tx, id, organization)
         outcome = await starting.signal(tx, id, name, payload)
-        await _record(tx, "signal", flow, actor, "", {"name": name, "said": outcome})
+        await _record(tx, "signal", flow, actor, "", {"name": name, "outcome": outcome})
     return outcome
 
 

@@ -9,8 +9,11 @@ from typing import NamedTuple
 from weakref import ref
 
 from onceward.db import Database, Unavailable
+from onceward.statements import read_statement
 from onceward.work import GroupCommit
-from onceward.workflows.statements import FINISH, RECORD
+
+RECORD = read_statement("workflows", "record")
+FINISH = read_statement("workflows", "finish")
 
 
 class Record(NamedTuple):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, get_type_hints
+from typing import Any
 
+from onceward import inject
 from onceward.work import Claimed, Registry
 from onceward.workflows.history import WorkflowKind
-from onceward.workflows.run import Run
+from onceward.workflows.run import WorkflowRun
 from onceward.workflows.task import MOST_STEPS, WorkflowTask
 from onceward.workflows.workflow import Workflow
 
@@ -20,24 +21,22 @@ def register(
     name: str | None = None,
     version: str | None = None,
     max_steps: int = MOST_STEPS,
-) -> WorkflowTask:
+) -> WorkflowTask[..., Any]:
     """Register the function. It has one parameter `wf: Workflow`; the others are keyword-only arguments."""
     workflow_name = name or function.__name__
     if not inspect.iscoroutinefunction(function):
         raise TypeError(f"{workflow_name}: a workflow must be `async def`")
-    hints = get_type_hints(function, include_extras=True)
-    injected = [parameter for parameter, annotation in hints.items() if annotation is Workflow]
-    if len(injected) != 1:
-        raise TypeError(
-            f"{workflow_name}: a workflow needs exactly one parameter annotated `Workflow`, this one has {len(injected)}"
-        )
+    signature = inject.read(function, known=(Workflow,), name=workflow_name)
+    injected = signature.parameter(Workflow)
+    if injected is None:
+        raise TypeError(f"{workflow_name}: a workflow's first parameter must be annotated `Workflow`")
 
     async def run(work: Claimed, _tx: object) -> None:
-        current = Run(task, work)
+        current = WorkflowRun(task, work)
         await current.perform(Workflow(current))
 
-    task = WorkflowTask(
-        function, name=workflow_name, injected=injected[0], run=run, version=version, max_steps=max_steps
+    task: WorkflowTask[..., Any] = WorkflowTask(
+        function, name=workflow_name, injected=injected, run=run, version=version, max_steps=max_steps
     )
     registry.add(task.task)
     if "workflow" not in registry.kinds:

@@ -41,10 +41,10 @@ class Signal(BaseModel):
     payload: Any = None
 
 
-class Said(BaseModel):
-    """The outcome: `cancelled`, `asked`, `compensating`; `delivered`, `kept`, `gone`; `retried`."""
+class Outcome(BaseModel):
+    """What the operation did: `cancelled`, `asked`, `compensating`; `delivered`, `kept`, `gone`; `retried`."""
 
-    said: str
+    outcome: str
 
 
 class Forked(BaseModel):
@@ -86,20 +86,20 @@ def _reading(router: APIRouter) -> None:
 
 def _steering(router: APIRouter) -> None:
     @router.post("/{id}/cancel")
-    async def cancel(engine: TheEngine, identity: Operator, id: int, why: Why) -> Said:  # pyright: ignore[reportUnusedFunction]
+    async def cancel(engine: TheEngine, identity: Operator, id: int, why: Why) -> Outcome:  # pyright: ignore[reportUnusedFunction]
         with _refusals():
             outcome = await operate.cancel(
                 engine.db, id, actor=identity, reason=why.reason, organization=identity.organization
             )
         engine.waker.wake(QUEUE)
-        return Said(said=outcome)
+        return Outcome(outcome=outcome)
 
     @router.post("/{id}/retry")
-    async def retry(engine: TheEngine, identity: Operator, id: int, why: Why) -> Said:  # pyright: ignore[reportUnusedFunction]
+    async def retry(engine: TheEngine, identity: Operator, id: int, why: Why) -> Outcome:  # pyright: ignore[reportUnusedFunction]
         with _refusals():
             await operate.retry(engine.db, id, actor=identity, reason=why.reason, organization=identity.organization)
         engine.waker.wake(QUEUE)
-        return Said(said="retried")
+        return Outcome(outcome="retried")
 
     @router.post("/{id}/fork", status_code=201)
     async def fork(engine: TheEngine, identity: Operator, id: int, how: Fork) -> Forked:  # pyright: ignore[reportUnusedFunction]
@@ -116,12 +116,12 @@ def _steering(router: APIRouter) -> None:
         return Forked(id=new)
 
     @router.post("/{id}/signals")
-    async def signal(engine: TheEngine, identity: Operator, id: int, sent: Signal) -> Said:  # pyright: ignore[reportUnusedFunction]
+    async def signal(engine: TheEngine, identity: Operator, id: int, sent: Signal) -> Outcome:  # pyright: ignore[reportUnusedFunction]
         outcome = await operate.signal(
             engine.db, id, sent.name, sent.payload, actor=identity, organization=identity.organization
         )
         engine.waker.wake(QUEUE)
-        return Said(said=outcome)
+        return Outcome(outcome=outcome)
 
 
 @contextmanager

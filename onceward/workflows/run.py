@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import structlog
 
 from onceward.db import RawJson, dump_json
+from onceward.statements import read_statement
 from onceward.work import Claimed, Host, Settled, Snooze, Superseded
 from onceward.work.gate import gate
 from onceward.work.settle import describe
@@ -43,23 +44,16 @@ log = structlog.get_logger(__name__)
 WAKE_WITHIN_S = 60.0
 MAX_KEY = 300
 
-DECIDE = """
-update onceward.workflows f set ending = $3, state = 'compensating', error = $4
-  from (select id from onceward.work where id = $1 and lease = $2 for share) w
- where f.id = w.id returning f.id
-"""
+DECIDE = read_statement("workflows", "begin_compensation")
 UNSUSPECT = "update onceward.work set crashes = 0 where id = $1 and lease = $2 and crashes > 0"
-CHILDREN = """
-select s.ref from onceward.workflow_steps s
- where s.workflow_id = $1 and s.kind = 'child' and s.state = 'waiting' and s.ref is not null order by s.ref
-"""
+CHILDREN = read_statement("workflows", "list_waiting_children")
 CANCEL_CHILD = "select onceward.workflow_cancel_child_or_fail($1, $2, $3)"
 
 
-class Run:
+class WorkflowRun:
     """The engine side of `Workflow`: positions, records and the end of the run."""
 
-    def __init__(self, task: WorkflowTask, work: Claimed) -> None:
+    def __init__(self, task: WorkflowTask[..., Any], work: Claimed) -> None:
         self.task = task
         self.work = work
         self.host = cast(Host, work.host)

@@ -5,28 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from onceward.db import Connection, RawJson, Transaction, dump_json
-from onceward.workflows.statements import START_MANY
-from onceward.workflows.task import QUEUE, Start, WorkflowTask
+from onceward.statements import read_statement
+from onceward.work.job_task import same_organization
+from onceward.workflows.task import QUEUE, ConfiguredWorkflow
 
-START_ONE = """
-select id, duplicate from onceward.start_workflow(
-    $1, $2, $3, $4, $5, coalesce($6::timestamptz, onceward.now() + make_interval(secs => $7)), $8, $9, $10, $11)
-"""
+START_MANY = read_statement("workflows", "start_many")
+START_ONE = read_statement("workflows", "start_one")
+
+
+R_co = TypeVar("R_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class Started(Generic[R_co]):
     """A started workflow. `duplicate` means that it already existed with the same key."""
 
     id: int
     duplicate: bool = False
 
 
-class Wanted(NamedTuple):
+class StartRequest(NamedTuple):
     """A validated request to start one workflow."""
 
     name: str
@@ -42,22 +44,23 @@ class Wanted(NamedTuple):
     position: int | None = None
 
 
-def wanted(
-    what: WorkflowTask | Start,
+def start_request(
+    workflow: ConfiguredWorkflow[..., Any],
     arguments: dict[str, Any],
     *,
     organization: UUID | None = None,
     caused_by: int | None = None,
     parent: int | None = None,
     position: int | None = None,
-) -> Wanted:
+) -> StartRequest:
     """Return a validated start request. Raises TypeError or ValueError that names the wrong argument."""
-    start = what if isinstance(what, Start) else Start(what)
-    options = start.options
-    return Wanted(
-        start.name,
-        start.task.dump(arguments),
-        start.task.version,
+    options, task = workflow.options, workflow.workflow
+    if options.organization is not None:
+        organization = same_organization(workflow.name, options.organization, organization)
+    return StartRequest(
+        workflow.name,
+        task.dump(arguments),
+        task.version,
         dump_json(dict(options.attributes)) if options.attributes else None,
         options.run_at,
         options.delay.total_seconds(),
@@ -69,12 +72,12 @@ def wanted(
     )
 
 
-async def insert(conn: Connection, requests: Sequence[Wanted]) -> list[Started]:
+async def insert(conn: Connection, requests: Sequence[StartRequest]) -> list[Started[Any]]:
     """Insert the workflows in order, in the connection's current transaction."""
     if all(each.key is None and each.parent is None for each in requests):
         columns = list(zip(*requests, strict=True))[:8]
         return [Started(row[0]) for row in await conn.fetch(START_MANY, *columns)]
-    started: list[Started] = []
+    started: list[Started[Any]] = []
     for each in requests:
         row = await conn.fetchrow(
             START_ONE,
@@ -95,7 +98,7 @@ async def insert(conn: Connection, requests: Sequence[Wanted]) -> list[Started]:
     return started
 
 
-async def start(tx: Transaction, request: Wanted, *, wake: Callable[[str], None] | None = None) -> Started:
+async def start(tx: Transaction, request: StartRequest, *, wake: Callable[[str], None] | None = None) -> Started[Any]:
     """Start a workflow in this transaction. Its commit wakes the workers."""
     [started] = await insert(tx.conn, [request])
     if wake is not None:

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import asyncpg
 
 from onceward.db import OutcomeUnknown, lost_connection, note_lost_connection, quote
-from onceward.db.sqlstates import LOST_LEASE
+from onceward.statements import read_statement
 from onceward.work import Indeterminate, Permanent, Retry, RetryPolicy, Snooze, Superseded
 from onceward.work.gate import gate
 from onceward.work.settle import describe
+from onceward.work.sqlstates import LOST_LEASE
 from onceward.workflows.errors import Halted, HistoryChanged, Interrupted, Parked, StepFailed
-from onceward.workflows.functions import Callee, Step
 from onceward.workflows.history import Recorded
 from onceward.workflows.interruption import interrupting, is_transient
+from onceward.workflows.step_functions import Callee, Step
 
 if TYPE_CHECKING:
-    from onceward.workflows.run import Run
+    from onceward.workflows.run import WorkflowRun
 
 T = TypeVar("T")
 
@@ -29,13 +30,7 @@ IN_PLACE_S = 1.0
 """A retry that waits no longer than this keeps its worker slot; for a longer wait the workflow is parked."""
 RATE_IN_PLACE_S = 5.0
 
-RESERVE = """
-insert into onceward.workflow_rates as r (name, next_at)
-values ($1, clock_timestamp() + make_interval(secs => 1 / $2::float8))
-on conflict (name) do update
-    set next_at = greatest(r.next_at, clock_timestamp()) + make_interval(secs => 1 / $2::float8)
-returning extract(epoch from next_at - clock_timestamp())::float8 - 1 / $2::float8
-"""
+RESERVE = read_statement("workflows", "reserve_rate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +64,7 @@ class StepCall(Generic[T]):
 
     __slots__ = ("_arguments", "_callee", "_how", "_run", "place")
 
-    def __init__(self, run: Run, place: Place, callee: Callee, arguments: dict[str, Any], how: How) -> None:
+    def __init__(self, run: WorkflowRun, place: Place, callee: Callee, arguments: dict[str, Any], how: How) -> None:
         self._run = run
         self._callee = callee
         self._arguments = arguments
@@ -126,24 +121,21 @@ class StepCall(Generic[T]):
     async def _in_transaction(self, attempt: int, started: datetime) -> T:
         host, work = self._run.host, self._run.work
         async with host.db.acquire() as conn:
-            tx = host.open_tx(conn, work)
             try:
-                await tx.open()
-                async with asyncio.timeout(self._how.timeout_s):
-                    value = await self._callee.call(self._arguments, step=self._step(attempt), tx=tx)
-                text, value = self._round_trip(value)
-                gate("workflow-before-commit")
-                await tx.commit(recording(work.id, work.lease, self.place, attempt, text, started))
+                async with host.open_tx(conn, work) as tx:
+                    async with asyncio.timeout(self._how.timeout_s):
+                        value = await self._callee.call(self._arguments, step=self._step(attempt), tx=tx)
+                    text, value = self._round_trip(value)
+                    gate("workflow-before-commit")
+                    await tx.commit(recording(work.id, work.lease, self.place, attempt, text, started))
                 gate("workflow-after-commit")
                 return value
             except OutcomeUnknown as error:
-                tx.abandon()
                 lost = HistoryChanged(
                     0.05, "the outcome of a step's commit is unknown: the next run reads it from the history"
                 )
                 raise Interrupted(lost) from error
             except BaseException as error:
-                await asyncio.shield(tx.rollback())
                 if isinstance(error, asyncpg.PostgresError) and error.sqlstate == LOST_LEASE:
                     raise Interrupted(Superseded()) from error
                 note_lost_connection(error, conn)

@@ -1,6 +1,6 @@
 """A function registered as a workflow, and the request to start one.
 
-tx.start_workflow(refund_cohort.once(f"cohort:{id}").attributed(cohort=id), cohort_id=id, reason="cancelled")
+tx.start_workflow(refund_cohort.unique(f"cohort:{id}").attributes(cohort=id), cohort_id=id, reason="cancelled")
 """
 
 from __future__ import annotations
@@ -9,71 +9,70 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar
+from uuid import UUID
 
-from onceward.work import JOBS, JobTask, Task
-from onceward.workflows.functions import Callee
+from onceward.work import JOBS, Arguments, ResultType, Task
+from onceward.work.job_task import aware, delay_of
+from onceward.workflows.step_functions import Callee
 
 QUEUE = "workflows"
 PREFIX = "workflow:"
 MOST_STEPS = 1000
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class StartOptions:
     """The options of one start."""
 
     key: str | None = None
     delay: timedelta = timedelta(0)
     run_at: datetime | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    organization: UUID | None = None
 
 
-class Startable:
-    """The start options as methods. Each returns a new `Start`."""
+class ConfiguredWorkflow(Generic[P, R]):
+    """A workflow with options, to pass to `start_workflow`. Each method returns a new value with one more option."""
 
-    name: str
+    def __init__(self, workflow: WorkflowTask[P, R], options: StartOptions) -> None:
+        self.workflow = workflow
+        self.name = workflow.name
+        self.options = options
 
-    def _with(self, **changes: Any) -> Start:
-        raise TypeError(f"{type(self).__name__} cannot be started")
+    def __repr__(self) -> str:
+        return f"<workflow {self.name} with options>"
 
-    def once(self, key: str) -> Start:
+    def unique(self, key: str) -> ConfiguredWorkflow[P, R]:
         """Start at most one workflow of this name with this key in an organization, ever."""
         if not key or len(key) > 500:
-            raise ValueError(f"{self.name}: a key must have 1 to 500 characters, not {len(key)}")
+            raise ValueError(f"{self.name}: a unique key must have 1 to 500 characters, not {len(key)}")
         return self._with(key=key)
 
-    def later(self, delay: timedelta | None = None, **units: float) -> Start:
-        """Start after a delay: `later(hours=24)`."""
-        delay = delay if delay is not None else timedelta(**units)
-        if delay < timedelta(0):
-            raise ValueError(f"{self.name}: a delay must not be negative, got {delay}")
-        return self._with(delay=delay)
+    def schedule_in(self, delay: timedelta | None = None, **units: float) -> ConfiguredWorkflow[P, R]:
+        """Start after a delay: `schedule_in(hours=24)`. Replaces `schedule_at`."""
+        return self._with(delay=delay_of(self.name, delay, units), run_at=None)
 
-    def at(self, moment: datetime) -> Start:
-        """Start at this time (an aware datetime)."""
-        if moment.tzinfo is None:
-            raise ValueError(f"{self.name}: start time {moment} has no time zone; use an aware datetime")
-        return self._with(run_at=moment)
+    def schedule_at(self, moment: datetime) -> ConfiguredWorkflow[P, R]:
+        """Start at this time (an aware datetime). Replaces `schedule_in`."""
+        return self._with(run_at=aware(self.name, moment), delay=timedelta(0))
 
-    def attributed(self, **attributes: Any) -> Start:
-        """Set attributes that operators can search for."""
+    def attributes(self, **attributes: Any) -> ConfiguredWorkflow[P, R]:
+        """Set attributes that operators can search for. Replaces earlier attributes."""
         return self._with(attributes=attributes)
 
+    def for_organization(self, organization: UUID | None) -> ConfiguredWorkflow[P, R]:
+        """Run the workflow for this organization. One that a transaction starts has the transaction's organization."""
+        return self._with(organization=organization)
 
-class Start(Startable):
-    """A workflow with options, ready for `start_workflow`."""
-
-    def __init__(self, task: WorkflowTask, options: Options | None = None) -> None:
-        self.task = task
-        self.name = task.name
-        self.options = options or Options()
-
-    def _with(self, **changes: Any) -> Start:
-        return Start(self.task, replace(self.options, **changes))
+    def _with(self, **changes: Any) -> ConfiguredWorkflow[P, R]:
+        return ConfiguredWorkflow(self.workflow, replace(self.options, **changes))
 
 
-class WorkflowTask(Startable):
+class WorkflowTask(ConfiguredWorkflow[P, R]):
     """A registered workflow: its function, the version of its code, and the step functions it has called."""
 
     def __init__(
@@ -93,30 +92,32 @@ class WorkflowTask(Startable):
         self.injected = injected
         self.version = version or _fingerprint(function)
         self.max_steps = max_steps
+        self.load_result = ResultType(function, name).load
         # A run has no timeout: each of its steps has one.
-        self.task = Task(name=PREFIX + name, run=run, kind="workflow", queue=QUEUE, retry=JOBS, timeout_s=None)
-        self._arguments = JobTask(function, self.task, injected=frozenset({injected}))
+        self.task = Task(
+            name=PREFIX + name,
+            run=run,
+            kind="workflow",
+            queue=QUEUE,
+            retry=JOBS,
+            timeout_s=None,
+            load_result=self.load_result,
+        )
+        arguments = Arguments(function, self.task.name, frozenset({injected}))
+        self.dump = arguments.dump
+        self.load = arguments.load
         self._callees: dict[Callable[..., Any], Callee] = {}
         self.__doc__ = function.__doc__
+        super().__init__(self, StartOptions())
 
     def __repr__(self) -> str:
         return f"<workflow {self.name}>"
 
-    def dump(self, arguments: dict[str, Any]) -> str:
-        """Return the arguments as JSON. The error names an argument that does not fit the signature."""
-        return self._arguments.dump(arguments)
-
-    def load(self, arguments: Any) -> dict[str, Any]:
-        """Return the arguments from JSON, with the types of the signature."""
-        return self._arguments.load(arguments)
-
     def callee(self, function: Callable[..., Any]) -> Callee:
+        """Return the step function with its inspected signature."""
         if (callee := self._callees.get(function)) is None:
             callee = self._callees[function] = Callee(function)
         return callee
-
-    def _with(self, **changes: Any) -> Start:
-        return Start(self, Options(**changes))
 
 
 def _fingerprint(function: Callable[..., Any]) -> str:

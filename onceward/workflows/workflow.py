@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any, NoReturn, TypeVar, overload
+from collections.abc import Callable, Generator, Mapping
+from datetime import datetime
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
 from uuid import UUID
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from onceward.db import Cause, Transaction
-from onceward.work import PayloadInvalid, RetryPolicy, Superseded, as_policy
+from onceward.durations import Duration, in_seconds
+from onceward.work import PayloadInvalid, RetryOption, Superseded
 from onceward.work.gate import gate
+from onceward.work.job_task import positional
 from onceward.workflows import starting
 from onceward.workflows.errors import (
     ChildFailed,
@@ -26,29 +28,25 @@ from onceward.workflows.errors import (
     WaitTimedOut,
 )
 from onceward.workflows.interruption import interrupting
-from onceward.workflows.run import Run
+from onceward.workflows.run import WorkflowRun
 from onceward.workflows.step import How, Place, StepCall, recording
-from onceward.workflows.task import Start, WorkflowTask
+from onceward.workflows.step_caller import STEPS, StepCaller, step_options
+from onceward.workflows.task import ConfiguredWorkflow
 
 T = TypeVar("T")
-Seconds = float | timedelta
-
-STEPS = RetryPolicy(attempts=5, first_s=1, factor=4, most_s=3600)
-"""The default for steps: five attempts within a minute and a half."""
-COMPENSATIONS = RetryPolicy(attempts=12, first_s=1, factor=3, most_s=3600)
-"""The default for compensations: twelve attempts over about six hours, then the workflow is a dead letter."""
+P = ParamSpec("P")
 
 HOLD = "select id from onceward.work where id = $1 and lease = $2 for share"
 WAIT = "select * from onceward.workflow_wait($1, $2, $3, $4, $5, $6, $7)"
 
 
-class Workflow:
+class Workflow(StepCaller):
     """One run of a workflow. Code between its steps must be deterministic: no clock, no random values, no I/O."""
 
-    __slots__ = ("_run",)
+    __slots__ = ()
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, run: WorkflowRun) -> None:
+        super().__init__(run)
 
     @property
     def id(self) -> int:
@@ -68,71 +66,41 @@ class Workflow:
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
-    @overload
-    def step(
+    def options(
         self,
-        function: Callable[..., Awaitable[T]],
-        /,
-        *args: Any,
+        *,
         key: object = None,
-        retry: RetryPolicy | Sequence[float] | None = None,
-        attempts: int | None = None,
-        timeout: float | None = 30.0,
+        retry: RetryOption | None = None,
+        max_attempts: int | None = None,
+        timeout: Duration | None = 30.0,
         rate: float | None = None,
-        **arguments: Any,
-    ) -> StepCall[T]: ...
-    @overload
-    def step(
-        self,
-        function: Callable[..., T],
-        /,
-        *args: Any,
-        key: object = None,
-        retry: RetryPolicy | Sequence[float] | None = None,
-        attempts: int | None = None,
-        timeout: float | None = 30.0,
-        rate: float | None = None,
-        **arguments: Any,
-    ) -> StepCall[T]: ...
-    def step(
-        self,
-        function: Callable[..., Any],
-        /,
-        *args: Any,
-        key: object = None,
-        retry: RetryPolicy | Sequence[float] | None = None,
-        attempts: int | None = None,
-        timeout: float | None = 30.0,
-        rate: float | None = None,
-        **arguments: Any,
-    ) -> StepCall[Any]:
-        """Run a function as a recorded step. The result is read from the record with the type that the function returns.
+    ) -> StepCaller:
+        """Set options of one step or compensation: `await wf.options(key=seat, timeout=5).step(book, seat)`.
 
-        A function with a `Tx` parameter is recorded in the commit of its effects, so it takes effect exactly once.
-        `timeout` is in seconds for one attempt; `rate` is starts per second of this function on all nodes together.
+        `key` names the step in the record, for steps in a loop. `timeout` is for one attempt. `rate` is how many times
+        per second the function may start on all nodes together.
         """
-        callee = self._run.task.callee(function)
-        bound = callee.arguments(args, arguments)
-        how = How(retry=as_policy(retry, attempts, STEPS), timeout_s=timeout, rate_per_s=rate)
-        return StepCall(self._run, self._run.place("step", callee.name, key), callee, bound, how)
+        return StepCaller(
+            self._run, step_options(key=key, retry=retry, max_attempts=max_attempts, timeout=timeout, rate=rate)
+        )
 
     async def gather(
-        self, *calls: StepCall[Any] | ChildCall, at_once: int = 10, keep_failures: bool = False
+        self, *calls: StepCall[Any] | ChildCall[Any], limit: int = 10, keep_failures: bool = False
     ) -> list[Any]:
-        """Run steps and children concurrently, at most `at_once` steps at a time. Return results in the order of the calls.
+        """Run steps and children concurrently, at most `limit` steps at a time. Return results in the order of the calls.
 
         All calls finish before the first failure is raised. With `keep_failures` a failure is returned as a result.
         """
-        if at_once < 1:
-            raise ValueError(f"at_once must be at least 1, not {at_once}")
+        if limit < 1:
+            raise ValueError(f"gather: limit must be at least 1, not {limit}")
         if wrong := [call for call in calls if not isinstance(call, StepCall | ChildCall)]:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(
                 f"gather takes wf.step(...) and wf.child(...), not {wrong[0]!r}: use a child for a sequence"
             )
-        slots = asyncio.Semaphore(at_once)
+        slots = asyncio.Semaphore(limit)
         interrupted: list[Interrupted] = []
 
-        async def perform(call: StepCall[Any] | ChildCall) -> Any:
+        async def perform(call: StepCall[Any] | ChildCall[Any]) -> Any:
             async with slots:
                 if interrupted:
                     return _End(interrupted[0])
@@ -155,34 +123,9 @@ class Workflow:
             raise
         return _results(outcomes, keep_failures=keep_failures)
 
-    async def compensate(
-        self,
-        function: Callable[..., Any],
-        /,
-        *args: Any,
-        key: object = None,
-        retry: RetryPolicy | Sequence[float] | None = None,
-        attempts: int | None = None,
-        timeout: float | None = 30.0,
-        **arguments: Any,
-    ) -> None:
-        """Register the function that undoes the next step. If the workflow fails, compensations run in reverse order.
-
-        The step may not have run, or only in part, when the compensation runs: the function must handle both.
-        """
-        callee = self._run.task.callee(function)
-        bound = callee.arguments(args, arguments)
-        how = How(retry=as_policy(retry, attempts, COMPENSATIONS), timeout_s=timeout)
-        place = self._run.place("compensation", callee.name, key)
-        if place.recorded is None:
-            gate("workflow-before-register")
-            await self._run.record(place, "registered")
-            gate("workflow-after-register")
-        self._run.register(StepCall(self._run, place, callee, bound, how))
-
     # -- time ------------------------------------------------------------------------------------------------------
 
-    async def sleep(self, duration: Seconds, /) -> None:
+    async def sleep(self, duration: Duration, /) -> None:
         """Park the workflow for this duration (seconds or timedelta). It holds no slot, lease or connection meanwhile."""
         seconds = _seconds(duration)
         place = self._run.place("sleep", "sleep")
@@ -210,7 +153,7 @@ class Workflow:
         *,
         of: Any = Any,
         match: Mapping[str, Any] | None = None,
-        timeout: Seconds | None = None,
+        timeout: Duration | None = None,
         key: object = None,
     ) -> Any:
         """Wait for a signal to this workflow and return its payload, validated as the type `of`.
@@ -235,7 +178,9 @@ class Workflow:
             raise WaitTimedOut(f"no signal {name!r} arrived before the timeout")
         raise Parked(recorded.due_at, (place.position,))
 
-    async def _start_wait(self, place: Place, of: Any, match: Mapping[str, Any] | None, timeout: Seconds | None) -> Any:
+    async def _start_wait(
+        self, place: Place, of: Any, match: Mapping[str, Any] | None, timeout: Duration | None
+    ) -> Any:
         run = self._run
         with interrupting():
             row = await run.host.db.fetchrow(
@@ -260,10 +205,12 @@ class Workflow:
         """Send a signal to another workflow exactly once. Return `delivered`, `kept` or `gone`."""
         return await self._value(_signal, workflow_id, name, payload, step="signal")
 
-    def child(self, what: WorkflowTask | Start, /, **arguments: Any) -> ChildCall:
+    def child(self, workflow: ConfiguredWorkflow[P, T], /, *args: P.args, **kwargs: P.kwargs) -> ChildCall[T]:
         """Run another workflow as a child and wait for its result. Cancelling this workflow cancels the child."""
-        start = what if isinstance(what, Start) else Start(what)
-        return ChildCall(self._run, self._run.place("child", start.name, start.options.key), start, arguments)
+        if args:
+            raise positional(workflow.name)
+        place = self._run.place("child", workflow.name, workflow.options.key)
+        return ChildCall(self._run, place, workflow, kwargs)
 
     # -- history -----------------------------------------------------------------------------------------------------
 
@@ -298,25 +245,27 @@ class Workflow:
         return await StepCall[Any](self._run, place, callee, callee.arguments(args, {}), how)
 
 
-class ChildCall:
+class ChildCall(Generic[T]):
     """A call of a child workflow. Await it, or pass it to `wf.gather`."""
 
-    __slots__ = ("_arguments", "_run", "_start", "place")
+    __slots__ = ("_arguments", "_run", "_workflow", "place")
 
-    def __init__(self, run: Run, place: Place, start: Start, arguments: dict[str, Any]) -> None:
+    def __init__(
+        self, run: WorkflowRun, place: Place, workflow: ConfiguredWorkflow[..., T], arguments: dict[str, Any]
+    ) -> None:
         self._run = run
-        self._start = start
+        self._workflow = workflow
         self._arguments = arguments
         self.place = place
 
-    def __await__(self) -> Generator[Any, Any, Any]:
+    def __await__(self) -> Generator[Any, Any, T]:
         return self.perform().__await__()
 
-    async def perform(self) -> Any:
+    async def perform(self) -> T:
         """Return the result of the child. Raises `ChildFailed` if the child did not succeed."""
         recorded = self.place.recorded
         if recorded is not None and recorded.state == "done":
-            return orjson.loads(recorded.result or "null")
+            return self._workflow.workflow.load_result(orjson.loads(recorded.result or "null"))
         if recorded is not None and recorded.state == "failed":
             raise ChildFailed(recorded.key, recorded.error or {})
         if self._run.unwinding:
@@ -327,8 +276,8 @@ class ChildCall:
 
     async def _start_child(self) -> None:
         run, work = self._run, self._run.work
-        request = starting.wanted(
-            self._start,
+        request = starting.start_request(
+            self._workflow,
             self._arguments,
             organization=work.organization,
             caused_by=work.id,
@@ -343,7 +292,7 @@ class ChildCall:
                 started = await starting.start(tx, request, wake=run.host.wake)
                 if started.duplicate:
                     raise ValueError(
-                        f"child {self._start.name} with key {self._start.options.key!r} was already started as "
+                        f"child {self._workflow.name} with key {self._workflow.options.key!r} was already started as "
                         f"workflow {started.id}: give the child a unique key, or none"
                     )
                 started_at = datetime.now().astimezone()
@@ -376,8 +325,8 @@ def _results(outcomes: list[Any], *, keep_failures: bool) -> list[Any]:
     return [end.reason if isinstance(end, _End) else end for end in outcomes]
 
 
-def _seconds(duration: Seconds) -> float:
-    seconds = duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
+def _seconds(duration: Duration) -> float:
+    seconds = in_seconds(duration)
     if seconds < 0:
         raise ValueError(f"a duration must not be negative, got {duration}")
     return seconds

@@ -169,9 +169,9 @@ async def _accept(engine: Engine, requested: GenerationRequest, candidate: Candi
         if course is None or course["user_id"] != requested.user_id:
             raise NotFound(f"course {requested.course_id} does not exist, or is not yours")
         order = (
-            generate.once(f"course:{requested.course_id}")
-            .boosted(engine.tiers.boost_s(candidate.tier))
-            .attempts(app.settings(CoursegenSettings).max_attempts)
+            generate.unique(f"course:{requested.course_id}")
+            .head_start(engine.tiers.boost_s(candidate.tier))
+            .max_attempts(app.settings(CoursegenSettings).max_attempts)
             .tagged("coursegen", candidate.tier)
         )
         job = await tx.enqueue(

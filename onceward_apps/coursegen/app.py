@@ -64,6 +64,7 @@ class CoursegenSettings(FeatureSettings):
 app = Onceward(
     "coursegen",
     migrations=HERE / "migrations",
+    functions=HERE / "functions",
     settings=CoursegenSettings,
     commands=("onceward_apps.coursegen.commands:register",),
     pages="onceward_apps.coursegen.pages:PAGES",

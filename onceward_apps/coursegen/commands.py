@@ -9,9 +9,7 @@ from uuid import UUID
 
 import typer
 
-from onceward.cli.exits import CommandFailed
-from onceward.cli.rendering import JsonOption, document, listing, say
-from onceward.cli.session import opened_database, run
+from onceward.cli import CommandFailed, JsonOption, document, listing, opened_database, run, say
 
 if TYPE_CHECKING:
     from onceward import Engine
@@ -31,9 +29,8 @@ def register(cli: typer.Typer) -> None:
 @asynccontextmanager
 async def acting(organization: str) -> AsyncGenerator[tuple[Engine, UUID]]:
     """Open the engine, and look up an organization by slug or id."""
-    from onceward.engine import Engine
+    from onceward import Engine
     from onceward.limits import Tiers
-    from onceward.settings import load_settings
     from onceward.trust import find_organization
     from onceward_apps.coursegen import app
     from onceward_apps.coursegen.errors import CoursegenError
@@ -42,7 +39,7 @@ async def acting(organization: str) -> AsyncGenerator[tuple[Engine, UUID]]:
         async with db.acquire() as conn:
             row = await find_organization(conn, organization)
         engine = Engine(db, app.registry, event_types=app.event_types)
-        engine.tiers = Tiers.parse(load_settings().limit_tiers)
+        engine.tiers = Tiers.parse(app.services.settings.limit_tiers)
         try:
             yield engine, row.organization_id
             await engine.stop()

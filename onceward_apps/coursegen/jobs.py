@@ -28,7 +28,13 @@ log = get_logger("onceward_apps.coursegen")
 
 
 @app.job(
-    name="coursegen.generate", queue="coursegen", outside=True, attempts=3, retry=[5, 30], timeout=None, critical=False
+    name="coursegen.generate",
+    queue="coursegen",
+    outside=True,
+    max_attempts=3,
+    retry=[5, 30],
+    timeout=None,
+    critical=False,
 )
 async def generate(
     job: Job,

@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from onceward.web.dashboard.contribution import Figure, Pages, Reason, Status
-from onceward.web.dashboard.formats import many, number
-from onceward.web.dashboard.navigation import Section
-from onceward.web.dashboard.page import Page, View
+from onceward.web.dashboard import Figure, Page, Pages, Reason, Section, Status, View, many, number
 from onceward_apps.coursegen import model
 from onceward_apps.coursegen.app import CoursegenSettings, app
 from onceward_apps.coursegen.store import overview

@@ -24,11 +24,13 @@ class TicketingSettings(FeatureSettings):
 app = Onceward(
     "ticketing",
     migrations=HERE / "migrations",
+    functions=HERE / "functions",
     settings=TicketingSettings,
     commands=("onceward_apps.ticketing.commands:register",),
     checks="onceward_apps.ticketing.checks:CHECKS",
     erasers="onceward_apps.ticketing.erasers:ERASERS",
     metrics="onceward_apps.ticketing.metrics",
+    alerts=HERE / "alerts.yml",
 )
 app.templates(HERE / "templates")
 

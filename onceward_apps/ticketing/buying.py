@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from onceward import Tx
-from onceward.capacity import Refused, Want, claim, extend, release
+from onceward.capacity import CapacityRefused, Want, claim, extend, release
 from onceward.services import step
 from onceward_apps.ticketing import jobs
 from onceward_apps.ticketing.codes import basket_name
@@ -68,7 +68,7 @@ async def hold(
         raise TooMany(f"an order may have at most {event['most_per_order']} tickets, and this one would have {count}")
     try:
         claimed = await claim(tx, wants, holder=_holder(name), until=timedelta(seconds=event["hold_s"]))
-    except Refused as refused:
+    except CapacityRefused as refused:
         taken = tuple(each.unit or each.pool for each in refused.refusals)
         raise SeatTaken(str(refused), taken) from None
     await buying.take(tx, claimed.ids, name)
@@ -170,7 +170,7 @@ async def end(tx: Tx, checkout_id: UUID, status: str, *, of: Sequence[str]) -> b
 
 async def close_page(tx: Tx, provider: str, session: str) -> None:
     """Enqueue one job that closes a payment page."""
-    order = jobs.close_payment.once(f"close:{session}", for_ever=True)
+    order = jobs.close_payment.unique(f"close:{session}", forever=True)
     await tx.enqueue(order, provider=provider, session=session)
 
 
@@ -223,7 +223,7 @@ def _columns(holds: Sequence[Any], priced: Quote) -> list[list[Any]]:
 async def _extend(tx: Tx, event: Any, holds: Sequence[Any]) -> datetime:
     try:
         extended = await extend(tx, [row["claim_id"] for row in holds], until=timedelta(seconds=event["checkout_s"]))
-    except Refused as refused:
+    except CapacityRefused as refused:
         raise SeatTaken(str(refused), tuple(each.unit or each.pool for each in refused.refusals)) from None
     assert extended.until is not None
     await buying.prolong(tx, [row["id"] for row in holds], extended.until)

@@ -17,7 +17,7 @@ async def cancel(tx: Tx, event_id: UUID, *, reason: str, actor: str) -> Any:
     if event is None:
         raise NotFound(f"there is no event {event_id}")
     if event["cancelled_at"] is None:
-        order = cancel_event.once(f"event:{event_id}").attributed(event=str(event_id))
+        order = cancel_event.unique(f"event:{event_id}").attributes(event=str(event_id))
         await tx.start_workflow(order, event_id=event_id)
         await cancelling.cancel(tx, event_id, reason)
         await tx.publish(

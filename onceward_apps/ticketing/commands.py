@@ -10,9 +10,7 @@ from uuid import UUID
 
 import typer
 
-from onceward.cli.exits import CommandFailed, Exit
-from onceward.cli.rendering import JsonOption, document, listing, say
-from onceward.cli.session import opened_database, run
+from onceward.cli import CommandFailed, Exit, JsonOption, document, listing, opened_database, run, say
 
 if TYPE_CHECKING:
     from onceward.tx import Tx
@@ -33,7 +31,7 @@ def register(cli: typer.Typer) -> None:
 @asynccontextmanager
 async def acting(organization: str) -> AsyncGenerator[Tx]:
     """Open a transaction for an organization, given by slug or id."""
-    from onceward.engine import Engine
+    from onceward import Engine
     from onceward.trust import find_organization
     from onceward_apps.ticketing import app
     from onceward_apps.ticketing.errors import TicketingError

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 import segno
 
 from onceward.services import format_amount, format_number
+from onceward_apps.pdf import FONT, new_pdf
 from onceward_apps.ticketing.codes import qr_payload
 
 if TYPE_CHECKING:
@@ -67,25 +68,23 @@ def calendar(order: Any, *, url: str) -> bytes:
 
 def receipt(order: Any, items: Sequence[Any]) -> bytes:
     """Return a PDF page with items, tax, total and refunds."""
-    from fpdf import FPDF
-
-    pdf = FPDF()
+    pdf = new_pdf()
     pdf.set_creation_date((order["completed_at"] or order["started_at"]).astimezone(UTC))
     pdf.add_page()
-    pdf.set_font("Helvetica", "B", 20)
-    pdf.cell(0, 12, _plain(order["organizer"]), new_x="LMARGIN", new_y="NEXT")
-    pdf.set_font("Helvetica", "", 10)
+    pdf.set_font(FONT, "B", 20)
+    pdf.cell(0, 12, order["organizer"], new_x="LMARGIN", new_y="NEXT")
+    pdf.set_font(FONT, "", 10)
     for line in _head(order):
-        pdf.cell(0, 6, _plain(line), new_x="LMARGIN", new_y="NEXT")
+        pdf.cell(0, 6, line, new_x="LMARGIN", new_y="NEXT")
     pdf.ln(6)
     for item in items:
-        _row(pdf, _plain(f"{order['event_name']}: {item['place']}"), _amount(item["price_cents"], order))
+        _row(pdf, f"{order['event_name']}: {item['place']}", _amount(item["price_cents"], order))
     pdf.ln(2)
     for label, cents in _sums(order):
         _row(pdf, label, _amount(cents, order), bold=label == "Total")
     pdf.ln(8)
-    pdf.set_font("Helvetica", "", 8)
-    pdf.multi_cell(RECEIPT_WIDTH_MM, 4, _plain(order["refund_policy"] or "Thank you."))
+    pdf.set_font(FONT, "", 8)
+    pdf.multi_cell(RECEIPT_WIDTH_MM, 4, order["refund_policy"] or "Thank you.")
     return bytes(pdf.output())
 
 
@@ -115,15 +114,10 @@ def _sums(order: Any) -> list[tuple[str, int]]:
 
 
 def _row(pdf: FPDF, label: str, amount: str, *, bold: bool = False) -> None:
-    pdf.set_font("Helvetica", "B" if bold else "", 11)
+    pdf.set_font(FONT, "B" if bold else "", 11)
     pdf.cell(RECEIPT_WIDTH_MM - 50, 7, label)
     pdf.cell(50, 7, amount, align="R", new_x="LMARGIN", new_y="NEXT")
 
 
 def _amount(cents: int, order: Any) -> str:
     return f"{format_number(cents, order['currency'])} {order['currency']}"
-
-
-def _plain(text: str) -> str:
-    """Replace characters outside Latin-1 by question marks, because the built-in fonts do not have them."""
-    return text.encode("latin-1", "replace").decode("latin-1")

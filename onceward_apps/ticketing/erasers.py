@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceward.trust.erase import Eraser
+from onceward.trust import Eraser
 
 ERASERS: tuple[Eraser, ...] = (
     Eraser(

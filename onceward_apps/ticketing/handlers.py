@@ -199,7 +199,7 @@ async def order_approved(event: Event[PayPalOrder], tx: Tx) -> dict[str, Any]:
         return OTHER
     # By the id of the approved order: the buyer may have opened another page since.
     order_id = event.data.id
-    order = reconcile.once(f"reconcile:{checkout_id}:{order_id}")
+    order = reconcile.unique(f"reconcile:{checkout_id}:{order_id}")
     await tx.enqueue(order, checkout_id=checkout_id, provider="paypal", session=order_id)
     return {"message": "Order will be captured", "checkout_id": str(checkout_id)}
 
@@ -222,7 +222,7 @@ async def _declined(tx: Tx, checkout_id: UUID | None) -> dict[str, Any]:
     return {"message": "Payment failed", "checkout_id": str(checkout_id)}
 
 
-@app.job(name="ticketing.reconcile", outside=True, attempts=8, timeout=60)
+@app.job(name="ticketing.reconcile", outside=True, max_attempts=8, timeout=60)
 async def reconcile(
     job: Job, *, checkout_id: UUID, provider: str | None = None, session: str | None = None
 ) -> dict[str, Any]:

@@ -17,7 +17,7 @@ ACCOUNT_WAIT_S = 15 * 60
 """How long a job waits before it retries after the payment service refused our credentials."""
 
 
-@app.job(name="ticketing.generate_qr", attempts=5, timeout=30, outside=True)
+@app.job(name="ticketing.generate_qr", max_attempts=5, timeout=30, outside=True)
 async def generate_qr(job: Job, *, ticket_id: UUID) -> dict[str, str]:
     """Draw and store a ticket's QR code. The ticket is valid without it, and a repeat draws the same image."""
     async with job.transaction() as tx:
@@ -31,7 +31,7 @@ async def generate_qr(job: Job, *, ticket_id: UUID) -> dict[str, str]:
     return {"path": path}
 
 
-@app.job(name="ticketing.record_purchase", queue="analytics", attempts=1, timeout=10, critical=False)
+@app.job(name="ticketing.record_purchase", queue="analytics", max_attempts=1, timeout=10, critical=False)
 async def record_purchase(tx: Tx, *, checkout_id: UUID) -> None:
     """Count a purchase into the funnel, once."""
     await sales.count_purchase(tx, checkout_id)
@@ -108,7 +108,7 @@ async def list_refunds(job: Job, *, provider: str, payment: str) -> dict[str, in
 
 async def look_at_refunds(tx: Tx, provider: str, payment: str, *, because: str) -> None:
     """Enqueue a look-up of a payment's refunds, once per reason: a running look-up may have read an older state."""
-    order = list_refunds.once(f"refunds:{provider}:{payment}:{because}")
+    order = list_refunds.unique(f"refunds:{provider}:{payment}:{because}")
     await tx.enqueue(order, provider=provider, payment=payment)
 
 
@@ -116,7 +116,7 @@ async def follow_or_wait(tx: Tx, reported: service_refunds.ServiceRefund) -> tak
     """Apply the state of a refund now, or by a job later if it has to wait."""
     result = await taking_back.follow(tx, reported)
     if result == "waits":
-        later = follow_refund.later(seconds=WAIT_S).once(f"follow:{reported.provider}:{reported.id}")
+        later = follow_refund.schedule_in(seconds=WAIT_S).unique(f"follow:{reported.provider}:{reported.id}")
         await tx.enqueue(later, provider=reported.provider, payment=reported.payment, reference=reported.id)
     return result
 
@@ -132,13 +132,13 @@ async def apply_early_refunds(tx: Tx, provider: str, payment: str) -> None:
             status=row["provider_status"],
         )
         if reported.state == "pending":
-            order = follow_refund.later(seconds=WAIT_S).once(f"follow:{provider}:{reported.id}")
+            order = follow_refund.schedule_in(seconds=WAIT_S).unique(f"follow:{provider}:{reported.id}")
             await tx.enqueue(order, provider=provider, payment=payment, reference=reported.id)
         else:
             await follow_or_wait(tx, reported)
 
 
-@app.job(name="ticketing.close_payment", outside=True, attempts=5, timeout=30, critical=False)
+@app.job(name="ticketing.close_payment", outside=True, max_attempts=5, timeout=30, critical=False)
 async def close_payment(job: Job, *, provider: str, session: str) -> str:
     """Close the payment page of a checkout that ended. Best effort: a late payment is refunded."""
     if provider != "stripe":

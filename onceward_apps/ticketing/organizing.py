@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import asyncpg
 
 from onceward import Tx
-from onceward.capacity import Refused, Want, claim, held_by, open_pool, release
+from onceward.capacity import CapacityRefused, Want, claim, held_by, open_pool, release
 from onceward.ledger import open_account
 from onceward.services import SERVICES, is_taken_by, step
 from onceward_apps.ticketing.errors import NotFound, NotOnSale, SeatTaken, TicketingError
@@ -237,7 +237,7 @@ async def block_seats(tx: Tx, event_id: UUID, labels: Sequence[str], *, actor: s
         return
     try:
         await claim(tx, wants, holder=_blocker(event_id), until=None)
-    except Refused as refused:
+    except CapacityRefused as refused:
         taken = tuple(refusal.unit or refusal.pool for refusal in refused.refusals)
         raise SeatTaken(str(refused), taken) from None
     await setup.block(tx, [seat["id"] for seat in seats])

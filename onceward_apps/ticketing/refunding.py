@@ -175,7 +175,7 @@ async def _owe(
 async def give_back(tx: Tx, refund_id: UUID, *, attempt: int = 1) -> None:
     """Enqueue the job that requests the refund from the payment service, once per attempt."""
     key = Attempt(refund_id, attempt).key
-    await tx.enqueue(jobs.refund_payment.once(key, for_ever=True), refund_id=refund_id, attempt=attempt)
+    await tx.enqueue(jobs.refund_payment.unique(key, forever=True), refund_id=refund_id, attempt=attempt)
 
 
 async def repeat(tx: Tx, refund_id: UUID, *, actor: str) -> int:

@@ -31,7 +31,7 @@ async def give_back(tx: Tx, checkout: Any, payment: Payment, verdict: GiveBack) 
         reason=verdict.reason,
         requested_by="ticketing",
     )
-    order = jobs.refund_payment.once(Attempt(refund_id, 1).key, for_ever=True)
+    order = jobs.refund_payment.unique(Attempt(refund_id, 1).key, forever=True)
     await tx.enqueue(order, refund_id=refund_id, attempt=1)
     await notices.payment_refused(tx, checkout, payment, verdict.reason)
     await tx.audit(

@@ -80,7 +80,7 @@ async def reconcile_payments(run: Run) -> None:
 
 
 async def ask(row: Any, tx: Tx) -> None:
-    await tx.enqueue(reconcile.once(f"reconcile:{row['id']}"), checkout_id=row["id"])
+    await tx.enqueue(reconcile.unique(f"reconcile:{row['id']}"), checkout_id=row["id"])
 
 
 @app.every(300, name="ticketing.end_older_pages")
@@ -91,12 +91,12 @@ async def end_older_pages(run: Run) -> None:
 
 async def end_older_page(row: Any, tx: Tx) -> None:
     await tx.enqueue(
-        jobs.close_payment.once(f"close:{row['session']}", for_ever=True),
+        jobs.close_payment.unique(f"close:{row['session']}", forever=True),
         provider=row["provider"],
         session=row["session"],
     )
     await tx.enqueue(
-        reconcile.once(f"reconcile:{row['id']}:{row['session']}"),
+        reconcile.unique(f"reconcile:{row['id']}:{row['session']}"),
         checkout_id=row["id"],
         provider=row["provider"],
         session=row["session"],
@@ -110,7 +110,7 @@ async def follow_refunds(run: Run) -> None:
 
 
 async def ask_about_refund(row: Any, tx: Tx) -> None:
-    order = jobs.follow_refund.once(f"follow:{row['provider']}:{row['reference']}")
+    order = jobs.follow_refund.unique(f"follow:{row['provider']}:{row['reference']}")
     await tx.enqueue(order, provider=row["provider"], payment=row["payment"], reference=row["reference"])
 
 

@@ -13,7 +13,7 @@ from typing import Any, assert_never
 from uuid import UUID, uuid4
 
 from onceward import Permanent, Reply, Retry, Tx
-from onceward.capacity import Refused, UnknownClaim, convert
+from onceward.capacity import CapacityRefused, UnknownClaim, convert
 from onceward.ledger import UnknownAccount
 from onceward_apps.ticketing import jobs, metrics, notices
 from onceward_apps.ticketing.codes import new_ticket_code
@@ -132,7 +132,7 @@ async def _sell(tx: Tx, checkout: Any, payment: Payment) -> dict[str, Any]:
         if any(item["held_for"] != checkout["id"] or item["hold_status"] == "converted" for item in items):
             raise UnknownClaim(f"a hold of checkout {checkout['id']} was sold or moved to another checkout")
         await convert(tx, [item["claim_id"] for item in items])
-    except (Refused, UnknownClaim):
+    except (CapacityRefused, UnknownClaim):
         return await _refuse(tx, checkout, payment, GiveBack("seats_gone"))
     tickets = [NewTicket(uuid4(), new_ticket_code(), item) for item in items]
     await _take_seats(tx, tickets)
@@ -236,7 +236,7 @@ async def _tell(tx: Tx, checkout: Any, payment: Payment, tickets: list[NewTicket
     """Write jobs, email, outbound event, broadcast and audit, all in the commit of the sale."""
     checkout_id, event_id, organization = checkout["id"], checkout["event_id"], checkout["organization_id"]
     now = checkout["now"].astimezone(UTC)
-    await tx.enqueue_many(jobs.generate_qr, [{"ticket_id": ticket.id} for ticket in tickets])
+    await tx.enqueue_many([jobs.generate_qr.call(ticket_id=ticket.id) for ticket in tickets])
     await tx.enqueue(jobs.record_purchase, checkout_id=checkout_id)
     await notices.confirm(tx, checkout, [(ticket.code, _place(ticket.item)) for ticket in tickets])
     await tx.publish(

@@ -32,7 +32,7 @@ async def cancel_event(
     page = await wf.step(_open_checkouts if stage == "closing" else _orders_to_refund, event_id, after)
     for checkout_id in page:
         try:
-            await wf.step(close_checkout if stage == "closing" else refund_order, checkout_id, key=checkout_id)
+            await wf.options(key=checkout_id).step(close_checkout if stage == "closing" else refund_order, checkout_id)
         except StepFailed:
             missed.append(str(checkout_id))
     if len(page) == PAGE:
@@ -41,7 +41,7 @@ async def cancel_event(
         # A checkout that could not be closed needs no report: it cannot be sold, and a payment for it is refunded.
         wf.continue_as_new(event_id=event_id, stage="refunding")
     for number, pause_s in enumerate(LOOK_AGAIN_S):
-        if not await wf.step(refunds_under_way, event_id, key=number):
+        if not await wf.options(key=number).step(refunds_under_way, event_id):
             break
         await wf.sleep(pause_s)
     return await wf.step(report, event_id, missed)

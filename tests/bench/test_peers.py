@@ -46,7 +46,7 @@ async def test_the_last_line_an_adapter_prints_is_its_measurement(place: Path) -
     assert (reading.value, reading.unit, reading.p99) == (12.5, "ms", 40)
 
 
-async def test_a_peer_that_fails_is_named_with_what_it_said(place: Path) -> None:
+async def test_a_peer_that_fails_is_named_with_its_output(place: Path) -> None:
     pretend(place, "echo 'no such host' >&2; exit 1")
     with pytest.raises(BenchFailed, match="pgqueuer bulk failed: no such host"):
         await peer("pgqueuer", "bulk", url="postgresql://", count=1)

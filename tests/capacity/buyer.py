@@ -7,7 +7,7 @@ import sys
 from datetime import timedelta
 from uuid import UUID
 
-from onceward.capacity import Refused, Want, claim, convert, held_by
+from onceward.capacity import CapacityRefused, Want, claim, convert, held_by
 from onceward.db import Database
 
 POOL = "show"
@@ -23,7 +23,7 @@ async def buy(db: Database, organization: UUID, holder: str) -> bool:
             held = await claim(tx, [Want(POOL)], holder=holder, until=timedelta(minutes=5))
         async with db.transaction(organization=organization) as tx:
             await convert(tx, held.ids)
-    except Refused:
+    except CapacityRefused:
         return False
     return True
 

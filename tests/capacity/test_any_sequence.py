@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
-from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, precondition, rule
 
-from onceward.capacity import CHECKS, Refused, Want, claim, convert, extend, look, open_pool, reap, release, resize
-from onceward.db import Database
+from onceward.capacity import (
+    CHECKS,
+    CapacityRefused,
+    Want,
+    claim,
+    convert,
+    extend,
+    look,
+    open_pool,
+    reap,
+    release,
+    resize,
+)
 from tests.capacity.test_claims import move_clock
+from tests.state_machines import DatabaseMachine, check_machine
 
-T = TypeVar("T")
 UNITS = ("A1", "A2", "A3")
 HOLD = timedelta(minutes=5)
 
@@ -33,24 +40,15 @@ class Known:
     ends: float | None
 
 
-class Shop(RuleBasedStateMachine):
-    url: str
+class Shop(DatabaseMachine):
     minutes = 0.0  # the clock is the database's, so it goes on from one example to the next
 
     def __init__(self) -> None:
         super().__init__()
-        self.runner = asyncio.Runner()
         self.organization = uuid.uuid4()
         self.known: list[Known] = []
         self.capacity: dict[str, int | None] = {"places": 3, "hall": len(UNITS)}
-        self.db = self.run(Database.open(self.url, max_size=3))
         self.run(self.open_pools())
-
-    def run(self, work: Awaitable[T]) -> T:
-        async def wait() -> T:
-            return await work
-
-        return self.runner.run(wait())
 
     async def open_pools(self) -> None:
         async with self.db.transaction(organization=self.organization) as tx:
@@ -81,7 +79,7 @@ class Shop(RuleBasedStateMachine):
             async with self.db.transaction(organization=self.organization) as tx:
                 try:
                     got = await claim(tx, [want], holder=str(uuid.uuid4()), until=None if sold else HOLD)
-                except Refused:
+                except CapacityRefused:
                     return None
                 return got.ids
 
@@ -103,7 +101,7 @@ class Shop(RuleBasedStateMachine):
             async with self.db.transaction(organization=self.organization) as tx:
                 try:
                     await (convert(tx, known.ids) if sell else extend(tx, known.ids, until=HOLD))
-                except Refused:
+                except CapacityRefused:
                     return False
                 return True
 
@@ -171,22 +169,6 @@ class Shop(RuleBasedStateMachine):
 
         self.run(check())
 
-    def teardown(self) -> None:
-        self.run(self.db.close())
-        self.runner.close()
-
 
 def test_any_sequence_keeps_every_pool_within_its_capacity(database_url: str) -> None:
-    class OnThisDatabase(Shop):
-        url = database_url
-
-    run_state_machine_as_test(
-        OnThisDatabase,
-        settings=settings(
-            max_examples=12,
-            stateful_step_count=20,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    check_machine(Shop, database_url)

@@ -13,8 +13,8 @@ import pytest
 
 from onceward.capacity import (
     CHECKS,
+    CapacityRefused,
     PoolExists,
-    Refused,
     UnknownClaim,
     UnknownPool,
     UnknownUnit,
@@ -59,17 +59,17 @@ async def test_the_last_place_is_given_once_and_the_refusal_says_until_when(db: 
         await open_pool(tx, "cohort:1", capacity=2)
         first = await claim(tx, [Want("cohort:1")], holder="a", until=FIVE_MINUTES)
         second = await claim(tx, [Want("cohort:1")], holder="b", until=timedelta(minutes=9))
-        with pytest.raises(Refused, match="0 free, enough holds end by") as refused:
+        with pytest.raises(CapacityRefused, match="0 free, enough holds end by") as refused:
             await claim(tx, [Want("cohort:1")], holder="c", until=FIVE_MINUTES)
         assert refused.value.refusals[0].until == first.until
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(CapacityRefused) as refused:
             await claim(tx, [Want("cohort:1", 2)], holder="c", until=FIVE_MINUTES)
         assert refused.value.refusals[0].until == second.until
         await convert(tx, first.ids)
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(CapacityRefused) as refused:
             await claim(tx, [Want("cohort:1", 2)], holder="c", until=FIVE_MINUTES)
         assert refused.value.refusals[0].until is None
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(CapacityRefused) as refused:
             await claim(tx, [Want("cohort:1", 3)], holder="c", until=FIVE_MINUTES)
         assert refused.value.refusals[0].until is None
         pool = await look(tx, "cohort:1")
@@ -85,7 +85,7 @@ async def test_several_wants_are_claimed_together_or_not_at_all(db: Database, or
         seats = [Want("hall", unit="A1"), Want("hall", unit="A2"), Want("parking")]
         held = await claim(tx, seats, holder="a", until=FIVE_MINUTES)
         assert len(held.ids) == 3
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(CapacityRefused) as refused:
             await claim(tx, [Want("hall", unit="A2"), Want("hall", unit="A3"), Want("parking")], holder="b", until=None)
         reasons = [(r.pool, r.unit, r.reason) for r in refused.value.refusals]
         assert reasons == [("hall", None, "full"), ("parking", None, "full"), ("hall", "A2", "taken")]
@@ -101,7 +101,7 @@ async def test_null_is_unlimited_and_zero_is_closed(db: Database, organization: 
         await claim(tx, [Want("webinar", 1_000_000)], holder="a", until=None)
         assert (await look(tx, "webinar")).free is None
         await open_pool(tx, "later", capacity=0)
-        with pytest.raises(Refused, match="later is closed"):
+        with pytest.raises(CapacityRefused, match="later is closed"):
             await claim(tx, [Want("later")], holder="a", until=None)
 
 
@@ -112,10 +112,10 @@ async def test_a_lowered_capacity_keeps_what_was_given_and_gives_no_more(db: Dat
         for capacity in (0, 3):
             pool = await resize(tx, "cohort", capacity=capacity)
             assert (pool.sold, pool.free) == (5, 0)
-            with pytest.raises(Refused):
+            with pytest.raises(CapacityRefused):
                 await claim(tx, [Want("cohort")], holder="b", until=None)
         await release(tx, sold.ids[:2])
-        with pytest.raises(Refused):
+        with pytest.raises(CapacityRefused):
             await claim(tx, [Want("cohort")], holder="b", until=None)
         await release(tx, sold.ids[2:3])
         await claim(tx, [Want("cohort")], holder="b", until=None)
@@ -126,20 +126,20 @@ async def test_a_lowered_capacity_keeps_what_was_given_and_gives_no_more(db: Dat
     await clean(db)
 
 
-async def test_a_hold_is_over_when_its_time_is_without_any_sweeper(db: Database, organization: UUID) -> None:
+async def test_a_hold_ends_at_its_time_without_a_sweeper(db: Database, organization: UUID) -> None:
     async with db.transaction(organization=organization) as tx:
         await open_pool(tx, "hall", units=["A1"])
         first = await claim(tx, [Want("hall", unit="A1")], holder="a", until=FIVE_MINUTES)
     await move_clock(db, minutes=4.9)
     async with db.transaction(organization=organization) as tx:
-        with pytest.raises(Refused):
+        with pytest.raises(CapacityRefused):
             await claim(tx, [Want("hall", unit="A1")], holder="b", until=FIVE_MINUTES)
     await move_clock(db, minutes=5.1)
     async with db.transaction(organization=organization) as tx:
         assert (await look(tx, "hall")).free == 1
         assert [c.state for c in await held_by(tx, "a")] == ["expired"]
         await claim(tx, [Want("hall", unit="A1")], holder="b", until=FIVE_MINUTES)
-        with pytest.raises(Refused, match="A1 of hall is held until"):
+        with pytest.raises(CapacityRefused, match="A1 of hall is held until"):
             await convert(tx, first.ids)
     await clean(db)
 
@@ -210,7 +210,7 @@ async def test_released_twice_is_released_once_and_stays_released(db: Database, 
         sold = await claim(tx, [Want("cohort")], holder="a", until=None)
         assert await release(tx, sold.ids) == sold.ids
         assert await release(tx, sold.ids) == ()
-        with pytest.raises(Refused, match="was released"):
+        with pytest.raises(CapacityRefused, match="was released"):
             await convert(tx, sold.ids)
         assert (await look(tx, "cohort")).free == 1
     await clean(db)

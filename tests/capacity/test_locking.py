@@ -49,7 +49,7 @@ async def _meet(db: Database, organization: UUID, one: tuple[Step, Step], two: t
             await together.wait()
             await second(tx)
 
-    return await asyncio.gather(run(*one), run(*two), return_exceptions=True)
+    return list(await asyncio.gather(run(*one), run(*two), return_exceptions=True))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ async def test_taking_locks_backwards_deadlocks_and_postgresql_ends_one_of_the_t
     )
 
 
-async def test_one_call_takes_its_locks_sorted_whatever_order_it_was_given(db: Database, shop: UUID) -> None:
+async def test_one_call_takes_its_locks_in_sorted_order(db: Database, shop: UUID) -> None:
     async def many(order: tuple[str, str]) -> None:
         for _ in range(25):
             async with db.transaction(organization=shop) as tx:

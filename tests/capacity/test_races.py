@@ -1,4 +1,4 @@
-"""500 buyers, 50 places: exactly 50, whoever is killed; and the twins that show which part prevents what."""
+"""500 buyers, 50 places: exactly 50 are sold, even if processes are killed. Twin tests show which part prevents what."""
 
 from __future__ import annotations
 

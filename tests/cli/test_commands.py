@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
 
-import asyncpg
 import pytest
 
 from onceward.cli.loading import NoSuchApp, load_app
 from onceward.db.commands.db import connection_environment
 from tests.cli.conftest import CommandLine
-
-
-def fetch(url: str, query: str) -> object:
-    async def run() -> object:
-        conn = await asyncpg.connect(url)
-        try:
-            return await conn.fetchval(query)
-        finally:
-            await conn.close()
-
-    return asyncio.run(run())
+from tests.queries import fetch_value
 
 
 def test_help_names_every_command_and_an_unknown_one_is_a_usage_error(cli: CommandLine) -> None:
@@ -42,7 +30,7 @@ def test_bad_setting_ends_with_3_and_unreachable_database_with_4(cli: CommandLin
 
 
 def test_schema_of_a_newer_version_ends_with_5(cli: CommandLine, database_url: str) -> None:
-    fetch(
+    fetch_value(
         database_url,
         "insert into onceward.migrations (owner, number, name, checksum) values ('work', 9999, 'later', 'x') returning 1",
     )
@@ -53,7 +41,7 @@ def test_schema_of_a_newer_version_ends_with_5(cli: CommandLine, database_url: s
 
 def test_pending_migrations_stop_the_start_when_they_must_be_applied_by_hand(cli: CommandLine, server_url: str) -> None:
     name = f"empty_{uuid.uuid4().hex[:8]}"
-    fetch(server_url, f"create database {name}")
+    fetch_value(server_url, f"create database {name}")
     url = server_url.replace("/onceward?", f"/{name}?")
     try:
         ended = cli("worker", ONCEWARD_DATABASE_URL=url, ONCEWARD_AUTO_MIGRATE="false")
@@ -64,28 +52,28 @@ def test_pending_migrations_stop_the_start_when_they_must_be_applied_by_hand(cli
         assert [row["name"] for row in planned] == [row["name"] for row in applied] != []
         assert json.loads(cli("migrate", "--json", ONCEWARD_DATABASE_URL=url).stdout) == []
     finally:
-        fetch(server_url, f"drop database {name} with (force)")
+        fetch_value(server_url, f"drop database {name} with (force)")
 
 
 def test_dump_restores_into_an_empty_database(cli: CommandLine, server_url: str, database_url: str) -> None:
-    fetch(database_url, "create table public.kept as select 7 as n")
+    fetch_value(database_url, "create table public.kept as select 7 as n")
     assert cli("migrate", ONCEWARD_DATABASE_URL=database_url).returncode == 0, "the bundled apps' tables as well"
     dumped = cli("db", "dump", "backup.dump", ONCEWARD_DATABASE_URL=database_url)
     assert dumped.returncode == 0, dumped.stderr
     assert cli("db", "dump", "backup.dump", ONCEWARD_DATABASE_URL=database_url).returncode == 1, "not overwritten"
     name = f"restored_{uuid.uuid4().hex[:8]}"
-    fetch(server_url, f"create database {name}")
+    fetch_value(server_url, f"create database {name}")
     url = server_url.replace("/onceward?", f"/{name}?")
     try:
         restored = cli("db", "restore", "backup.dump", stdin="y\n", ONCEWARD_DATABASE_URL=url)
         assert restored.returncode == 0, restored.stderr
-        assert fetch(url, "select n from public.kept") == 7
+        assert fetch_value(url, "select n from public.kept") == 7
         assert json.loads(cli("migrate", "--plan", "--json", ONCEWARD_DATABASE_URL=url).stdout) == []
-        fetch(url, "delete from public.kept returning 1")
+        fetch_value(url, "delete from public.kept returning 1")
         assert cli("db", "restore", "backup.dump", "--yes", ONCEWARD_DATABASE_URL=url).returncode == 0
-        assert fetch(url, "select n from public.kept") == 7
+        assert fetch_value(url, "select n from public.kept") == 7
     finally:
-        fetch(server_url, f"drop database {name} with (force)")
+        fetch_value(server_url, f"drop database {name} with (force)")
 
 
 def test_password_travels_in_the_environment_not_in_the_arguments() -> None:
@@ -109,7 +97,7 @@ def test_password_travels_in_the_environment_not_in_the_arguments() -> None:
         ("json:dumps", "it has no Onceward app"),
     ],
 )
-def test_path_that_leads_to_no_app_says_what_to_do(path: str, said: str) -> None:
+def test_path_without_an_app_is_an_error_that_says_what_to_do(path: str, said: str) -> None:
     with pytest.raises(NoSuchApp, match=said.replace("(", r"\(")):
         load_app(path)
 

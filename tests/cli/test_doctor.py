@@ -75,7 +75,7 @@ async def test_missing_database_is_named(database_url: str) -> None:
     assert "createdb" in findings[0].remedy
 
 
-async def test_user_without_rights_is_told_which_to_ask_for(database_url: str, limited: str) -> None:
+async def test_user_without_rights_is_shown_the_missing_rights(database_url: str, limited: str) -> None:
     findings = await examine_database(as_user(database_url, limited), Settings(), FEATURES)
     rights = named(findings, "rights")
     assert rights.status == "fail"
@@ -110,7 +110,7 @@ async def test_pool_larger_than_the_server_fails(database_url: str) -> None:
 
 
 async def test_commits_that_do_not_wait_for_the_disk_fail(database_url: str) -> None:
-    # The tests' own server does not sync, which is what an operator must be told.
+    # The tests' own server does not sync, and doctor must report that.
     finding = named(await examine_database(database_url, Settings(), FEATURES), "durability")
     assert finding.status == "fail"
     assert "fsync" in finding.finding

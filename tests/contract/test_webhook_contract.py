@@ -24,8 +24,9 @@ from onceward.db.commands.db import connection_environment
 from onceward.db.embedded import BIN
 from onceward.inbox.replay import Filter, replay
 from onceward.telemetry.metrics import REGISTRY, render
+from onceward.testing import until
 from tests.child import end_all
-from tests.inbox.conftest import Office, until
+from tests.inbox.conftest import Office
 
 SIDE_EFFECTS = """
 create table webhook_side_effects (
@@ -84,7 +85,7 @@ async def dead_after_backoff(db: Database, event_id: str) -> None:
             status, attempts = await standing(db, event_id)
             return attempts >= attempt and status != "processing"
 
-        await until(tried, within_s=20)
+        await until(tried, timeout_s=20)
         if attempt < 5:
             assert (await standing(db, event_id))[0] == "pending"
             await clock.push(61)
@@ -191,7 +192,7 @@ async def test_ingest_resend_dead_letter_and_replay_over_sql_in_another_language
     try:
         async with node_worker(db.url, log):
             assert await db.fetchval(INSERT, SENDER, "evt-1", {"foo": "bar"}) is not None
-            await until(lambda: side_effects(db, "evt-1"), within_s=20)
+            await until(lambda: side_effects(db, "evt-1"), timeout_s=20)
             assert await db.fetchval(INSERT, SENDER, "evt-1", {"foo": "bar"}) is None
             assert await side_effects(db, "evt-1") == 1
             assert await standing(db, "evt-1") == ("success", 1)
@@ -206,7 +207,7 @@ async def test_ingest_resend_dead_letter_and_replay_over_sql_in_another_language
             await db.execute("update contract_switch set broken = false")
             replayed = await db.fetch(REPLAY, "evt-fail")
             assert [row["event_id"] for row in replayed] == ["evt-fail"]
-            await until(lambda: side_effects(db, "evt-fail"), within_s=20)
+            await until(lambda: side_effects(db, "evt-fail"), timeout_s=20)
             assert await standing(db, "evt-fail") == ("success", 1)
             assert await db.fetchval("select count(*) from audit.audit_logs where operation = 'event.replayed'") == 1
         assert log[0] == "worker started"

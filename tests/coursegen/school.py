@@ -58,7 +58,7 @@ class School:
 
     def configure(self, **changes: Any) -> None:
         """Use these settings of the app from now on."""
-        app.use_settings(CoursegenSettings(**{"call_wait_s": 0.0, **changes}))
+        app.use_settings(CoursegenSettings.model_validate({"call_wait_s": 0.0, **changes}))
 
     async def add_organization(self, slug: str) -> UUID:
         return await self.db.fetchval(

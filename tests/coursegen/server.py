@@ -169,7 +169,7 @@ async def running(
     )
     app = Onceward("coursegen_server")
     app.include(coursegen)
-    coursegen.use_settings(CoursegenSettings(**{"call_wait_s": 0.0, **app_settings}))
+    coursegen.use_settings(CoursegenSettings.model_validate({"call_wait_s": 0.0, **app_settings}))
     process = Process(app, settings, FEATURES)
     await process.start(roles)
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:

@@ -48,7 +48,7 @@ async def test_courses_of_every_fate_end_as_they_should(database_url: str, tmp_p
     app = Onceward("demo")
     app.include(coursegen)
     app.part("coursegen demo", alone)
-    coursegen.use_settings(CoursegenSettings(call_wait_s=0.0))
+    coursegen.use_settings(CoursegenSettings.model_validate({"call_wait_s": 0.0}))
     process = Process(app, settings, FEATURES)
     await process.start()
 

@@ -12,9 +12,9 @@ import pytest
 
 from onceward.db import Database, migrate
 from onceward.runtime import FEATURES
+from onceward.testing.databases import with_database
 from onceward.trust import verify
 from onceward_apps.coursegen import app, checks
-from tests.conftest import with_database
 from tests.coursegen.school import School
 from tests.coursegen.test_recovery import enqueue_by_sql
 

@@ -252,6 +252,7 @@ async def test_costs_are_counted_per_call_step_and_tier(school: School) -> None:
         assert micros <= call["cost_micros"] < micros + 1
         assert str(call["request_id"]) == simulated.key
     row = await school.db.fetchrow("select tier, cost_micros, calls from coursegen.tier_costs")
+    assert row is not None
     assert tuple(row) == ("PREMIUM", sum(call["cost_micros"] for call in calls), 6)
 
 

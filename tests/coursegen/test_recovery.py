@@ -209,7 +209,7 @@ async def test_a_second_job_for_a_course_that_is_being_generated_does_nothing(sc
     course_id = await school.add_course()
     await school.accept(course_id)
     async with school.engine.transaction(organization=school.organization) as tx:
-        second = await tx.enqueue(generate.boosted(600), course_id=course_id)
+        second = await tx.enqueue(generate.head_start(600), course_id=course_id)
     await school.drain()
     finished = await school.engine.result(second.id)
     assert finished is not None

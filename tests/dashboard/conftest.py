@@ -11,18 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.browser import CHROMIUM_ARGUMENTS
 from tests.dashboard.shop import World, open_shop
-
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 @pytest.fixture
@@ -88,15 +78,15 @@ async def open_page(world: World) -> AsyncIterator[OpenPage]:
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=CHROMIUM_ARGUMENTS)
 
         async def enter(email: str, **options: Any) -> Any:
             context = await browser.new_context(**options)
-            page = await context.new_page()
+            page: Any = await context.new_page()  # and the problems that it reports, as an attribute
             page.set_default_timeout(15_000)
             page.problems = []
             page.on("pageerror", lambda error: page.problems.append(str(error)))
-            page.on("console", lambda said: page.problems.append(said.text) if said.type == "error" else None)
+            page.on("console", lambda message: page.problems.append(message.text) if message.type == "error" else None)
             await page.goto(await world.login(email))
             await page.get_by_role("button", name="Log in").click()
             await page.wait_for_url(world.url + "/")

@@ -39,7 +39,7 @@ class Weather:
 def shop(weather: Weather) -> Onceward:
     app = Onceward("shop")
 
-    @app.job(attempts=2, retry=[0.05])
+    @app.job(max_attempts=2, retry=[0.05])
     async def update_crm(job: Job, *, order: str) -> dict[str, Any]:
         weather.seen.append(job.id)
         if not weather.crm_works:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 from typing import Any
 
-import pytest
-
+from tests.browser import NEEDS_CHROMIUM
 from tests.dashboard.conftest import OpenPage
 from tests.dashboard.season import busy
 from tests.dashboard.shop import World, settled
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed: apt install chromium"),
-]
+pytestmark = NEEDS_CHROMIUM
 
 
 async def dead_crm_job(world: World, event: int) -> int:

@@ -84,7 +84,7 @@ async def test_no_figure_of_the_overview_reads_a_history_from_end_to_end(db: Dat
         assert not {"jobs", "attempts", "webhook_events"} & set(scans(await plan(db, statement, *args))), statement
 
 
-async def test_pages_follow_each_other_without_a_gap_whatever_is_filtered(db: Database) -> None:
+async def test_pages_have_no_gap_under_any_filter(db: Database) -> None:
     large, small = await fill(db, 30_000)
     kind = KINDS["jobs"]
     for where, args, condition in (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import pwd
 import shutil
@@ -15,13 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
-import asyncpg
 import psutil
 import pytest
 
 from onceward.db.embedded import EmbeddedPostgres, NoDiskSpace, NoPermission, NotStarted, OtherVersion
 from onceward.db.embedded import server as server_module
 from onceward.db.embedded.postmaster import find, serves
+from tests.queries import fetch_value
 
 USE_AND_WAIT = """
 import sys, time
@@ -56,17 +55,6 @@ def gone(pid: int, *, within_s: float = 10.0) -> bool:
     return False
 
 
-def ask(url: str, query: str) -> object:
-    async def run() -> object:
-        conn = await asyncpg.connect(url)
-        try:
-            return await conn.fetchval(query)
-        finally:
-            await conn.close()
-
-    return asyncio.run(run())
-
-
 def another_user_of(data_dir: Path) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [sys.executable, "-c", USE_AND_WAIT, str(data_dir)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -84,14 +72,14 @@ def leave(process: subprocess.Popen[str]) -> None:
 def test_data_outlive_a_stop_and_the_last_user_stops_the_server(data_dir: Path) -> None:
     first = EmbeddedPostgres(data_dir, fsync=False)
     url = first.start()
-    ask(url, "create table kept as select 7 as n")
+    fetch_value(url, "create table kept as select 7 as n")
     other = another_user_of(data_dir)
     first.stop()
     assert first.running(), "another process still uses it"
     leave(other)
     assert not first.running()
     with EmbeddedPostgres(data_dir, fsync=False):
-        assert ask(url, "select n from kept") == 7
+        assert fetch_value(url, "select n from kept") == 7
 
 
 def test_server_survives_kill_9_of_the_process_that_started_it(data_dir: Path) -> None:
@@ -112,13 +100,13 @@ def test_server_survives_kill_9_of_the_process_that_started_it(data_dir: Path) -
 def test_killed_server_starts_again_without_repair(data_dir: Path) -> None:
     server = EmbeddedPostgres(data_dir)
     url = server.start()
-    ask(url, "create table kept as select 7 as n")
+    fetch_value(url, "create table kept as select 7 as n")
     running = find(data_dir / "pg")
     assert running is not None
     os.kill(running.pid, signal.SIGKILL)
     assert gone(running.pid)
     with EmbeddedPostgres(data_dir):
-        assert ask(url, "select n from kept") == 7
+        assert fetch_value(url, "select n from kept") == 7
     server.stop()
 
 
@@ -152,7 +140,7 @@ def test_directory_too_deep_for_a_socket_gets_a_short_one(data_dir: Path) -> Non
     deep = data_dir / ("deep-" * 20)
     server = EmbeddedPostgres(deep, fsync=False)
     url = server.start()
-    assert ask(url, "select 1") == 1
+    assert fetch_value(url, "select 1") == 1
     socket_dir = Path(url.split("host=")[1].split("&")[0])
     assert socket_dir.stat().st_mode & 0o077 == 0
     server.stop()
@@ -173,15 +161,15 @@ def test_own_configuration_lines_win(data_dir: Path) -> None:
     with (data_dir / "pg" / "postgresql.conf").open("a") as conf:
         conf.write("work_mem = '23MB'\n")
     server = EmbeddedPostgres(data_dir, fsync=False)
-    assert ask(server.start(), "show work_mem") == "23MB"
+    assert fetch_value(server.start(), "show work_mem") == "23MB"
     server.stop()
 
 
-def test_durable_unless_told_otherwise(data_dir: Path) -> None:
+def test_commits_are_durable_by_default(data_dir: Path) -> None:
     server = EmbeddedPostgres(data_dir)
     url = server.start()
     for name in ("fsync", "synchronous_commit", "full_page_writes"):
-        assert ask(url, f"show {name}") == "on"
+        assert fetch_value(url, f"show {name}") == "on"
     server.stop()
 
 
@@ -192,7 +180,7 @@ def test_data_of_another_version_are_refused_with_a_way_out(data_dir: Path) -> N
         EmbeddedPostgres(data_dir).start()
 
 
-def test_full_disk_is_said_before_anything_is_written(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported_before_anything_is_written(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module.shutil, "disk_usage", lambda _path: SimpleNamespace(free=5 * 1024 * 1024))
     with pytest.raises(NoDiskSpace, match="5 MiB left"):
         EmbeddedPostgres(data_dir).start()

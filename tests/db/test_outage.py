@@ -1,4 +1,4 @@
-"""An outage is told by one line, another every half minute, and one when it is over."""
+"""An outage is logged when it starts, every half minute, and when it is over."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onceward.runtime import FEATURES
 from onceward.settings import Settings
 
 
-def test_an_outage_is_told_once_then_every_half_minute_then_over() -> None:
+def test_an_outage_is_logged_once_then_every_half_minute_then_when_it_ends() -> None:
     now = 100.0
     outage = Outage(clock=lambda: now)
     with capture_logs() as lines:
@@ -37,7 +37,7 @@ def test_an_outage_is_told_once_then_every_half_minute_then_over() -> None:
     ]
 
 
-async def test_the_pool_tells_it_for_everybody(database_url: str) -> None:
+async def test_the_pool_logs_an_outage_once_for_all_its_users(database_url: str) -> None:
     db = await Database.open(database_url, min_size=0, max_size=2)
     where = dict(db.pool._connect_kwargs)  # pyright: ignore
     with capture_logs() as lines:
@@ -91,7 +91,7 @@ async def test_a_server_without_a_free_connection_is_unavailable_and_not_ready(d
         await admin.close()
 
 
-async def test_a_connection_of_ones_own_that_cannot_be_had_is_told_too(database_url: str) -> None:
+async def test_a_failed_connection_outside_the_pool_is_logged_too(database_url: str) -> None:
     db = await Database.open(database_url, min_size=0, max_size=2)
     db.url = "postgresql://nobody@127.0.0.1:1/nothing"
     with capture_logs() as lines, pytest.raises(Unavailable):

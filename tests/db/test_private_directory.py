@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import asyncpg
 import psutil
 import pytest
 from structlog.testing import capture_logs
@@ -19,6 +17,7 @@ from onceward.db.embedded import server as server_module
 from onceward.db.embedded.account import Account
 from onceward.db.embedded.namespace import Namespace
 from onceward.db.embedded.postmaster import find
+from tests.queries import fetch_value
 
 PUBLIC = "/var/tmp"  # the temporary directory of a test run may be private itself
 
@@ -61,17 +60,6 @@ def no_namespaces(private: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     shutil.rmtree(room, ignore_errors=True)
 
 
-def ask(url: str, query: str) -> object:
-    async def run() -> object:
-        conn = await asyncpg.connect(url)
-        try:
-            return await conn.fetchval(query)
-        finally:
-            await conn.close()
-
-    return asyncio.run(run())
-
-
 @needs_namespaces
 def test_programs_and_data_below_a_private_directory_are_used_where_they_are(
     private: Path, private_programs: Path
@@ -79,7 +67,7 @@ def test_programs_and_data_below_a_private_directory_are_used_where_they_are(
     server = EmbeddedPostgres(private / "data", fsync=False)
     url = server.start()
     try:
-        ask(url, "create table kept as select 7 as n")
+        fetch_value(url, "create table kept as select 7 as n")
         running = find(private / "data" / "pg")
         assert running is not None
         process = psutil.Process(running.pid)
@@ -90,7 +78,7 @@ def test_programs_and_data_below_a_private_directory_are_used_where_they_are(
     finally:
         server.stop()
     with EmbeddedPostgres(private / "data", fsync=False):
-        assert ask(url, "select n from kept") == 7
+        assert fetch_value(url, "select n from kept") == 7
     assert private.stat().st_mode & 0o777 == 0o700, "nothing was opened to the world"
 
 
@@ -104,11 +92,11 @@ def test_without_namespaces_programs_and_data_are_placed_where_the_account_can_r
         assert [line["event"] for line in lines] == ["embedded.programs_copied", "embedded.data_placed_elsewhere"]
         assert str(private) in lines[1]["reason"]
         assert (private / "data" / "pg").resolve().is_relative_to(no_namespaces)
-        ask(url, "create table kept as select 7 as n")
+        fetch_value(url, "create table kept as select 7 as n")
     finally:
         server.stop()
     with capture_logs() as lines, EmbeddedPostgres(private / "data", fsync=False):
-        assert ask(url, "select n from kept") == 7
+        assert fetch_value(url, "select n from kept") == 7
     assert lines == [], "what was placed once is found again"
 
 
@@ -117,11 +105,11 @@ def test_data_that_were_moved_into_a_private_directory_stay_usable(private: Path
     account = Account.choose(private, BIN.path("postgres").parent)
     nobody = 65534
     with EmbeddedPostgres(private / "data", fsync=False) as server:
-        ask(server._url(str(private / "data" / "pg")), "create table kept as select 7 as n")
+        fetch_value(server._url(str(private / "data" / "pg")), "create table kept as select 7 as n")
     Account(account.bin_dir, nobody, nobody).own_tree(private / "data" / "pg")
     server = EmbeddedPostgres(private / "data", fsync=False)
     try:
-        assert ask(server.start(), "select n from kept") == 7
+        assert fetch_value(server.start(), "select n from kept") == 7
     finally:
         server.stop()
 
@@ -140,7 +128,7 @@ def test_a_directory_whose_owner_has_no_account_here_is_used_as_its_owner() -> N
         os.chown(directory, 54321, 54321)
         server = EmbeddedPostgres(directory / "data", fsync=False)
         try:
-            assert ask(server.start(), "select 1") == 1
+            assert fetch_value(server.start(), "select 1") == 1
             assert (directory / "data" / "pg").stat().st_uid == 54321
         finally:
             server.stop()

@@ -16,7 +16,7 @@ from onceward.doctor.examination import Finding, examine_database
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
-from tests.conftest import with_database
+from onceward.testing.databases import with_database
 from tests.db.test_other_servers import counting_app, run_ten_jobs
 
 

@@ -8,44 +8,43 @@ from pathlib import Path
 import asyncpg
 
 from onceward import Job, Onceward, Tx
-from onceward.db import Database, sqlstates
-from onceward.db.sqlstates import SQLSTATES
+from onceward.db import Database
+from onceward.feature import resolve
+from onceward.runtime import FEATURES
+from onceward.trust.sqlstates import NEEDS_ORGANIZATION
 from tests.engines import Bench
 
 ROOT = Path(__file__).parents[2]
 OURS = re.compile(r"\bOW[0-9]{3}\b")
 GIVEN = re.compile(r"errcode\s*=\s*'(\w+)'|raise\s+sqlstate\s+'(\w+)'", re.IGNORECASE)
-NAMES = {name: value for name, value in vars(sqlstates).items() if isinstance(value, str) and OURS.fullmatch(value)}
+
+
+STATES = [(feature.name, state) for feature in FEATURES if feature.sqlstates for state in resolve(feature.sqlstates)]
 
 
 def files(suffix: str) -> list[Path]:
-    found = [path for top in ("onceward", "onceward_apps") for path in (ROOT / top).rglob(f"*{suffix}")]
-    return sorted(path for path in found if path != Path(sqlstates.__file__))
+    return sorted(path for top in ("onceward", "onceward_apps") for path in (ROOT / top).rglob(f"*{suffix}"))
 
 
-def users(suffix: str) -> dict[str, set[str]]:
-    """Which files mention a code, by itself or by its name."""
-    found: dict[str, set[str]] = {}
-    for path in files(suffix):
-        text = path.read_text(encoding="utf-8")
-        codes = set(OURS.findall(text)) | {NAMES[name] for name in NAMES if re.search(rf"\b{name}\b", text)}
-        for code in codes:
-            found.setdefault(code, set()).add(str(path.relative_to(ROOT)))
-    return found
-
-
-def test_no_code_is_listed_twice() -> None:
-    codes = [state.code for state in SQLSTATES]
+def test_no_code_is_declared_twice() -> None:
+    codes = [state.code for _, state in STATES]
     assert sorted(codes) == sorted(set(codes))
-    assert len({state.meaning for state in SQLSTATES}) == len(SQLSTATES)
+    assert len({state.meaning for _, state in STATES}) == len(STATES)
 
 
-def test_every_code_is_raised_where_the_table_says_and_nowhere_else() -> None:
-    assert users(".sql") == {state.code: set(state.raised_by) for state in SQLSTATES}
+def test_every_code_that_our_sql_raises_is_declared_by_a_feature() -> None:
+    raised = {code for path in files(".sql") for code in OURS.findall(path.read_text(encoding="utf-8"))}
+    assert raised == {state.code for _, state in STATES}
 
 
-def test_every_code_is_caught_where_the_table_says_and_nowhere_else() -> None:
-    assert users(".py") == {state.code: set(state.caught_by) for state in SQLSTATES if state.caught_by}
+def test_a_feature_declares_the_codes_that_its_own_sql_raises() -> None:
+    for owner, state in STATES:
+        own = [
+            path
+            for path in (ROOT / "onceward" / owner).rglob("*.sql")
+            if state.code in path.read_text(encoding="utf-8")
+        ]
+        assert own, f"{owner} declares {state.code}, which its SQL does not raise"
 
 
 def test_every_other_code_that_our_sql_raises_is_one_of_postgresql() -> None:
@@ -56,12 +55,12 @@ def test_every_other_code_that_our_sql_raises_is_one_of_postgresql() -> None:
             assert code in known or OURS.fullmatch(code) or re.fullmatch(r"[a-z_]+", code), f"{path}: {code}"
 
 
-async def test_work_that_needs_an_organization_and_has_none_fails_and_says_so(db: Database) -> None:
+async def test_work_that_needs_an_organization_and_has_none_fails_with_that_reason(db: Database) -> None:
     """It is a failed attempt, not a lost lease: with the same code it ran again every minute, uncounted, for ever."""
     app = Onceward("t")
     runs: list[int] = []
 
-    @app.job(attempts=1)
+    @app.job(max_attempts=1)
     async def claim(job: Job, tx: Tx) -> None:
         runs.append(job.id)
         await tx.execute("select onceward.required_organization()")
@@ -71,19 +70,19 @@ async def test_work_that_needs_an_organization_and_has_none_fails_and_says_so(db
     job = await bench.engine.enqueue(claim)
     await bench.start_worker()
     try:
-        finished = await bench.engine.wait(job.id, timeout_s=20)
+        finished = await bench.engine.wait(job.id, timeout=20)
     finally:
         await bench.stop()
     assert finished.outcome == "dead_letter"
     assert finished.error is not None
-    assert finished.error["sqlstate"] == sqlstates.NEEDS_ORGANIZATION
+    assert finished.error["sqlstate"] == NEEDS_ORGANIZATION
     assert runs == [job.id]
 
 
 async def test_a_lost_lease_that_a_handlers_own_statement_reports_is_its_failure(db: Database) -> None:
     app = Onceward("t")
 
-    @app.job(attempts=1)
+    @app.job(max_attempts=1)
     async def report(tx: Tx) -> None:
         await tx.execute("do $$ begin raise exception 'the lease of something else' using errcode = 'OW001'; end $$")
 
@@ -92,6 +91,6 @@ async def test_a_lost_lease_that_a_handlers_own_statement_reports_is_its_failure
     job = await bench.engine.enqueue(report)
     await bench.start_worker()
     try:
-        assert (await bench.engine.wait(job.id, timeout_s=20)).outcome == "dead_letter"
+        assert (await bench.engine.wait(job.id, timeout=20)).outcome == "dead_letter"
     finally:
         await bench.stop()

@@ -100,3 +100,63 @@ async def test_quoting_gives_back_the_same_text(db: Database, text: str) -> None
 def test_nul_is_refused() -> None:
     with pytest.raises(ValueError, match="NUL"):
         quote("a\x00b")
+
+
+async def test_the_context_opens_commits_and_rolls_back(db: Database) -> None:
+    await db.execute("create table t (x int); grant all on t to onceward_app")
+    async with db.acquire() as conn:
+        async with Transaction(conn) as tx:
+            await tx.execute("insert into t values (1)")
+        assert not tx.is_open
+        with pytest.raises(RuntimeError):
+            async with Transaction(conn) as tx:
+                await tx.execute("insert into t values (2)")
+                raise RuntimeError
+        assert not conn.is_in_transaction()
+    assert await db.fetchval("select array_agg(x) from t") == [1]
+
+
+async def test_the_context_uses_a_transaction_that_the_last_commit_opened_and_a_commit_of_the_block(
+    db: Database,
+) -> None:
+    await db.execute("create table t (x int); grant all on t to onceward_app")
+    async with db.acquire() as conn:
+        first, second = Transaction(conn), Transaction(conn)
+        async with first:
+            await first.commit(then=second)
+        assert second.is_open, "the end of the first block must not end the second transaction"
+        async with second:
+            await second.execute("insert into t values (2)")
+            await second.commit("select 1")
+    assert await db.fetchval("select array_agg(x) from t") == [2]
+
+
+async def test_a_commit_that_fails_leaves_no_transaction_behind(db: Database) -> None:
+    await db.execute("create table t (x int unique deferrable initially deferred); grant all on t to onceward_app")
+    async with db.acquire() as conn:
+        tx = Transaction(conn)
+        with pytest.raises(asyncpg.UniqueViolationError):
+            async with tx:
+                await tx.execute("insert into t values (1), (1)")
+        assert not tx.is_open
+        assert not conn.is_in_transaction()
+    assert await db.fetchval("select count(*) from t") == 0
+
+
+async def test_one_transaction_continues_another_on_the_same_connection(db: Database) -> None:
+    await db.execute("create table t (x int); grant all on t to onceward_app")
+    called: list[int] = []
+    async with db.acquire() as conn, Transaction(conn, role="engine", lock_timeout_s=2) as outer:
+        assert await outer.fetchval("show lock_timeout") == "2s"
+        await outer.execute("insert into t values (1)")
+        inner = Transaction(conn)
+        await inner.take_over(outer, "savepoint here")
+        async with inner:
+            assert await inner.fetchval("select current_user") == "onceward_app"
+            await inner.execute("insert into t values (2)")
+            inner.after_commit(lambda: called.append(2))
+            await inner.rollback_to("here")
+            inner.after_commit(lambda: called.append(1))
+        assert not outer.is_open
+    assert await db.fetchval("select array_agg(x) from t") == [1]
+    assert called == [1], "what was undone must not run after the commit"

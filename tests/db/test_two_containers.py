@@ -16,7 +16,8 @@ import pytest
 from onceward.db.embedded import EmbeddedPostgres, InUseElsewhere, StillBusy, postmaster
 from onceward.db.embedded.interlock import Home, hold_server_lock
 from onceward.db.embedded.postmaster import clear_stale, find
-from tests.db.test_embedded import USE_AND_WAIT, ask, data_dir
+from tests.db.test_embedded import USE_AND_WAIT, data_dir
+from tests.queries import fetch_value
 
 __all__ = ["data_dir"]
 
@@ -66,7 +67,7 @@ def test_the_second_container_is_refused_until_the_server_of_the_first_has_ended
     (data_dir / "pg.users.hidden").replace(data_dir / "pg.users")
     other_container.communicate("\n", timeout=30)
     server = EmbeddedPostgres(data_dir, fsync=False)
-    assert ask(server.start(), "select 1") == 1
+    assert fetch_value(server.start(), "select 1") == 1
     server.stop()
 
 

@@ -10,7 +10,8 @@ from onceward.db.embedded import BIN, EmbeddedError, EmbeddedPostgres, OtherVers
 from onceward.db.embedded.server import MAJOR
 from onceward.db.embedded.upgrade import upgrade
 from tests.db.conftest import started_server
-from tests.db.test_embedded import ask, data_dir
+from tests.db.test_embedded import data_dir
+from tests.queries import fetch_value
 
 __all__ = ["data_dir"]
 
@@ -22,8 +23,8 @@ def test_data_of_postgresql_16_are_upgraded_and_kept(data_dir: Path) -> None:
         pytest.skip("the wheel of the embedded server has no PostgreSQL 16 on this platform")
     data_dir.mkdir()
     with started_server(programs, data_dir / "pg") as url:
-        ask(url, "create database onceward")
-        ask(url.replace("/postgres?", "/onceward?"), "create table kept as select 7 as n")
+        fetch_value(url, "create database onceward")
+        fetch_value(url.replace("/postgres?", "/onceward?"), "create table kept as select 7 as n")
     with pytest.raises(OtherVersion, match="onceward db upgrade"):
         EmbeddedPostgres(data_dir, fsync=False).start()
     done = upgrade(data_dir, fsync=False)
@@ -32,7 +33,7 @@ def test_data_of_postgresql_16_are_upgraded_and_kept(data_dir: Path) -> None:
     assert (done.old_data / "PG_VERSION").read_text().strip() == "16"
     server = EmbeddedPostgres(data_dir, fsync=False)
     try:
-        assert ask(server.start(), "select n from kept") == 7
+        assert fetch_value(server.start(), "select n from kept") == 7
         with pytest.raises(StillBusy, match="stop them first"):
             upgrade(data_dir, fsync=False)
     finally:

@@ -77,7 +77,7 @@ async def test_a_worker_waits_for_a_server_that_is_down_and_then_cuts_connection
     assert events[:2] == ["database.waiting", "database.available"]
 
 
-async def test_the_limit_is_named_when_it_has_passed(database_url: str) -> None:
+async def test_the_error_after_the_time_limit_names_the_setting(database_url: str) -> None:
     runtime = Process(Onceward("patient"), settings_for(through(database_url, free_port()), wait_s=0.3), FEATURES)
     with pytest.raises(Unavailable, match=r"within 0.3 s \(ONCEWARD_DATABASE_WAIT_S\): cannot connect"):
         await runtime.start({"worker"})

@@ -74,3 +74,18 @@ def test_a_runbook_that_an_alert_names_exists() -> None:
         text = (ROOT / page).read_text(encoding="utf-8")
         headings = {line.lstrip("# ").lower().replace(" ", "-") for line in text.splitlines() if line.startswith("#")}
         assert not anchor or anchor in headings, f"{page} has no heading for #{anchor}"
+
+
+def test_an_alert_is_declared_by_the_feature_that_counts() -> None:
+    """Each rule asks about a metric of the same package, or, in an app, about the app's own tasks."""
+    for feature in FEATURES.plus(app.features()):
+        if feature.alerts is None:
+            continue
+        assert feature.metrics is not None, f"{feature.name} has alert rules and no metrics"
+        source = "".join(path.read_text(encoding="utf-8") for path in feature.alerts.parent.glob("*.py"))
+        rules_here = re.split(r"\n\s*- alert: ", feature.alerts.read_text(encoding="utf-8"))[1:]
+        assert rules_here
+        for rule in rules_here:
+            asked = {name.removesuffix("_bucket") for name in metrics() if re.search(rf"\b{name}\b", rule)}
+            own = any(f'"{name}"' in source for name in asked) or f'task="{feature.name}.' in rule
+            assert own, f"{feature.name}: no metric of {sorted(asked)} belongs to it: {rule.splitlines()[0]}"

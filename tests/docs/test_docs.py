@@ -21,7 +21,7 @@ def test_page_lists_everything_that_the_code_has(name: str) -> None:
     assert missing == [], f"docs/{name} is behind the code: run `make docs`"
 
 
-def test_page_lists_nothing_that_the_code_has_not() -> None:
+def test_page_lists_nothing_that_is_missing_in_the_code() -> None:
     for name, page in PAGES.items():
         written = (ROOT / "docs" / name).read_text(encoding="utf-8")
         assert written == page(), f"docs/{name} is not what the code says: run `make docs`"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +10,9 @@ from typing import Any
 import pytest
 
 from onceward.db import Database
+from onceward.testing import TestDatabases
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
-from tests.conftest import _administer, with_database
 from tests.edge.shipped import Shipped
 
 LIMITS = {
@@ -69,16 +68,11 @@ class Costs:
             self._node.user_properties.append(("cost of an attack", str(cost)))
 
 
-def database(server_url: str, template: str) -> Iterator[str]:
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    asyncio.run(_administer(server_url, f"create database {name} template {template} strategy wal_log"))
-    yield with_database(server_url, name)
-    asyncio.run(_administer(server_url, f"drop database if exists {name} with (force)"))
-
-
 @pytest.fixture(scope="session")
-def edge_url(server_url: str, template: str) -> Iterator[str]:
-    yield from database(server_url, template)
+def edge_url(databases: TestDatabases) -> Iterator[str]:
+    url = databases.create()
+    yield url
+    databases.release(url)
 
 
 @pytest.fixture(scope="session")

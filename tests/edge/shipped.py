@@ -133,7 +133,7 @@ class Shipped:
             preexec_fn=limit,
         )
         self.ps = psutil.Process(self.process.pid)
-        listening = self.until(lambda: self.logged("web.listening"), "the server did not start")
+        listening = self.until(lambda: self.logged("web_server.started"), "the server did not start")
         self.port = int(listening[0]["url"].rsplit(":", 1)[1])
 
     def stop(self) -> None:

@@ -71,7 +71,7 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
 
 @fuzzing
 @given(pieces=conversations())
-def test_whatever_is_sent_is_answered_or_closed(server: Shipped, pieces: list[bytes]) -> None:
+def test_any_bytes_are_answered_or_the_connection_is_closed(server: Shipped, pieces: list[bytes]) -> None:
     with server.connect() as client:
         try:
             for piece in pieces:

@@ -148,7 +148,7 @@ def test_pipelined_requests_are_few(server: Shipped, costs: Costs) -> None:
 # -- connections -------------------------------------------------------------------------------------------------------
 
 
-def test_one_address_has_so_many_connections_and_others_are_served(server: Shipped, costs: Costs) -> None:
+def test_one_address_has_a_limit_of_connections_and_others_are_served(server: Shipped, costs: Costs) -> None:
     clients: list[Client] = []
     with costs("60 connections from one address") as cost:
         clients = [server.connect("127.0.0.3") for _ in range(60)]
@@ -169,7 +169,7 @@ def test_a_trusted_proxy_has_as_many_connections_as_it_needs(server: Shipped) ->
         client.close()
 
 
-def test_descriptors_are_kept_in_reserve_and_the_log_says_so(edge_url: str) -> None:
+def test_descriptors_are_kept_in_reserve_and_a_warning_is_logged(edge_url: str) -> None:
     server = Shipped(edge_url, descriptors=400, http_head_timeout_s=30, http_max_connections_per_address=1000)
     clients: list[Client] = []
     try:

@@ -16,7 +16,7 @@ SECOND = request("GET", "/healthz")
 
 
 def wait_for_read(server: Shipped) -> None:
-    """Whoever is answered now came after what was sent before: the server has read it by itself."""
+    """Wait until the server has read what was sent before: it answers this later request."""
     assert server.is_well()
 
 
@@ -63,7 +63,7 @@ async def test_a_signed_webhook_with_an_upgrade_is_stored_once(
 @pytest.mark.parametrize(
     "path", ["/webhooks/stripe", "/webhooks/stripe?a=b", "/api/v1/publish", "/login", "/live/sse", "/nowhere"]
 )
-def test_a_body_behind_an_upgrade_is_no_request(server: Shipped, offer: str, path: str) -> None:
+def test_a_body_after_an_upgrade_is_not_read_as_a_request(server: Shipped, offer: str, path: str) -> None:
     plain = in_pieces(server, request("POST", path, body=SECOND))
     upgrade = request("POST", path, *OFFERS[offer], body=SECOND)
     assert len(plain) == 1
@@ -73,7 +73,7 @@ def test_a_body_behind_an_upgrade_is_no_request(server: Shipped, offer: str, pat
 
 
 @pytest.mark.parametrize("offer", OFFERS)
-def test_a_chunked_body_behind_an_upgrade_is_no_request(server: Shipped, offer: str) -> None:
+def test_a_chunked_body_after_an_upgrade_is_not_read_as_a_request(server: Shipped, offer: str) -> None:
     chunk = b"%x\r\n%b\r\n0\r\n\r\n" % (len(SECOND), SECOND)
     head = request("POST", "/nowhere", *OFFERS[offer], "transfer-encoding: chunked")
     assert in_pieces(server, head + chunk) == [404]

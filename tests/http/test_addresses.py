@@ -93,14 +93,14 @@ def test_loopback_opens_only_when_asked_and_only_loopback() -> None:
             vet(address, allow_loopback=True)
 
 
-def test_an_operator_opens_exactly_the_networks_that_he_names() -> None:
+def test_an_operator_opens_exactly_the_networks_in_the_setting() -> None:
     allowed = [ip_network("10.2.0.0/16")]
     assert str(vet("10.2.3.4", allow_networks=allowed)) == "10.2.3.4"
     with pytest.raises(AddressRefused):
         vet("10.3.0.1", allow_networks=allowed)
 
 
-def test_what_is_no_address_is_refused() -> None:
+def test_text_that_is_not_an_address_is_refused() -> None:
     with pytest.raises(AddressRefused):
         vet("localhost")
 

@@ -31,7 +31,7 @@ async def test_an_answer_cut_short_is_ambiguous_and_keeps_its_status(listen) -> 
     assert caught.value.status == 200
 
 
-async def test_an_answer_beyond_the_bound_is_ambiguous(listen) -> None:
+async def test_an_answer_over_the_size_limit_is_ambiguous(listen) -> None:
     port = await listen(answering(b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n" + b"x" * 200))
     async with ServiceClient(max_response_bytes=100) as client:
         with pytest.raises(Ambiguous):

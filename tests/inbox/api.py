@@ -17,9 +17,10 @@ from onceward.providers.inbound.provider import SourceConfig
 from onceward.providers.inbound.registry import get_provider
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
+from onceward.testing import until
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
-from tests.inbox.conftest import SECRET, until
+from tests.inbox.conftest import SECRET
 
 NEW_SECRET = "whsec_another_secret_of_the_tests_32"
 KEY = "a key that is long enough for the tests"
@@ -78,9 +79,9 @@ class Client:
         self._headers = {"Authorization": f"Bearer {key}"}
 
     async def __call__(self, method: str, path: str, *, query: Any = None, **body: Any) -> tuple[int, Any]:
-        sent = {"json": body} if method != "GET" else {}
+        sent = body if method != "GET" else None
         async with self._session.request(
-            method, f"/api/v1{path}", headers=self._headers, params=query, **sent
+            method, f"/api/v1{path}", headers=self._headers, params=query, json=sent
         ) as response:
             if response.status >= 400:
                 assert response.content_type == "application/problem+json"

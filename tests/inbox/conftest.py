@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -18,8 +17,9 @@ from onceward.inbox import Inbox
 from onceward.inbox.sources import NewSource, add
 from onceward.providers.inbound.provider import SourceConfig
 from onceward.providers.inbound.registry import get_provider
+from onceward.testing import until
 from onceward.trust import SecretBox
-from tests.engines import Bench
+from tests.engines import Bench, started_benches
 
 SECRET = "whsec_a_secret_of_the_tests_32_chars"
 BOX = SecretBox(["a key of the tests, which is long enough"])
@@ -149,35 +149,14 @@ class Office(Bench):
 
     async def status(self, seq: int, *wanted: str, within_s: float = 10.0) -> Any:
         """Wait until the event has one of these statuses."""
-        return await until(lambda: self._has(seq, wanted), within_s=within_s)
+        return await until(lambda: self._has(seq, wanted), timeout_s=within_s)
 
     async def _has(self, seq: int, wanted: tuple[str, ...]) -> Any:
         row = await self.event(seq)
         return row if row is not None and row["status"] in wanted else None
 
 
-async def until(look: Callable[[], Awaitable[Any]], *, within_s: float = 10.0) -> Any:
-    """Look again and again until something is there."""
-    deadline = time.monotonic() + within_s
-    while True:
-        found = await look()
-        if found:
-            return found
-        if time.monotonic() > deadline:
-            raise AssertionError(f"did not happen within {within_s} s")
-        await asyncio.sleep(0.02)
-
-
 @pytest.fixture
 async def office(db: Database) -> AsyncIterator[Callable[[Onceward], Awaitable[Office]]]:
-    made: list[Office] = []
-
-    async def make(app: Onceward) -> Office:
-        here = Office(db, app)
-        await here.start()
-        made.append(here)
-        return here
-
-    yield make
-    for each in made:
-        await each.stop()
+    async with started_benches(lambda app: Office(db, app)) as start:
+        yield start

@@ -151,4 +151,4 @@ async def test_replay_keeps_the_event_asks_for_a_reason_and_is_audited(
     assert sorted((int(each["entity_id"]), each["reason"]) for each in entries) == [
         *((seq, "repaired") for seq in dead),
         (good, "on purpose"),
-    ], "one entry for each event, whoever asked"
+    ], "one entry for each event, for every caller"

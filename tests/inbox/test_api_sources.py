@@ -12,9 +12,10 @@ from onceward.db import Database
 from onceward.inbox import sources
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
+from onceward.testing import until
 from onceward.trust import SecretBox
 from tests.inbox.api import KEY, NEW_SECRET, Client, Sender, client_for, runtime, session, settings, settled, shop
-from tests.inbox.conftest import SECRET, until
+from tests.inbox.conftest import SECRET
 
 __all__ = ["runtime", "session"]
 
@@ -32,7 +33,7 @@ async def test_a_source_is_added_used_rotated_paused_and_resumed(db: Database, s
     rotated = await owner("POST", "/sources/shop-stripe/secret", secret=NEW_SECRET)
     assert rotated == (200, {"name": "shop-stripe", "live_secrets": 2})
     assert (await Sender(session, "shop-stripe", NEW_SECRET)())[0] == 200, "known as soon as it is answered"
-    assert (await Sender(session, "shop-stripe")())[0] == 200, "the old one is believed for a while"
+    assert (await Sender(session, "shop-stripe")())[0] == 200, "the old secret stays valid for a while"
     assert (await owner("POST", "/sources/shop-stripe/secret", secret=NEW_SECRET, overlap_s=0))[1]["live_secrets"] == 1
     assert (await Sender(session, "shop-stripe")())[0] == 401
 
@@ -154,7 +155,7 @@ async def test_a_source_that_cannot_be_is_refused_with_the_name_of_the_field(
     assert (await owner("GET", "/sources"))[1] == []
 
 
-async def test_a_body_that_is_no_object_or_too_large_is_a_problem(
+async def test_a_body_that_is_not_an_object_or_is_too_large_is_a_problem(
     db: Database, session: aiohttp.ClientSession, runtime: Process
 ) -> None:
     owner = await client_for(db, session)
@@ -218,7 +219,7 @@ async def test_scopes_and_organizations_are_kept_apart(db: Database, session: ai
     assert (await admin("POST", "/sources/sql/secret", secret=NEW_SECRET))[0] == 422
 
 
-async def test_another_node_hears_of_a_changed_source_at_once(
+async def test_another_node_sees_a_changed_source_at_once(
     db: Database, database_url: str, session: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from onceward.inbox import Inbox
@@ -242,7 +243,7 @@ async def test_another_node_hears_of_a_changed_source_at_once(
             async def refused() -> bool:
                 return (await Sender(elsewhere, "one")())[0] == 401
 
-            await until(refused, within_s=5)
+            await until(refused, timeout_s=5)
             assert (await Sender(elsewhere, "one", NEW_SECRET)())[0] == 200
             await owner("POST", "/sources/one/pause")
 
@@ -250,7 +251,7 @@ async def test_another_node_hears_of_a_changed_source_at_once(
                 _, reply = await Sender(elsewhere, "one", NEW_SECRET)()
                 return (await owner("GET", f"/events/{reply['id']}"))[1]["queue"] == "paused"
 
-            await until(parked, within_s=5)
+            await until(parked, timeout_s=5)
     finally:
         await other.stop()
 
@@ -268,7 +269,7 @@ async def test_live_secrets_are_bounded(db: Database, session: aiohttp.ClientSes
 
 
 async def test_names_that_handlers_use_belong_to_administrators(db: Database, session: aiohttp.ClientSession) -> None:
-    """Whoever has the source `payments-stripe` decides which payments the handlers of an app believe."""
+    """The owner of the source `payments-stripe` decides which payments the handlers of an app accept."""
     owner = await client_for(db, session)
     for name in ("payments-stripe", "payments-anything", "stripe"):  # `stripe` has a handler in this app
         status, problem = await owner("POST", "/sources", name=name, provider="stripe", secrets=[SECRET])

@@ -51,7 +51,7 @@ class CrashAt:
 
 
 async def deliver(here: Office, name: str) -> None:
-    """As a sender does: again until it is told 2xx. A crash of ours is no answer."""
+    """Post as a sender does: again until the answer is 2xx. A crash of the server gives no answer."""
     for _ in range(5):
         try:
             reply = await here.send(BODY, name=name)

@@ -10,8 +10,9 @@ import pytest
 
 from onceward import Event, Onceward, Retry, Tx
 from onceward.inbox import waiting
+from onceward.testing import until
 
-from .conftest import Office, until
+from .conftest import Office
 
 
 class Desk:
@@ -57,7 +58,9 @@ async def test_a_duplicate_of_a_running_event_waits_and_gets_its_result(office, 
     assert not await _waiting(here, 1)
 
 
-async def test_after_a_while_it_is_told_to_come_back(office, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_duplicate_that_waited_too_long_is_answered_with_retry_after(
+    office, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here: Office = await office(desk.app)
     await here.source()
     await here.start_worker()
@@ -79,9 +82,7 @@ async def test_after_a_while_it_is_told_to_come_back(office, desk: Desk, monkeyp
     assert desk.calls == 1
 
 
-async def test_one_that_waits_for_a_retry_is_200_at_once_and_also_if_the_first_fails_meanwhile(
-    office, desk: Desk
-) -> None:
+async def test_a_duplicate_of_an_event_that_waits_for_a_retry_is_200_at_once(office, desk: Desk) -> None:
     here: Office = await office(desk.app)
     await here.source()
     await here.start_worker()
@@ -98,7 +99,7 @@ async def test_one_that_waits_for_a_retry_is_200_at_once_and_also_if_the_first_f
     assert desk.calls == 1
 
 
-async def test_one_that_nobody_has_begun_is_200_at_once(office, desk: Desk) -> None:
+async def test_a_duplicate_of_an_event_that_has_not_started_is_200_at_once(office, desk: Desk) -> None:
     here: Office = await office(desk.app)
     await here.source()
     seq = (await here.post(fields={"id": "evt_1"})).json["id"]
@@ -106,7 +107,7 @@ async def test_one_that_nobody_has_begun_is_200_at_once(office, desk: Desk) -> N
     assert (reply.status, reply.json) == (200, {"status": "accepted", "id": seq})
 
 
-async def test_an_inline_duplicate_of_what_a_worker_is_at_waits_for_its_result(office, desk: Desk) -> None:
+async def test_an_inline_duplicate_of_an_event_in_a_worker_waits_for_its_result(office, desk: Desk) -> None:
     here: Office = await office(desk.app)
     id = await here.source()
     await here.start_worker()
@@ -123,7 +124,7 @@ async def test_an_inline_duplicate_of_what_a_worker_is_at_waits_for_its_result(o
     assert desk.calls == 1
 
 
-async def test_those_who_wait_when_the_database_goes_are_told_to_come_back(
+async def test_waiting_duplicates_get_retry_after_when_the_database_is_lost(
     office, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here: Office = await office(desk.app)

@@ -110,7 +110,7 @@ def _as_read(value: object) -> object:
     return value
 
 
-def test_what_json_does_not_know_is_an_error_unless_somebody_says_how_to_write_it() -> None:
+def test_a_type_that_json_lacks_is_an_error_unless_an_encoder_is_given() -> None:
     with pytest.raises(TypeError):
         exact_json.dumps({"a": object()})
     with pytest.raises(TypeError):

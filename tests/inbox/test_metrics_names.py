@@ -5,7 +5,8 @@ from __future__ import annotations
 from onceward import Event, Onceward, Tx
 from onceward.inbox.upkeep import Upkeep
 from onceward.telemetry.metrics import REGISTRY, render
-from tests.inbox.conftest import call, until
+from onceward.testing import until
+from tests.inbox.conftest import call
 
 
 def shop() -> Onceward:

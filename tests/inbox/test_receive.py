@@ -68,7 +68,7 @@ async def test_a_duplicate_causes_nothing_and_gets_the_first_result(office) -> N
 
 
 async def test_what_arrives_together_is_stored_together_each_as_itself(office) -> None:
-    """Two sources, one of them ordered, several types, an id that is no ASCII, one without a signature, one sent twice."""
+    """Two sources, one of them ordered, several types, an id that is not ASCII, one without a signature, one sent twice."""
     here = await office(shop())
     await here.source()
     await here.source("second", provider="stripe", ordering=True)

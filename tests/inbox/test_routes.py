@@ -10,8 +10,9 @@ import pytest
 from onceward import Event, Onceward, Tx
 from onceward.db import Database
 from onceward.inbox.replay import Filter, replay
+from onceward.testing import until
 from onceward.work import Permanent
-from tests.inbox.conftest import Office, office, until
+from tests.inbox.conftest import Office, office
 from tests.web.test_protocol import Front, answer
 
 __all__ = ["office"]
@@ -114,7 +115,7 @@ async def test_a_replay_runs_the_handler_of_the_address_the_event_came_to(
     assert [handler for _, handler in await effects()] == ["payments", "payments"]
 
 
-async def test_an_event_says_the_same_source_whoever_handles_it(
+async def test_an_event_has_the_same_source_inline_and_in_a_worker(
     office: MakeOffice, effects: Callable[[], Awaitable[list[tuple[str, str]]]]
 ) -> None:
     here = await office(shop())

@@ -208,7 +208,7 @@ async def test_a_slow_body_is_cut_off_and_stalls_nobody(db: Database) -> None:
     assert sent[0]["status"] == 408
 
 
-async def test_too_many_at_once_are_told_to_come_back(db: Database) -> None:
+async def test_webhooks_over_the_limit_are_answered_with_retry_after(db: Database) -> None:
     here = Office(db, Onceward("full"))
     await here.source()
     here.inbox.receiver.commits._most_waiting = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,9 @@ from onceward.inbox.checks import CHECKS, check_unfinished_events_have_work
 from onceward.inbox.erasers import ERASERS
 from onceward.inbox.sources import pause, resume
 from onceward.inbox.upkeep import Upkeep
+from onceward.testing import until
 from onceward.trust.erase import erase
-from tests.inbox.conftest import Office, until
+from tests.inbox.conftest import Office
 
 
 def quiet() -> Onceward:
@@ -27,7 +29,7 @@ def quiet() -> Onceward:
     return app
 
 
-def upkeep(here: Office, **options: object) -> Upkeep:
+def upkeep(here: Office, **options: Any) -> Upkeep:
     return Upkeep(here.db, here.inbox.catalog, here.engine.waker, options=UpkeepOptions(**options))
 
 
@@ -112,13 +114,9 @@ async def test_events_about_the_same_thing_run_one_after_the_other_in_order(offi
         for subject in ("pi_a", "pi_b"):
             await here.post(fields={"id": f"evt_{subject}_{number}", "data.object.payment_intent": subject})
     await here.start_worker()
-    await until(lambda: _async(len(seen) == 10))
+    await until(lambda: len(seen) == 10)
     for subject in ("pi_a", "pi_b"):
         assert [id for about, id in seen if about == subject] == [f"evt_{subject}_{n}" for n in range(5)]
-
-
-async def _async(value: bool) -> bool:
-    return value
 
 
 async def test_an_ordered_event_is_handled_inline_when_it_is_its_turn(office) -> None:

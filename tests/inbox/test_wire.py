@@ -63,7 +63,7 @@ async def test_where_ids_are_unique_only_per_type_both_events_are_kept(office: M
     assert await events(here) == [("7:a", "a"), ("7:b", "b")]
 
 
-def test_events_of_paypals_own_simulator_are_told_apart_by_type() -> None:
+def test_events_of_paypals_own_simulator_are_distinguished_by_type() -> None:
     provider = PayPal()
     for webhook_id, expected in (("WEBHOOK_ID", "WH-1:CHECKOUT.ORDER.APPROVED"), ("4JH86", "WH-1")):
         config = simulated_source(webhook_id)
@@ -125,7 +125,7 @@ async def test_an_empty_batch_is_kept_as_one_empty_event(office: MakeOffice) -> 
     assert [type for _, type in await events(here)] == ["empty"]
 
 
-# -- a checksum is no signature ---------------------------------------------------------------------------------------
+# -- a checksum is not a signature ---------------------------------------------------------------------------------------
 
 
 def same_checksum(body: bytes, wanted: int) -> bytes:

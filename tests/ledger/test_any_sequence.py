@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
-from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import invariant, precondition, rule
 
-from onceward.db import Database
 from onceward.ledger import (
     Entry,
     Insufficient,
@@ -29,8 +25,8 @@ from onceward.ledger import (
     trial_balance,
     void,
 )
+from tests.state_machines import DatabaseMachine, check_machine
 
-T = TypeVar("T")
 CODES = {"cash": 1, "fees": 1, "revenue": -1, "wallet": -1, "purse": 1}
 BOUNDED = {"wallet", "purse"}
 
@@ -53,26 +49,16 @@ class Known:
     left: list[int] = field(default_factory=list[int])
 
 
-class Books(RuleBasedStateMachine):
-    url: str
-
+class Books(DatabaseMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.runner = asyncio.Runner()
         self.organization = uuid.uuid4()
         self.debits = dict.fromkeys(CODES, 0)
         self.reserved = dict.fromkeys(CODES, 0)
         self.posted: list[Known] = []
         self.pending: list[Known] = []
         self.keys: dict[str, tuple[int, list[Entry]]] = {}
-        self.db = self.run(Database.open(self.url, max_size=3))
         self.run(self.open_accounts())
-
-    def run(self, work: Awaitable[T]) -> T:
-        async def wait() -> T:
-            return await work
-
-        return self.runner.run(wait())
 
     async def open_accounts(self) -> None:
         async with self.db.transaction(organization=self.organization) as tx:
@@ -227,22 +213,6 @@ class Books(RuleBasedStateMachine):
 
         self.run(look())
 
-    def teardown(self) -> None:
-        self.run(self.db.close())
-        self.runner.close()
-
 
 def test_any_sequence_keeps_trial_balances_zero_and_every_check_green(database_url: str) -> None:
-    class OnThisDatabase(Books):
-        url = database_url
-
-    run_state_machine_as_test(
-        OnThisDatabase,
-        settings=settings(
-            max_examples=12,
-            stateful_step_count=20,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    check_machine(Books, database_url)

@@ -32,7 +32,7 @@ async def _found(db: Database) -> str:
 
 
 async def _fold(db: Database, entries: int) -> None:
-    """Run checkpoints until so many entries are folded; a writer in any database of the server may delay them."""
+    """Run checkpoints until this number of entries is folded; a writer in any database of the server may delay them."""
     folded = 0
     async with asyncio.timeout(60):
         while folded < entries:
@@ -97,7 +97,7 @@ async def test_a_checkpoint_waits_for_those_who_drew_their_ids_before_it(db: Dat
     assert await _found(db) == ""
 
 
-async def test_a_checkpoint_of_a_restored_database_begins_anew(db: Database, books: UUID) -> None:
+async def test_a_restored_database_starts_with_a_new_checkpoint(db: Database, books: UUID) -> None:
     async with db.transaction(organization=books) as tx:
         await post(tx, sale(), key="sale:1")
     await checkpoint(db)

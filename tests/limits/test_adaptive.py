@@ -32,7 +32,7 @@ def test_load_decides_where_the_limit_stands(
     assert decide(current, Load(cpu, memory, backlog), BOUNDS) == wanted
 
 
-def test_bounds_are_kept_whatever_the_load() -> None:
+def test_bounds_hold_under_any_load() -> None:
     for current in range(1, 20):
         for cpu in (0, 50, 70, 90):
             assert 4 <= decide(current, Load(cpu, 0, 1), Bounds(4, 8)) <= 8

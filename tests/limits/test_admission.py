@@ -121,8 +121,8 @@ async def test_contenders_never_run_more_of_a_lane_than_allowed_though_some_are_
 ) -> None:
     """The execution limit: jobs wait in their lane. A killed contender's slot comes back with the rescue of its work."""
     engine = Engine(wide, app.registry)
-    order = generate.in_lane("user:1", at_once=ALLOWED)
-    await engine.enqueue_many(order, [{"n": n} for n in range(jobs)])
+    order = generate.in_lane("user:1", limit=ALLOWED)
+    await engine.enqueue_many([order.call(n=n) for n in range(jobs)])
     dice = random.Random(7)
     seen: list[int] = []
     left = jobs
@@ -239,7 +239,7 @@ async def test_a_slot_is_reserved_for_work_of_ones_own_only(db: Database) -> Non
     engine = Engine(db, app.registry)
     mine, theirs = uuid4(), uuid4()
     async with engine.transaction(organization=theirs) as tx:
-        job = await tx.enqueue(generate.later(hours=1), n=1)
+        job = await tx.enqueue(generate.schedule_in(hours=1), n=1)
     for work_id in (job.id, 999_999_999):
         with pytest.raises(asyncpg.InvalidParameterValueError, match="reserve in the transaction that enqueues it"):
             async with engine.transaction(organization=mine) as tx:
@@ -251,7 +251,7 @@ async def test_reconciliation_forgets_ended_slots_only(db: Database) -> None:
     engine = Engine(db, app.registry)
     for n in range(2):
         async with engine.transaction() as tx:
-            await tx.reserve(await tx.enqueue(generate.later(hours=n), n=n), key=f"user:{n}")
+            await tx.reserve(await tx.enqueue(generate.schedule_in(hours=n), n=n), key=f"user:{n}")
     await drain(engine)
     assert await reconcile(db) == 0
     await db.execute("update onceward.limit_slots set taken_at = taken_at - interval '2 minutes'")

@@ -29,13 +29,13 @@ async def test_keys_do_not_disturb_each_other(db: Database) -> None:
     assert await take(db, rate, "one") > 0
 
 
-async def test_of_many_at_the_same_moment_as_many_get_it_as_there_are(db: Database) -> None:
+async def test_simultaneous_requests_get_exactly_the_capacity_of_a_rate(db: Database) -> None:
     rate = Rate(7, per_s=600)
     found = await asyncio.gather(*(take(db, rate) for _ in range(20)))
     assert sum(wait_s == 0 for wait_s in found) == 7
 
 
-async def test_a_cost_above_all_is_granted_when_all_is_there(db: Database) -> None:
+async def test_a_cost_above_the_capacity_is_granted_when_the_bucket_is_full(db: Database) -> None:
     rate = Rate(3, per_s=600)
     assert await take(db, rate, cost=50) == 0
     assert await take(db, rate) > 0
@@ -50,7 +50,7 @@ async def test_what_is_refused_costs_nothing_and_what_is_back_can_be_taken(db: D
     assert await take(db, rate) > 0
 
 
-async def test_whoever_has_waited_is_forgotten(db: Database) -> None:
+async def test_a_key_whose_bucket_is_full_again_is_deleted(db: Database) -> None:
     await take(db, Rate(2, per_s=600), "waits")
     await take(db, Rate(2, per_s=600), "is back")
     await db.execute(

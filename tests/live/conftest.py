@@ -1,4 +1,4 @@
-"""A site with live queries on a real port, and clients that keep what they are told."""
+"""A site with live queries on a real port, and clients that keep every message they receive."""
 
 from __future__ import annotations
 

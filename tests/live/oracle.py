@@ -379,7 +379,7 @@ class Oracle:
     # -- the judgement ----------------------------------------------------------------------------------------------
 
     async def check(self) -> None:
-        """Everyone comes back, and then holds what a fresh query gives and was told what was said, once."""
+        """Reconnect every client. Then each holds the result of a fresh query, and got each broadcast once."""
         self.checks += 1
         deadline = time.monotonic() + 20
         while True:
@@ -415,7 +415,7 @@ class Oracle:
             else:
                 held.expected_from = len(said)
         if len(held.got) != len(set(held.got)):
-            return [f"{held.topic}: told twice: {held.got[-10:]}"]
+            return [f"{held.topic}: delivered twice: {held.got[-10:]}"]
         missing = set(said[held.expected_from :]) - set(held.got)
         extra = set(held.got) - set(said)
         return [f"{held.topic}: missing {sorted(missing)[:5]}, never committed {extra}"] if missing or extra else []

@@ -11,24 +11,11 @@ import pytest
 
 from onceward import Onceward
 from onceward.db import Database
+from tests.browser import CHROMIUM_ARGUMENTS, NEEDS_CHROMIUM
 from tests.live.conftest import Site, Start
 from tests.live.test_queries import add_seat, shop_app
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed: apt install chromium"),
-]
-
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+pytestmark = NEEDS_CHROMIUM
 
 START = """
 async ([token, transport]) => {
@@ -65,7 +52,7 @@ async def page() -> AsyncIterator[Any]:
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=CHROMIUM_ARGUMENTS)
         yield await browser.new_page()
         await browser.close()
 

@@ -24,7 +24,7 @@ def users(client: Client, id: int) -> dict[str, str]:
     return {user["user_id"]: user["status"] for user in result["users"]}
 
 
-async def test_who_is_in_a_place_is_seen_there_until_they_leave(
+async def test_a_person_is_present_in_a_place_until_they_leave(
     site: Start, client: Open, shop: Database, organization: UUID
 ) -> None:
     here = await site(room_app())

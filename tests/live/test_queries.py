@@ -1,4 +1,4 @@
-"""Live queries: now and again each time the result changes, whoever changed the data."""
+"""Live queries send the result now and each time it changes, for every writer of the data."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ async def test_what_changed_in_one_transaction_comes_in_one_frame(
     assert len(ada.frames) == before + 1
 
 
-async def test_who_waits_for_a_write_then_holds_a_result_that_includes_it(
+async def test_a_client_that_waits_for_a_write_then_holds_a_result_that_includes_it(
     site: Start, client: Open, organization: UUID
 ) -> None:
     here, event = await site(shop_app()), uuid4()
@@ -187,7 +187,7 @@ async def test_who_waits_for_a_write_then_holds_a_result_that_includes_it(
         assert ada.results[id] == {"seats": count, "sold": 0}
 
 
-async def test_who_reconnects_with_the_result_it_holds_is_told_that_it_is_the_same(
+async def test_a_client_that_reconnects_with_the_current_result_gets_same_instead_of_the_result(
     site: Start, client: Open, shop: Database, organization: UUID
 ) -> None:
     here, event = await site(shop_app()), uuid4()

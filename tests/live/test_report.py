@@ -44,7 +44,7 @@ async def test_a_node_reports_its_queries_groups_and_subscribers(
     assert node.progress_s is not None
 
 
-async def test_failing_behind_stuck_and_silent_can_be_told_apart(
+async def test_failing_late_stuck_and_silent_are_distinguishable(
     site: Start, client: Open, shop: Database, organization: UUID
 ) -> None:
     app = Onceward("trouble")

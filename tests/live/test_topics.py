@@ -63,7 +63,7 @@ async def test_new_followers_begin_with_the_last_messages(site: Start, client: O
     await ada.until(lambda: ada.messages.get(one) == [4])
 
 
-async def test_who_reconnects_gets_exactly_what_it_missed_even_if_it_committed_out_of_order(
+async def test_a_client_that_reconnects_gets_exactly_what_it_missed_even_if_it_committed_out_of_order(
     site: Start, client: Open, shop: Database, organization: UUID
 ) -> None:
     here = await site(topic_app())
@@ -92,7 +92,9 @@ async def test_who_reconnects_gets_exactly_what_it_missed_even_if_it_committed_o
     assert not again.resets
 
 
-async def test_who_missed_more_than_is_kept_is_told_so(site: Start, client: Open, organization: UUID) -> None:
+async def test_a_follower_that_missed_more_than_is_kept_gets_a_gap_notice(
+    site: Start, client: Open, organization: UUID
+) -> None:
     here = await site(topic_app(), topic_replay=3)
     ada = await client(here, organization)
     id = await ada.follow("news")
@@ -110,7 +112,7 @@ async def test_who_missed_more_than_is_kept_is_told_so(site: Start, client: Open
     await again.until(lambda: other in again.resets)
 
 
-async def test_only_those_whom_the_rule_lets_may_follow(site: Start, client: Open, organization: UUID) -> None:
+async def test_only_callers_that_the_rule_admits_may_follow(site: Start, client: Open, organization: UUID) -> None:
     here = await site(topic_app())
     eve = await client(here, organization, user="eve", scope="user")
     others, staff, none = (

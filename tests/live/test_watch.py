@@ -1,4 +1,4 @@
-"""Watched tables: what triggers write, and what a query is told when it forgot one."""
+"""Watched tables: what triggers write, and the error of a query that does not watch a table it reads."""
 
 from __future__ import annotations
 

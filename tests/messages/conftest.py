@@ -12,7 +12,8 @@ import pytest
 from onceward import Engine, Onceward
 from onceward.db import Database
 from onceward.http import GuardedClient, ServiceClient
-from onceward.messages import Channel, Limit, Manners, Sender
+from onceward.messages import Channel, Limit, Sender, SendingOptions
+from onceward.messages.accounts import OrganizationChannels
 from onceward.messages.channels import (
     BrevoChannel,
     DashboardChannel,
@@ -95,14 +96,16 @@ class Office:
         channels: Sequence[Channel],
         *,
         limits: dict[str, list[Limit]] | None = None,
-        manners: Manners | None = None,
+        options: SendingOptions | None = None,
+        own_channels: OrganizationChannels | None = None,
     ) -> Sender:
         sender = Sender(
             self.db,
             channels,
             self.engine.templates,
             limits=limits,
-            manners=manners or Manners(look_after_s=0.05, public_url="https://shop.example.org"),
+            options=options or SendingOptions(look_after_s=0.05, public_url="https://shop.example.org"),
+            own_channels=own_channels,
         )
         sender.install(self.app.registry)
         return sender

@@ -25,6 +25,7 @@ async def test_messages_to_the_person_are_blanked_and_what_waits_is_cancelled(of
     assert (row["status"], row["reason"], row["data"]) == ("cancelled", "erased", None)
     assert "ada" not in row["recipient"]
     assert await here.db.fetchval("select count(*) from onceward.work") == 0
+    assert await here.db.fetchval("select outcome from onceward.attempts where work_id = $1", id) == "cancelled"
 
 
 async def test_a_message_to_somebody_else_that_mentions_the_person_is_still_sent(office) -> None:
@@ -78,7 +79,7 @@ async def test_a_second_erasure_after_a_second_opt_out_works(office) -> None:
     assert await here.db.fetchval("select count(*) from onceward.opt_outs where recipient not like 'erased:%'") == 0
 
 
-async def test_who_opts_in_again_after_an_erasure_is_written_to(office) -> None:
+async def test_a_person_who_opts_in_again_after_an_erasure_gets_messages(office) -> None:
     here = await office()
     async with here.engine.transaction() as tx:
         await opt_out(tx, ADA)

@@ -6,6 +6,7 @@ import json
 
 import aiohttp
 import pytest
+from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from onceward import Onceward
@@ -25,7 +26,11 @@ async def running(database_url: str, tmp_path):
     app = Onceward("t")
     app.templates(Path(__file__).parent / "templates")
     settings = Settings(
-        database_url=database_url, data_dir=tmp_path, port=0, poll_interval_ms=50, admin_emails=("ops@example.org",)
+        database_url=SecretStr(database_url),
+        data_dir=tmp_path,
+        port=0,
+        poll_interval_ms=50,
+        admin_emails=("ops@example.org",),
     )
     runtime = Process(app, settings, FEATURES)
     await runtime.start()
@@ -85,7 +90,7 @@ async def test_following_the_link_asks_and_only_posting_unsubscribes(running: Pr
         unknown = await client.post("/unsubscribe/00000000-0000-0000-0000-000000000000")
         assert unknown.status == 404
     row = await running.database.fetchrow("select recipient, category, source from onceward.opt_outs")
-    assert tuple(row) == ("ada@example.org", "newsletter", "one-click")
+    assert tuple(row or ()) == ("ada@example.org", "newsletter", "one-click")
     assert await running.database.fetchval(count) == 1
 
 
@@ -112,6 +117,7 @@ async def test_an_unknown_message_is_settled_by_an_operator(office) -> None:
     assert (await here.until(ids[1], "success"))["attempts"] >= 1
     assert len(here.sims.smtp.mails) == 3
     shown = await show_message(here.db, ids[1])
+    assert shown is not None
     assert [each["outcome"] for each in shown["history"]] == ["unknown", "success"]
     assert "address" not in shown
     assert [row["status"] for row in await list_messages(here.db)] == ["sent", "sent"]

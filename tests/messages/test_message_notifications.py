@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -35,9 +36,9 @@ async def say(here, **changes) -> int:
         return done.id
 
 
-async def until_finished(here, id: int, timeout_s: float = 15) -> dict:
+async def until_finished(here, id: int, timeout_s: float = 15) -> dict[str, Any]:
     async with asyncio.timeout(timeout_s):
-        while (found := await show(here.db, id))["finished_at"] is None:
+        while (found := await show(here.db, id)) is None or found["finished_at"] is None:
             await asyncio.sleep(0.02)
     return found
 
@@ -71,7 +72,7 @@ async def test_a_failed_channel_is_tried_once_more_after_five_minutes(office, wi
     assert len(here.sims.brevo.mails) == 1
 
 
-async def test_the_second_failure_is_final_and_told(office, wires) -> None:
+async def test_the_second_failure_is_final_and_reported(office, wires) -> None:
     here = await office(wires.slack)
     here.sims.slack.archived.add("#cohorts")
     await here.start_worker()
@@ -139,7 +140,7 @@ async def test_a_storm_of_dead_letters_sends_one_message(office, wires) -> None:
     assert await here.db.fetchval("select count(*) from onceward.dashboard_messages where recipient = 'admins'") == 1
 
 
-async def test_administrators_are_told_if_and_only_if_the_transaction_commits(office) -> None:
+async def test_administrators_are_notified_if_and_only_if_the_transaction_commits(office) -> None:
     here = await office()
     with pytest.raises(KeyError):
         async with here.engine.transaction() as tx:

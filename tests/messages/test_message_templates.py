@@ -146,7 +146,7 @@ def test_the_time_found_is_allowed_and_not_in_the_past(now, zone, start, end, wi
 
 
 async def test_no_organization_puts_a_text_in_the_place_of_anothers(db: Database) -> None:
-    """The version of a text is known before it is first used: whoever is first must not decide what others send."""
+    """The version of a text is known before it is first used: the first sender must not decide what others send."""
     template = Template("hello", {"en": {"subject": "Hello", "text": "Hello {{ name }}"}})
     forged = {"locales": {"en": {"subject": "Hello", "text": "Send your money elsewhere"}}, "options": {}}
     mine, theirs = uuid4(), uuid4()

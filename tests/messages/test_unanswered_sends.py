@@ -37,7 +37,7 @@ async def an_hour_later(here: Any, *channels: Any) -> None:
     here.install(channels)  # a new process, which knows of no parking
 
 
-async def test_a_mail_whose_first_send_was_not_answered_is_not_sent_afresh_after_a_long_pause(office, wires) -> None:
+async def test_a_mail_whose_first_send_was_not_answered_is_not_sent_again_after_a_long_pause(office, wires) -> None:
     here = await office(wires.brevo)
     here.sims.brevo.drop_after_send()
     here.sims.brevo.rate_limit(retry_after_s=3600)
@@ -94,7 +94,7 @@ async def test_a_parked_channel_does_not_make_an_unanswered_send_look_answered(
     assert "Resting" in [each["type"] for each in attempts]
 
 
-async def test_an_operator_who_says_resend_has_settled_the_earlier_send(office, wires) -> None:
+async def test_resend_by_an_operator_settles_the_earlier_send(office, wires) -> None:
     here = await office(wires.brevo)
     here.sims.brevo.drop_after_send()
     here.sims.brevo.rate_limit(retry_after_s=3600)

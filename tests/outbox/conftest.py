@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from uuid import UUID
@@ -13,6 +12,7 @@ from onceward import Engine, Onceward
 from onceward.db import Database
 from onceward.http import GuardedClient
 from onceward.outbox import EndpointFields, Outbox, OutboxOptions, Published, Registered, guarded_client
+from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
 from onceward.trust import SecretBox, create_organization
 from onceward.work import Registry, Worker, WorkerOptions
@@ -102,14 +102,6 @@ class OutboxBench:
             await worker.stop()
         await self.outbox.stop()
         await self.engine.stop()
-
-
-async def until(ask: Callable[[], Awaitable[Any]], *, timeout_s: float = 10) -> Any:
-    """Ask until the answer is not empty."""
-    async with asyncio.timeout(timeout_s):
-        while not (answer := await ask()):
-            await asyncio.sleep(0.01)
-        return answer
 
 
 @pytest.fixture

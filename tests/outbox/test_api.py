@@ -15,11 +15,10 @@ from onceward.outbox.catalogue import EventType, save
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
+from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
-
-from .conftest import until
 
 
 @pytest.fixture
@@ -51,8 +50,8 @@ class Client:
 
     async def __call__(self, method: str, path: str, *, key: str | None = None, **json: Any) -> tuple[int, Any]:
         headers = dict(self._headers) if key is None else {**self._headers, "Idempotency-Key": key}
-        body = {"json": json} if method != "GET" else {}
-        async with self._session.request(method, f"/api/v1{path}", headers=headers, **body) as response:
+        body = json if method != "GET" else None
+        async with self._session.request(method, f"/api/v1{path}", headers=headers, json=body) as response:
             text = await response.text()
             return response.status, (await response.json(content_type=None)) if text else None
 

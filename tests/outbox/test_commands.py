@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from onceward.cli.commands import build
 from onceward.outbox.commands.listen import Receiver
 from onceward.runtime import FEATURES
+from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
 
-from .conftest import OutboxBench, until
+from .conftest import OutboxBench
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_endpoints_and_deliveries_from_the_command_line(command: Any) -> None:
     assert "no endpoints" in command("endpoints", "ls")
 
 
-async def test_the_receiver_tells_good_signatures_from_bad_ones(bench: OutboxBench, capsys: Any) -> None:
+async def test_the_receiver_distinguishes_good_signatures_from_bad_ones(bench: OutboxBench, capsys: Any) -> None:
     class Listening(CustomerEndpoint):
         receiver: Receiver
 

@@ -16,9 +16,10 @@ import svix
 from onceward.outbox import Invalid, OutboxOptions, guarded_client
 from onceward.providers.inbound.provider import Rejected, Request, SourceConfig
 from onceward.providers.inbound.registry import get_provider
+from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
 
-from .conftest import OutboxBench, until
+from .conftest import OutboxBench
 
 
 async def test_a_published_event_arrives_signed_for_both_libraries(
@@ -164,7 +165,7 @@ async def test_redirects_are_not_followed(bench: OutboxBench, customer: Customer
     assert [one.path for one in customer.received] == ["/hook"]
 
 
-async def test_410_disables_the_endpoint_and_tells_its_owner(bench: OutboxBench, customer: CustomerEndpoint) -> None:
+async def test_410_disables_the_endpoint_and_notifies_its_owner(bench: OutboxBench, customer: CustomerEndpoint) -> None:
     from onceward.outbox.owners import tell_owners
 
     made = await bench.register(customer.hook_url, owner="dev@example.org")

@@ -7,9 +7,10 @@ import time
 from datetime import timedelta
 
 from onceward.outbox import upkeep
+from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
 
-from .conftest import OutboxBench, until
+from .conftest import OutboxBench
 
 
 async def make_history(bench: OutboxBench, endpoint_id, *, failed: int, delivered: int, spread: timedelta) -> None:
@@ -91,7 +92,7 @@ async def test_a_breaker_parks_a_dead_endpoint_and_lets_it_go_on_when_it_answers
     sent = [await bench.publish() for _ in range(8)]
     await bench.start_worker()
 
-    async def opened() -> object:
+    async def opened() -> int | None:
         return await bench.db.fetchval(
             "select failures from onceward.lanes where queue = 'deliveries' and open_until > clock_timestamp()"
         )
@@ -176,7 +177,7 @@ async def test_a_rate_is_kept_over_first_tries_and_later_ones(bench: OutboxBench
     assert await bench.db.fetchval("select count(*) from onceward.work where queue = 'deliveries-retry'") == 0
 
 
-async def test_deliveries_that_hang_lend_their_places_to_others(make_bench, customer: CustomerEndpoint) -> None:
+async def test_deliveries_that_hang_do_not_occupy_the_places_of_others(make_bench, customer: CustomerEndpoint) -> None:
     async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()

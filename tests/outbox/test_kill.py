@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 
+from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
 from tests.child import ROOT, command, end_all
 
-from .conftest import OutboxBench, until
+from .conftest import OutboxBench
 
 EVENTS = 120
 
@@ -57,7 +58,7 @@ async def test_kill_at_random_loses_nothing_and_invents_nothing(bench: OutboxBen
             process.kill()
             await process.wait()
         await publishing
-        # Whoever is left takes over what the dead held.
+        # The remaining worker takes over the work of the killed ones.
         await bench.start_worker(observe_s=0.2, beat_s=0.1)
 
         async def all_delivered() -> bool:

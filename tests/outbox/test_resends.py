@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onceward.outbox import Invalid, NotResent, resends
+from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
 from onceward.trust import NotFound
 
-from .conftest import ACTOR, OutboxBench, until
+from .conftest import ACTOR, OutboxBench
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 SOON = timedelta(minutes=5)

@@ -292,7 +292,7 @@ def test_a_vapid_key_is_read_as_pem_and_as_base64url_of_its_number() -> None:
     assert VapidKey(pem).public == VapidKey(urlsafe_b64encode(number).decode().rstrip("=")).public
 
 
-def test_a_vapid_key_that_is_no_p256_key_is_refused_without_being_shown() -> None:
+def test_a_vapid_key_that_is_not_a_p256_key_is_refused_without_being_shown() -> None:
     with pytest.raises(ValueError, match="VAPID") as caught:
         VapidKey("bm90IGEga2V5")
     assert "bm90" not in str(caught.value)

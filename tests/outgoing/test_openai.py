@@ -116,6 +116,7 @@ async def test_every_failure_has_its_error_and_outcome(chat, sims, is_stream) ->
     with pytest.raises(ChatRejected) as unknown:
         await ask()
     assert unknown.value.code == "model_not_found"
+    assert isinstance(unknown.value.outcome, Refused)
     assert unknown.value.outcome.permanent
     assert [call.state for call in sims.openai.calls] == ["failed", "refused", "cut", "broken"]
 

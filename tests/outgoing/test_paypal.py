@@ -7,12 +7,13 @@ import aiohttp
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import padding
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from onceward.providers.outbound import Accepted, Refused
 from onceward.providers.outbound.money import to_decimal, to_minor
 from onceward.providers.outbound.paypal import PayPal, request_id
 from onceward.testing.simulators import CustomerEndpoint, PayPalSimulator
+from tests.outcomes import reference_of
 
 
 @pytest.fixture
@@ -42,10 +43,8 @@ async def new_order(paypal: PayPal, key: str = "job:1:order", amount_minor: int 
 
 async def captured(paypal: PayPal, sim: PayPalSimulator) -> str:
     order = await new_order(paypal)
-    sim.approve(order.reference)
-    capture = await paypal.capture_order(order.reference, key="job:1:capture")
-    assert isinstance(capture, Accepted)
-    return capture.reference
+    sim.approve(reference_of(order))
+    return reference_of(await paypal.capture_order(reference_of(order), key="job:1:capture"))
 
 
 async def test_an_order_is_approved_on_its_page_and_captured_once(paypal, sim) -> None:
@@ -80,7 +79,7 @@ async def test_refunds_are_made_once_per_key_and_bounded_by_the_capture(paypal, 
     assert isinstance(none, Refused)
 
 
-async def test_one_token_serves_many_calls_and_a_revoked_one_is_renewed(paypal, sim) -> None:
+async def test_one_token_serves_many_calls_and_a_revoked_token_is_renewed(paypal, sim) -> None:
     await new_order(paypal, key="a")
     await new_order(paypal, key="b")
     assert [request.path for request in sim.received].count("/v1/oauth2/token") == 1
@@ -105,7 +104,9 @@ async def test_webhooks_are_signed_by_a_certificate_under_the_simulators_root(pa
         leaf.verify_directly_issued_by(root)
         names = ("paypal-transmission-id", "paypal-transmission-time")
         signed = "|".join([*(request.headers[n] for n in names), options["webhook_id"], str(zlib.crc32(request.body))])
-        leaf.public_key().verify(
+        public_key = leaf.public_key()
+        assert isinstance(public_key, rsa.RSAPublicKey)
+        public_key.verify(
             b64decode(request.headers["paypal-transmission-sig"]), signed.encode(), padding.PKCS1v15(), hashes.SHA256()
         )
         types.add(request.json["event_type"])

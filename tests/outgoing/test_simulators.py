@@ -1,4 +1,4 @@
-"""The simulators themselves: faults to order, and an endpoint that believes only what is signed."""
+"""The simulators themselves: faults to order, and an endpoint that accepts only signed requests."""
 
 import time
 from datetime import UTC, datetime
@@ -13,10 +13,10 @@ from onceward.testing.simulators import CustomerEndpoint, Simulators
 SECRET = "whsec_" + "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
 
 
-async def test_all_of_them_start_on_ports_of_their_own() -> None:
+async def test_all_simulators_start_on_separate_ports() -> None:
     async with Simulators() as sims:
         urls = {simulator.url for simulator in sims.over_http}
-        assert len(urls) == len(sims.over_http) == 15
+        assert len(urls) == len(sims.over_http) == 17
         assert sims.smtp.port
     with pytest.raises(RuntimeError, match="not been started"):
         _ = sims.smtp.port
@@ -32,7 +32,7 @@ async def test_faults_are_used_up_in_the_order_they_were_asked_for(guarded) -> N
     assert len(customer.accepted) == 1
 
 
-async def test_a_customers_endpoint_believes_only_what_is_signed(guarded) -> None:
+async def test_a_customers_endpoint_accepts_only_signed_webhooks(guarded) -> None:
     body, stamp = b'{"type":"checkout.completed"}', int(time.time())
     official = Webhook(SECRET)
 

@@ -1,6 +1,7 @@
 """Stripe, by our calls and by Stripe's own SDK, against the simulator; and its payment page and webhooks."""
 
 import asyncio
+from typing import Any
 
 import aiohttp
 import pytest
@@ -10,9 +11,10 @@ from onceward.http import Response
 from onceward.providers.outbound import Absent, Accepted, Refused, Unknown
 from onceward.providers.outbound.stripe import KEY_LIFETIME_S, Stripe, judge
 from onceward.testing.simulators import CustomerEndpoint, StripeSimulator
+from tests.outcomes import reference_of
 
 WEBHOOK_SECRET = "whsec_test_secret_of_the_simulator"
-ITEMS = [
+ITEMS: list[Any] = [
     {
         "quantity": 2,
         "price_data": {"currency": "eur", "unit_amount": 2500, "product_data": {"name": "Seat <A12>"}},
@@ -41,9 +43,8 @@ async def paid_session(stripe: Stripe, sim: StripeSimulator, key: str = "job:1:c
         customer_email="ada@example.com",
         metadata={"checkout_id": "7"},
     )
-    assert isinstance(outcome, Accepted)
-    sim.pay(outcome.reference)
-    found = await stripe.retrieve_checkout_session(outcome.reference)
+    sim.pay(reference_of(outcome))
+    found = await stripe.retrieve_checkout_session(reference_of(outcome))
     assert isinstance(found, Accepted)
     return found
 
@@ -137,13 +138,15 @@ async def test_an_expired_session_cannot_be_paid(stripe, sim) -> None:
 
 
 def test_stripes_own_word_on_retrying_wins() -> None:
-    def judged(status: int, word: str):
-        return judge(Response(status, {"stripe-should-retry": word}, b'{"error":{"message":"m"}}', 1))
+    def is_permanent(status: int, word: str) -> bool:
+        outcome = judge(Response(status, {"stripe-should-retry": word}, b'{"error":{"message":"m"}}', 1))
+        assert isinstance(outcome, Refused)
+        return outcome.permanent
 
-    assert judged(500, "false").permanent
-    assert not judged(400, "true").permanent
-    assert judged(402, "").permanent
-    assert not judged(409, "").permanent
+    assert is_permanent(500, "false")
+    assert not is_permanent(400, "true")
+    assert is_permanent(402, "")
+    assert not is_permanent(409, "")
 
 
 def test_a_refund_names_one_payment_and_a_usable_key(stripe) -> None:
@@ -169,6 +172,7 @@ async def test_the_official_sdk_works_with_the_simulator(sim) -> None:
         loop.call_soon_threadsafe(sim.fail_next)
         asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()
         paid = official.v1.checkout.sessions.retrieve(session.id)
+        assert isinstance(paid.payment_intent, str)
         refund = official.v1.refunds.create(
             {"payment_intent": paid.payment_intent, "amount": 100}, {"idempotency_key": "sdk"}
         )
@@ -187,7 +191,7 @@ async def test_the_official_sdk_works_with_the_simulator(sim) -> None:
     assert sim.books.intents[paid.payment_intent]["metadata"]["checkout_id"] == "7"
 
 
-async def test_paying_on_the_page_sends_signed_webhooks_that_stripes_sdk_believes(stripe, sim) -> None:
+async def test_paying_on_the_page_sends_signed_webhooks_that_stripes_sdk_accepts(stripe, sim) -> None:
     async with CustomerEndpoint() as receiver:
         sim.send_webhooks_to(receiver.hook_url, secret=WEBHOOK_SECRET)
         receiver.fail_next(2)

@@ -1,4 +1,4 @@
-"""A source that cannot work, or would let everyone in, is refused when it is made, and told why."""
+"""A source that cannot work, or would let everyone in, is refused when it is created, with the reason."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_neither_messages_nor_repr_show_a_secret() -> None:
     assert "very" not in repr(config)
 
 
-def test_who_retries_is_known_and_for_strangers_told() -> None:
+def test_known_providers_say_whether_they_retry_and_generic_sources_have_an_option() -> None:
     retrying = {name for name, provider in PROVIDERS.items() if provider.retries}
     assert retrying == {"stripe", "paypal", "formbricks", "whatsapp", "slack", "standard"}
     assert not SourceConfig(provider="github", secrets=("a",)).retries
@@ -116,7 +116,7 @@ def test_public_key_signatures_of_standard_webhooks() -> None:
 
 
 def test_a_public_key_is_never_taken_for_a_shared_one() -> None:
-    """The public key is no secret: an HMAC made with it must not pass."""
+    """The public key is not secret: an HMAC made with it must not pass."""
     raw = PRIVATE.public_key().public_bytes_raw()
     forger = SourceConfig(provider="standard", secrets=(raw,))
     headers = get_provider("standard").sign(forger, b"{}", 1_700_000_000)

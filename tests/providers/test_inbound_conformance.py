@@ -1,4 +1,4 @@
-"""What every provider owes the inbox, whoever it is."""
+"""What the inbox requires of every provider."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from onceward.providers.inbound.payload import is_storable
 from onceward.providers.inbound.provider import (
     MAX_HEADER_CHARS,
     REASONS,
+    ProviderReply,
     ReceivedItem,
     Rejected,
-    Reply,
     Request,
     SourceConfig,
 )
@@ -346,7 +346,7 @@ def test_no_request_causes_anything_but_a_clean_refusal(name: str, make_source: 
 
     attempt(lambda: provider.verify(config, request, 1_700_000_000))
     reply = attempt(lambda: provider.challenge(config, request))
-    assert reply is None or isinstance(reply, Reply)
+    assert reply is None or isinstance(reply, ProviderReply)
     items = attempt(lambda: provider.parse(config, request))
     assert all(one.reason in REASONS and 400 <= one.status < 500 for one in refusals)
     for item in items if isinstance(items, list) else []:

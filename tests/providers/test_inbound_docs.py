@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from onceward.providers.inbound.provider import REASONS, STATUS
 from onceward.providers.inbound.registry import PROVIDERS
 from onceward.providers.inbound.samples import parse_field
+from tests.docs.documented_commands import in_page
 
 PAGES = Path(__file__).parents[2] / "docs" / "integrations"
 OVERVIEW = (PAGES / "README.md").read_text()
@@ -27,16 +28,23 @@ def test_every_provider_has_a_page_with_its_options_and_a_sample(name: str) -> N
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_every_command_on_a_page_gives_a_sample(name: str) -> None:
-    page = (PAGES / f"{name}.md").read_text()
-    commands = re.findall(rf"^onceward trigger {name} (\S+) ?(.*)$", page, re.MULTILINE)
+def test_every_command_on_a_page_gives_a_sample_with_its_fields(name: str) -> None:
+    commands = [command.words for command in in_page((PAGES / f"{name}.md").read_text(), name)]
     assert commands
-    for kind, rest in commands:
-        fields = dict(parse_field(part.strip()) for part in re.findall(r'\S+="[^"]*"|\S+', rest))
-        assert PROVIDERS[name].sample(kind, fields)
+    for _trigger, provider, kind, *options in commands:
+        assert provider == name
+        fields = dict(parse_field(value) for value in options if value != "-f")
+        sample = PROVIDERS[name].sample(kind, fields)
+        assert {path: value_at(sample, path) for path in fields} == fields
 
 
-def test_the_overview_tells_who_retries_and_every_reason_with_its_status() -> None:
+def value_at(document: Any, path: str) -> Any:
+    for key in path.split("."):
+        document = document[int(key) if isinstance(document, list) else key]
+    return document
+
+
+def test_the_overview_lists_who_retries_and_every_reason_with_its_status() -> None:
     for reason in REASONS:
         assert f"| `{reason}` | {STATUS.get(reason, 401)} |" in OVERVIEW
     for name, provider in PROVIDERS.items():

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from onceward.providers.inbound.provider import ReceivedItem, Rejected, Reply, Request, SourceConfig
+from onceward.providers.inbound.provider import ProviderReply, ReceivedItem, Rejected, Request, SourceConfig
 from onceward.providers.inbound.registry import get_provider
 from onceward.providers.inbound.samples import apply_fields, parse_field
 
@@ -259,14 +259,14 @@ def test_a_whatsapp_body_without_entries_holds_no_events() -> None:
     assert read("whatsapp", {"object": "page"}) == []
 
 
-def subscribe(query: str, **options: Any) -> Reply | None:
+def subscribe(query: str, **options: Any) -> ProviderReply | None:
     config = source("whatsapp", options={"verify_token": "agreed"} | options)
     return get_provider("whatsapp").challenge(config, Request("GET", "/", query, {}, b""))
 
 
 def test_meta_gets_its_challenge_back_for_the_agreed_token_only() -> None:
     query = "hub.mode=subscribe&hub.verify_token={}&hub.challenge=1158201444"
-    assert subscribe(query.format("agreed")) == Reply(b"1158201444")
+    assert subscribe(query.format("agreed")) == ProviderReply(b"1158201444")
     for bad, reason in (
         (query.format("guessed"), "bad_token"),
         (query.format("%C3%A9"), "bad_token"),
@@ -290,7 +290,7 @@ def test_the_probe_of_daily_is_answered_before_a_secret_is_known(body: bytes) ->
     provider, config = get_provider("daily"), source("daily", secrets=())
     request = Request("POST", "/", "", {}, body)
     provider.verify(config, request, 0)
-    assert provider.challenge(config, request) == Reply()
+    assert provider.challenge(config, request) == ProviderReply()
     assert provider.parse(config, request) == []
 
 
@@ -316,10 +316,10 @@ def test_github_type_is_event_and_action_and_a_form_is_read_like_json() -> None:
 def test_slack_echoes_its_challenge_and_nothing_else() -> None:
     provider, config = get_provider("slack"), source("slack")
 
-    def challenge(body: bytes) -> Reply | None:
+    def challenge(body: bytes) -> ProviderReply | None:
         return provider.challenge(config, Request("POST", "/", "", {}, body))
 
-    assert challenge(b'{"type":"url_verification","challenge":"abc"}') == Reply(b"abc")
+    assert challenge(b'{"type":"url_verification","challenge":"abc"}') == ProviderReply(b"abc")
     assert challenge(b'{"type":"event_callback","event":{"text":"url_verification"}}') is None
     with pytest.raises(Rejected):
         challenge(b'{"type":"url_verification"}')
@@ -341,7 +341,7 @@ def test_pings_of_calcom_and_formbricks_are_answered_and_not_stored() -> None:
         ("formbricks", b'{"event":"testEndpoint"}'),
     ):
         request = Request("POST", "/", "", {}, body)
-        assert get_provider(provider).challenge(source(provider), request) == Reply()
+        assert get_provider(provider).challenge(source(provider), request) == ProviderReply()
         other = Request("POST", "/", "", {}, body.replace(b":", b':"x","y":'))
         assert get_provider(provider).challenge(source(provider), other) is None
 

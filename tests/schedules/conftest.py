@@ -12,6 +12,7 @@ from onceward import Onceward
 from onceward.db import Database
 from onceward.schedules import Scheduler
 from tests import engines
+from tests.engines import started_benches
 
 
 class Bench(engines.Bench):
@@ -35,17 +36,13 @@ class Bench(engines.Bench):
 
 @pytest.fixture
 async def bench(db: Database) -> AsyncIterator[Callable[[Onceward], Any]]:
-    made: list[Bench] = []
+    async with started_benches(lambda app: Bench(db, app)) as start:
 
-    async def make(app: Onceward, *, at: str | None = None) -> Bench:
-        each = Bench(db, app)
-        await each.start()
-        if at is not None:
-            await each.set_clock(at)
-        await each.scheduler.register()
-        made.append(each)
-        return each
+        async def make(app: Onceward, *, at: str | None = None) -> Bench:
+            bench = await start(app)
+            if at is not None:
+                await bench.set_clock(at)
+            await bench.scheduler.register()
+            return bench
 
-    yield make
-    for each in made:
-        await each.stop()
+        yield make

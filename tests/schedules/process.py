@@ -14,10 +14,10 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
-from onceward import Engine, Onceward, Run, Tx
-from onceward.db import Database
-from onceward.work import Worker, WorkerOptions
+from onceward import Onceward, Run, Tx
+from onceward.work import WorkerOptions
 from tests.child import ROOT, command
+from tests.engines import work_until_terminated
 
 ITEMS = (1, 2, 3, 4, 5)
 TABLE = "create table effects (schedule text, item int, process text); grant all on effects to onceward_app"
@@ -94,22 +94,10 @@ async def before_closing(run: Run) -> dict[str, str]:
 async def main(url: str, name: str) -> None:
     global freeze
     freeze = Freeze(name=name)
-    db = await Database.open(url, min_size=1, max_size=8)
-    engine = Engine(db, app.registry)
-    await engine.start()
     # Only the second one rescues: a busy machine must not make the first take the runs back.
     observe_s = 600.0 if name == "first" else 0.2
     options = WorkerOptions(concurrency=8, poll_s=0.05, beat_s=0.1, observe_s=observe_s, settle_s=0.0, grace_s=20.0)
-    worker = Worker(db, app.registry, engine.waker, options=options, open_tx=engine.open_tx)
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    await worker.start()
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    await stop.wait()
-    await worker.stop()
-    await engine.stop()
-    await db.close()
+    await work_until_terminated(url, app, options)
 
 
 def spawn(url: str, name: str) -> subprocess.Popen[str]:

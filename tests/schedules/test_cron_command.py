@@ -46,7 +46,7 @@ def cron(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return call
 
 
-def test_a_finished_run_exits_with_0_and_says_what_it_did(cron) -> None:
+def test_a_finished_run_exits_with_0_and_prints_what_it_did(cron) -> None:
     result = cron("run", "daily")
     assert result.exit_code == 0, result.output
     line = json.loads(result.stdout.strip().splitlines()[-1])

@@ -203,7 +203,7 @@ async def test_two_doers_of_one_item_commit_it_once(bench) -> None:
     assert await here.db.fetchval("select count(*) from effects") == 1
 
 
-async def test_a_broken_run_tells_the_administrators_and_the_next_manual_run_continues_it(bench) -> None:
+async def test_a_failed_run_notifies_the_administrators_and_the_next_manual_run_continues_it(bench) -> None:
     app = Onceward("t")
     broken = True
     done: list[int] = []
@@ -283,14 +283,14 @@ async def test_a_run_in_the_foreground_reports_and_refuses_to_overlap(bench) -> 
     assert await here.db.fetchval("select count(*) from onceward.workers") == 0
 
 
-def test_a_function_that_is_no_schedule_is_refused_when_it_is_declared() -> None:
+def test_a_function_with_a_wrong_signature_cannot_be_scheduled() -> None:
     app = Onceward("t")
     with pytest.raises(TypeError, match="run: Run"):
 
-        @app.cron("* * * * *")
+        @app.cron("* * * * *")  # pyright: ignore[reportArgumentType]
         async def wrong(run: Run, tx: Tx) -> None: ...
 
     with pytest.raises(TypeError, match="async def"):
 
-        @app.every(60)
+        @app.every(60)  # pyright: ignore[reportArgumentType]
         def plain(run: Run) -> None: ...

@@ -1,4 +1,4 @@
-"""Writing what is due: once per due time, whoever notices it; missed and overlapping runs by policy."""
+"""Writing what is due: once per due time, by any node; missed and overlapping runs by policy."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_missed_runs_can_be_skipped(bench) -> None:
 
 
 async def test_all_missed_runs_within_window_and_number_are_made_up_for(bench) -> None:
-    here = await bench(app_with(missed="all", window=timedelta(hours=3), most=2), at="2026-05-01 10:30+00")
+    here = await bench(app_with(missed="all", window=timedelta(hours=3), max_runs=2), at="2026-05-01 10:30+00")
     await here.scheduler.step()
     await here.set_clock("2026-05-01 20:00:05+00")
     await here.scheduler.step()
@@ -146,7 +146,7 @@ async def test_run_now_and_backfill_write_runs_of_their_own(bench) -> None:
 
 
 async def test_jitter_delays_the_job_and_not_the_due_time(bench) -> None:
-    here = await bench(app_with(jitter_s=600), at="2026-05-01 10:30+00")
+    here = await bench(app_with(jitter=600), at="2026-05-01 10:30+00")
     await here.set_clock("2026-05-01 11:00+00")
     [id] = await here.scheduler.step()
     sort_at = await here.db.fetchval("select sort_at from onceward.work where id = $1", id)

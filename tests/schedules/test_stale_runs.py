@@ -10,6 +10,7 @@ from typing import Any
 from onceward import Onceward
 from onceward.db import Database
 from onceward.schedules import run_now
+from onceward.testing import until
 from tests.child import end
 from tests.schedules import process
 
@@ -19,10 +20,8 @@ BLOCKED = "select count(*) from pg_stat_activity where datname = current_databas
 FINISHED = "select count(*) from onceward.runs where status = 'success'"
 
 
-async def until(db: Database, query: str, at_least: int, *, within_s: float = 30.0) -> None:
-    async with asyncio.timeout(within_s):
-        while await db.fetchval(query) < at_least:
-            await asyncio.sleep(0.05)
+async def until_at_least(db: Database, query: str, count: int) -> None:
+    await until(lambda: db.fetchval(f"select ({query}) >= $1", count), timeout_s=30)
 
 
 async def begin(here: Any, name: str) -> int:
@@ -44,11 +43,11 @@ async def test_a_frozen_worker_that_wakes_up_repeats_no_item_and_changes_no_reco
             await begin(here, name)
         await asyncio.to_thread(process.wait_for_line, first, "frozen")
         second = process.spawn(database_url, "second")
-        await until(db, FINISHED, 2)
-        await until(db, BLOCKED, 1)  # the second waits for the item that the first has begun
+        await until_at_least(db, FINISHED, 2)
+        await until_at_least(db, BLOCKED, 1)  # the second waits for the item that the first has begun
         before = await runs(db, "between_items", "before_closing")
         first.send_signal(signal.SIGCONT)
-        await until(db, FINISHED, 3)
+        await until_at_least(db, FINISHED, 3)
         first.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(first.wait, 30) == 0
     finally:

@@ -34,8 +34,8 @@ async def refuse(tx: Tx) -> None:
 async def saga(wf: Workflow, *, fails: bool) -> str:
     await wf.compensate(do, "undo")
     await wf.step(do, "done")
-    await wf.compensate(charge, "refund", key="refund")
-    done = await wf.step(charge, "charge", key="charge")
+    await wf.options(key="refund").compensate(charge, "refund")
+    done = await wf.options(key="charge").step(charge, "charge")
     if fails:
         await wf.step(refuse)
     await wf.sleep(0)
@@ -56,7 +56,7 @@ async def waits(wf: Workflow) -> str:
 @app.workflow
 async def family(wf: Workflow, *, other: int) -> list[int]:
     """Two children, one with a key, then a signal to another workflow, then a wait that nobody answers."""
-    done = await wf.gather(wf.child(part, n=1), wf.child(part.once("two"), n=2))
+    done = await wf.gather(wf.child(part, n=1), wf.child(part.unique("two"), n=2))
     await wf.signal(other, "go", "sent")
     with suppress(WaitTimedOut):
         await wf.wait_for("never", timeout=0)
@@ -99,7 +99,7 @@ async def start_family(engine: Engine) -> None:
 
 
 async def start_deserted(engine: Engine) -> None:
-    await engine.start_workflow(deserted.once("deserted"))
+    await engine.start_workflow(deserted.unique("deserted"))
 
 
 async def start_patient(engine: Engine) -> None:
@@ -107,7 +107,7 @@ async def start_patient(engine: Engine) -> None:
 
 
 async def start_again(engine: Engine) -> None:
-    await engine.start_workflow(again.once("again"), n=1)
+    await engine.start_workflow(again.unique("again"), n=1)
 
 
 async def run_and_cancel(engine: Engine) -> None:

@@ -11,7 +11,7 @@ app = Onceward("stalled_jobs")
 @app.job
 async def first(job: Job, tx: Tx, *, n: int) -> int:
     await tx.execute("insert into effects (what) values ($1)", f"first {n}")
-    await tx.enqueue(second.once(f"second {n}"), n=n)
+    await tx.enqueue(second.unique(f"second {n}"), n=n)
     await tx.enqueue(outside, n=n)
     return n
 
@@ -64,7 +64,7 @@ async def enqueue_jobs(engine: Engine) -> None:
 
 
 async def enqueue_batch(engine: Engine) -> None:
-    await engine.enqueue_many(index, [{"n": n} for n in range(3)])
+    await engine.enqueue_many([index.call(n=n) for n in range(3)])
 
 
 job = scenario(app, enqueue_jobs)

@@ -8,7 +8,7 @@ from typing import Any
 
 from onceward import Engine, Onceward
 from onceward.db import Database
-from onceward.messages import Letter, Manners, Sender
+from onceward.messages import Letter, Sender, SendingOptions
 from onceward.messages.recipient import ChannelName
 from onceward.providers.outbound import Absent, Accepted, Lookup, Outcome
 from onceward.testing import StallScenario, drain
@@ -42,7 +42,7 @@ async def opened_sender(db: Database) -> AsyncGenerator[Engine]:
     app.templates(TEMPLATES)
     service[:] = [db]
     engine = Engine(db, app.registry)
-    Sender(db, [KnowsKeys()], engine.templates, manners=Manners(look_after_s=0.0)).install(app.registry)
+    Sender(db, [KnowsKeys()], engine.templates, options=SendingOptions(look_after_s=0.0)).install(app.registry)
     yield engine
 
 

@@ -78,7 +78,7 @@ def gates_in_the_code() -> set[tuple[str, str]]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "gate":
                 [argument] = node.args
                 assert isinstance(argument, ast.Constant), f"{module}: a gate's name must be a string, to be found"
-                found.add((module, argument.value))
+                found.add((module, str(argument.value)))
     return found
 
 

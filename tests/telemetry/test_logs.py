@@ -39,7 +39,7 @@ def test_every_line_says_who_wrote_it(lines) -> None:
     assert (line["event"], line["level"], line["port"], line["logger"]) == ("started", "info", 1, "x")
 
 
-def test_context_is_inherited_by_everything_called_below_and_by_no_one_else(lines) -> None:
+def test_log_context_is_inherited_by_called_code_only(lines) -> None:
     log = get_logger("x")
 
     async def below() -> None:
@@ -74,7 +74,7 @@ def test_lines_of_other_libraries_have_the_same_form(lines) -> None:
 
 def test_exceptions_are_their_type_and_frames_never_their_message(lines) -> None:
     try:
-        raise ValueError("anna@example.com is no number")
+        raise ValueError("anna@example.com is not a number")
     except ValueError:
         get_logger("x").exception("failed")
     [line] = lines.read()

@@ -103,7 +103,7 @@ async def test_a_refund_older_than_the_services_memory_is_looked_up_before_it_is
     assert await office.balance(show, "cash") == 0
 
 
-async def test_a_refund_that_is_refused_is_told_to_accounting_and_left_for_an_operator(sold: Sold) -> None:
+async def test_accounting_is_notified_of_a_refused_refund_which_waits_for_an_operator(sold: Sold) -> None:
     office, _, _ = sold
     office.stripe.fail_next(status=400)
     await refund(sold)
@@ -130,7 +130,7 @@ async def test_two_refunds_of_one_ticket_at_the_same_moment_are_one(sold: Sold) 
     await assert_all_is_well(office)
 
 
-async def test_a_used_ticket_is_refunded_only_when_said_so(sold: Sold) -> None:
+async def test_a_used_ticket_is_refunded_only_on_explicit_request(sold: Sold) -> None:
     office, show, checkout = sold
     [ticket, *_] = await office.tickets(checkout)
     await scan(office, show, ticket["ticket_code"])
@@ -200,7 +200,7 @@ async def test_of_many_gates_at_the_same_moment_one_admits(sold: Sold) -> None:
     assert sorted(each.outcome for each in found) == ["admitted"] + ["already_used"] * 7
 
 
-async def test_a_signed_code_is_believed_and_a_forged_one_is_not(sold: Sold) -> None:
+async def test_a_signed_code_is_accepted_and_a_forged_one_is_not(sold: Sold) -> None:
     office, show, checkout = sold
     one, other, *_ = await office.tickets(checkout)
     async with office.engine.transaction(organization=show.organization) as tx:

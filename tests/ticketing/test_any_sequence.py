@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onceward import Onceward
@@ -22,6 +22,7 @@ from onceward_apps.ticketing import buying, checks, refunding, scanning
 from onceward_apps.ticketing.errors import TicketingError
 from onceward_apps.ticketing.model import Policy
 from onceward_apps.ticketing.organizing import Section, add_coupon
+from tests.state_machines import ALL_HEALTH_CHECKS
 from tests.ticketing.office import Office, Show, charge
 from tests.ticketing.test_refunds_elsewhere import about
 
@@ -209,7 +210,7 @@ async def run(office: Office, steps: list[str], seed: int, policy: Policy, *, at
 
 @pytest.mark.timeout(300)
 def test_any_sequence_of_buying_paying_and_refunding_adds_up(database_url: str, app: Onceward, tmp_path: Path) -> None:
-    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=12, deadline=None, suppress_health_check=ALL_HEALTH_CHECKS)
     @given(
         st.lists(st.sampled_from(STEPS), min_size=4, max_size=24),
         st.integers(0, 2**32),

@@ -21,6 +21,7 @@ from onceward_apps.ticketing import cancelling, checks, paying, refunding, workf
 from onceward_apps.ticketing.errors import NotFound, NotOnSale
 from onceward_apps.ticketing.model import Policy
 from onceward_apps.ticketing.organizing import Section
+from tests.ticketing.crashing import CrashAt
 from tests.ticketing.office import Office, Show, charge
 from tests.ticketing.test_edge_cases import assert_given_back, paid_at_stripe
 
@@ -201,7 +202,7 @@ async def test_what_was_refunded_before_is_not_refunded_again(sold: Sold) -> Non
     await assert_all_is_well(office)
 
 
-async def test_whoever_a_ticket_was_handed_on_to_is_told_and_the_buyer_gets_the_money(sold: Sold) -> None:
+async def test_the_new_holder_of_a_ticket_is_notified_and_the_buyer_gets_the_money(sold: Sold) -> None:
     office, show = sold.office, sold.show
     [ticket] = await office.tickets(sold.paid[1])
     async with office.engine.transaction(organization=show.organization) as tx:
@@ -244,19 +245,6 @@ async def test_a_large_event_goes_on_in_new_histories(sold: Sold, monkeypatch: p
 
 
 # -- crashes ---------------------------------------------------------------------------------------------------------
-
-
-class Counter:
-    """Dies at the nth gate; counts them all when n is None."""
-
-    def __init__(self, at: int | None) -> None:
-        self.passed: list[str] = []
-        self.at = at
-
-    def __call__(self, name: str) -> None:
-        self.passed.append(name)
-        if len(self.passed) == self.at:
-            raise Crash(name)
 
 
 async def seen(sold: Sold) -> dict[str, Any]:
@@ -303,7 +291,7 @@ async def test_cancelling_killed_at_every_commit_goes_on_where_it_was_and_comes_
         sold = await sell(office)
         await office.drain()
         await sold.cancel()
-        counter = Counter(at)
+        counter = CrashAt(at)
         for number in range(3):
             gate.hook = counter
             try:

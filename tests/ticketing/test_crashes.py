@@ -6,59 +6,9 @@ from typing import Any
 
 import pytest
 
-from onceward import Tx
-from onceward.testing import Crash, give_back
-from onceward.work import gate
 from onceward_apps.ticketing.organizing import Section
+from tests.ticketing.crashing import deliver
 from tests.ticketing.office import Office, Show, charge
-
-VERBS = ("fetch", "fetchrow", "fetchval", "execute")
-
-
-class Counter:
-    """Dies at the nth statement or gate; counts them all when n is None."""
-
-    def __init__(self, at: int | None) -> None:
-        self.passed: list[str] = []
-        self.at = at
-
-    def __call__(self, name: str) -> None:
-        self.passed.append(name)
-        if len(self.passed) == self.at:
-            raise Crash(name)
-
-
-def cut(patch: pytest.MonkeyPatch, counter: Counter) -> None:
-    """Put the counter before every statement of a handler and at every gate of the engine."""
-    for verb in VERBS:
-        real = getattr(Tx, verb)
-
-        def counted(real: Any) -> Any:
-            async def run(self: Any, query: str, *args: Any) -> Any:
-                counter(query.strip().split("\n")[0][:60])
-                return await real(self, query, *args)
-
-            return run
-
-        patch.setattr(Tx, verb, counted(real))
-    patch.setattr(gate, "hook", counter)
-
-
-async def deliver(office: Office, payload: dict[str, Any], at: int | None) -> list[str]:
-    """Deliver once with a crash, then as the payment service does: again, until it is answered; and work off the rest."""
-    counter = Counter(at)
-    with pytest.MonkeyPatch.context() as patch:
-        cut(patch, counter)
-        try:
-            await office.webhook(payload)
-            await office.drain()
-        except Crash:
-            pass
-    await give_back(office.engine)
-    told = await office.webhook(payload)
-    assert told.status == 200, told
-    await office.drain()
-    return counter.passed
 
 
 async def seen(office: Office, checkout: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from onceward_apps.ticketing import checks
 from onceward_apps.ticketing.demo import FATES, TicketingDemo
 
 
-async def test_buyers_of_every_fate_come_and_go(database_url: str, tmp_path: Path) -> None:
+async def test_every_kind_of_simulated_buyer_ends_with_correct_books(database_url: str, tmp_path: Path) -> None:
     settings = Settings(
         database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8, poll_interval_ms=100
     )
@@ -37,7 +37,7 @@ async def test_buyers_of_every_fate_come_and_go(database_url: str, tmp_path: Pat
 
     async def counts() -> tuple[int, int, int]:
         """Completed checkouts, refunds under way, and refunds the payment service has made."""
-        completed, pending = await runtime.database.fetchrow(
+        [(completed, pending)] = await runtime.database.fetch(
             """select (select count(*) from ticketing.checkouts where status = 'completed'),
                       (select count(*) from ticketing.refunds where status = 'pending')"""
         )

@@ -1,4 +1,4 @@
-"""A buyer's bank or PayPal takes money back: recorded, booked, told to accounting, tickets frozen by policy."""
+"""A buyer's bank or PayPal takes money back: recorded, booked, reported to accounting, tickets frozen by policy."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ async def test_a_dispute_at_paypal_is_followed_to_its_end(office: Office, won: b
     office.paypal.close_dispute(dispute["dispute_id"], won=won)
     for _ in range(2):
         assert (await paypal_webhook(office, "CUSTOMER.DISPUTE.RESOLVED", dispute)).status == 200
-    if not won:  # how PayPal carries it out is told as well, and is not booked a second time
+    if not won:  # PayPal also reports the transfer, which is not booked a second time
         assert (
             await paypal_webhook(office, "PAYMENT.CAPTURE.REVERSED", office.paypal.reverse(capture["id"]))
         ).status == 200

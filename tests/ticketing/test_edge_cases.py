@@ -31,7 +31,7 @@ async def paid_at_stripe(office: Office, checkout: Any) -> str:
 
 
 async def assert_given_back(office: Office, show: Show, checkout: Any, *, reason: str, audience: str) -> None:
-    """Refunded at the service and in the books, and told to whoever it concerns."""
+    """Assert the refund at the service and in the books, and the notice to the team in charge."""
     await office.drain()
     refund = await office.db.fetchrow("select * from ticketing.refunds where checkout_id = $1", checkout["id"])
     assert refund is not None
@@ -219,7 +219,9 @@ async def test_seat_already_sold_is_given_up_after_three_tries_and_nothing_is_le
 
 
 @pytest.mark.parametrize("difference", [-1, 1, -100])
-async def test_amount_mismatch_is_refunded_with_400_and_told_to_fraud(office: Office, difference: int) -> None:
+async def test_amount_mismatch_is_refunded_with_400_and_the_fraud_team_is_notified(
+    office: Office, difference: int
+) -> None:
     await office.source()
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
@@ -242,7 +244,7 @@ async def test_amount_mismatch_in_another_currency_is_refunded_in_that_currency(
     await assert_given_back(office, show, checkout, reason="currency_mismatch", audience="fraud")
 
 
-async def test_amount_mismatch_of_organizations_is_refunded_and_told_to_security(office: Office) -> None:
+async def test_mismatch_of_organizations_is_refunded_and_the_security_team_is_notified(office: Office) -> None:
     await office.source()
     show = await office.show()
     other = await office.organization("other")
@@ -271,7 +273,7 @@ async def test_a_source_of_another_organization_cannot_complete_a_checkout(offic
 # -- missing ledger accounts ---------------------------------------------------------------------------------------
 
 
-async def test_missing_ledger_accounts_are_told_to_accounting_and_tried_again(office: Office) -> None:
+async def test_accounting_is_notified_of_missing_ledger_accounts_and_the_sale_is_retried(office: Office) -> None:
     await office.source()
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
@@ -307,7 +309,7 @@ async def test_qr_generation_fails_and_is_tried_again_while_the_ticket_is_valid(
     assert (ticket["status"], ticket["qr_code_url"]) == ("active", None)
     attempts = "select w.attempts from onceward.work w join onceward.jobs j using (id) where j.task = $1"
     assert await office.db.fetchval(attempts, jobs.generate_qr.name) == 1
-    assert jobs.generate_qr.task.retry.attempts == 5
+    assert jobs.generate_qr.task.retry.max_attempts == 5
 
     office.app.services.configure(office.app.services.settings)
     await office.later(hours=1)
@@ -319,7 +321,7 @@ async def test_qr_generation_fails_and_is_tried_again_while_the_ticket_is_valid(
 # -- invalid signature, too old ------------------------------------------------------------------------------------
 
 
-async def test_invalid_webhook_signature_is_rejected_with_400_and_told_to_security(office: Office) -> None:
+async def test_invalid_webhook_signature_is_rejected_with_400_and_the_security_team_is_notified(office: Office) -> None:
     await office.source()
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")

@@ -1,4 +1,4 @@
-"""Nobody logs in to hold seats, so one address may hold so many in a minute of one event."""
+"""Nobody logs in to hold seats, so the holds of one address on one event are limited per minute."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_behind_a_trusted_proxy_the_address_that_it_names_counts(database_
         assert (await hold(shop, seats[3:4], x_forwarded_for="2001:db8:1:3::1"))[0] == 201
 
 
-async def test_without_a_trusted_proxy_the_header_is_not_believed(database_url: str, tmp_path: Path) -> None:
+async def test_without_a_trusted_proxy_the_header_is_ignored(database_url: str, tmp_path: Path) -> None:
     proxies = ("192.0.2.10",)
     async with opened_shop(database_url, tmp_path, holds_per_minute=1, trusted_proxies=proxies) as shop:
         seats = await seats_of(shop)
@@ -86,7 +86,7 @@ async def test_without_a_trusted_proxy_the_header_is_not_believed(database_url: 
         assert (await hold(shop, seats[1:2], x_forwarded_for="198.51.100.8"))[0] == 429
 
 
-async def test_zero_is_no_limit(database_url: str, tmp_path: Path) -> None:
+async def test_zero_means_unlimited(database_url: str, tmp_path: Path) -> None:
     async with opened_shop(database_url, tmp_path, holds_per_minute=0) as shop:
         seats = await seats_of(shop)
         assert [(await hold(shop, [seat]))[0] for seat in seats] == [201] * len(seats)

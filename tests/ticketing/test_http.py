@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,23 +19,17 @@ from onceward.inbox.sources import NewSource, add
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
+from onceward.testing import until
 from onceward.testing.simulators import PayPalSimulator, StripeSimulator
 from onceward.trust.keys import create_key
 from onceward.trust.organizations import create_organization
 from onceward.trust.secrets import secret_box
 from onceward_apps.ticketing import app as ticketing
 from onceward_apps.ticketing.app import TicketingSettings
+from tests.browser import CHROMIUM_ARGUMENTS
 from tests.ticketing.office import SECRET
 
 PUBLIC = "/api/v1/ticketing/public"
-BROWSER = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-]
 
 
 class Shop:
@@ -119,17 +111,6 @@ class Shop:
         return await self.call(
             f"{PUBLIC}/checkouts", {"event_id": self.event_id, "email": email}, basket=held["basket"]
         )
-
-
-async def until(condition: Callable[[], Any], *, within_s: float = 15.0) -> Any:
-    """Poll until it holds; fails with the last value."""
-    deadline = time.monotonic() + within_s
-    while True:
-        found = await condition()
-        if found or time.monotonic() > deadline:
-            assert found, f"did not become true: {found!r}"
-            return found
-        await asyncio.sleep(0.05)
 
 
 @asynccontextmanager
@@ -247,7 +228,7 @@ async def test_a_person_buys_two_seats_another_sees_them_grey_out_and_the_scan_a
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=BROWSER)
+        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=CHROMIUM_ARGUMENTS)
         try:
             await _buy_and_scan(shop, browser)
         finally:

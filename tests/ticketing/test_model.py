@@ -147,7 +147,7 @@ def test_a_code_is_read_however_it_was_typed() -> None:
     assert codes.read_code("3KQR-7F92") is None
 
 
-def test_what_a_qr_code_says_is_believed_only_with_our_signature_for_this_event() -> None:
+def test_a_qr_code_is_accepted_only_with_our_signature_for_this_event() -> None:
     key, event = b"k" * 32, uuid4()
     said = codes.qr_payload(key, event, "3KQR-7F92-4M1X")
     read = codes.read_presented(key, event, said)

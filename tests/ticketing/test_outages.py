@@ -18,14 +18,15 @@ from structlog.testing import capture_logs
 
 from onceward import Onceward
 from onceward.db import Database
-from onceward.messages.post import PostOffice
+from onceward.messages.service import MessageService
 from onceward.settings import Settings
+from onceward.testing import until
 from onceward.testing.simulators import SmtpSimulator
 from onceward.work.dead_letters import Filter, replay
 from onceward_apps.ticketing import app as ticketing
 from tests.live.conftest import Client, Site
 from tests.ticketing.office import Office, Show, charge
-from tests.ticketing.test_http import PUBLIC, Shop, opened_shop, until
+from tests.ticketing.test_http import PUBLIC, Shop, opened_shop
 
 REDIS = shutil.which("valkey-server") or shutil.which("redis-server")
 
@@ -46,7 +47,7 @@ async def mailing(db: Database, relay: SmtpSimulator, tmp_path: Path) -> AsyncIt
     app.include(ticketing)
     office = await Office.open(db, app, tmp_path)
     settings = Settings(data_dir=tmp_path, smtp_host=relay.host, smtp_port=relay.port, smtp_tls="none")
-    post = PostOffice(db, settings, office.engine.templates, app.registry)
+    post = MessageService(db, settings, office.engine.templates, app.registry)
     await office.source()
     yield office
     await post.stop()
@@ -120,7 +121,7 @@ async def test_email_delivery_fails_because_nothing_listens_and_no_try_is_counte
     assert [mail.recipients for mail in relay.mails] == [("buyer@example.org",)]
 
 
-async def test_email_delivery_fails_for_good_and_staff_are_told_while_the_order_stands(
+async def test_email_delivery_fails_for_good_the_staff_is_notified_and_the_order_stays_valid(
     mailing: Office, relay: SmtpSimulator
 ) -> None:
     relay.fail_next(1, reply="550 5.7.1 not from you")
@@ -130,9 +131,9 @@ async def test_email_delivery_fails_for_good_and_staff_are_told_while_the_order_
     assert (await confirmation(mailing))["status"] == "dead_letter"
     [notice] = [row for row in await mailing.notices() if row["type"] == "DEAD_LETTER"]
     assert notice["severity"] == "error"
-    # An operator sends it again once the relay believes us; the buyer gets one mail.
+    # An operator sends it again once the relay accepts the credentials; the buyer gets one mail.
     message = await mailing.db.fetchval("select id from onceward.messages where template = 'order-confirmation'")
-    await replay(mailing.db, Filter(ids=[message]), actor="test", reason="the relay believes us")
+    await replay(mailing.db, Filter(ids=[message]), actor="test", reason="the relay accepts the credentials")
     await mailing.drain()
     assert [mail.recipients for mail in relay.mails] == [("buyer@example.org",)]
 
@@ -218,7 +219,7 @@ async def test_redis_stopped_between_two_sales_is_warned_of_and_both_are_sold(
             server.kill()
             server.wait()
             await early.sync()
-        warned = [each["log_level"] for each in logs if each["event"] == "early_refusal_unavailable"]
+        warned = [each["log_level"] for each in logs if each["event"] == "early_refusal.suspended"]
         assert warned == ["warning"]
         await sell_over_http(shop, 1)
         assert await shop.runtime.database.fetchval("select count(*) from ticketing.tickets") == 2

@@ -1,4 +1,4 @@
-"""Opening payment pages: one at a time, each with its own expiry and key, and a reason where none can be had."""
+"""Opening payment pages: one at a time, each with its own expiry and key, and a reason if none can be opened."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ async def wrong_key(office: Office) -> Show:
     return show
 
 
-async def test_a_refused_key_is_logged_told_to_the_staff_and_the_buyer_learns_what_helps(office: Office) -> None:
+async def test_a_refused_key_is_logged_the_staff_is_notified_and_the_buyer_sees_what_to_do(office: Office) -> None:
     show = await wrong_key(office)
     checkout = await office.checkout(show, "Stalls A1")
     with capture_logs() as logs, pytest.raises(NotPayable) as refused:
@@ -180,7 +180,7 @@ async def test_a_refused_key_is_logged_told_to_the_staff_and_the_buyer_learns_wh
 
 
 @pytest.mark.parametrize("status", [401, 404])
-async def test_every_lasting_refusal_is_told(office: Office, status: int) -> None:
+async def test_staff_is_notified_of_every_permanent_refusal(office: Office, status: int) -> None:
     show = await office.show()
     checkout = await office.checkout(show, "Stalls A1")
     office.stripe.fail_next(status=status)

@@ -57,7 +57,7 @@ async def test_with_the_version_check_no_seat_is_sold_twice(office: Office) -> N
 
 @pytest.mark.timeout(240)
 async def test_five_hundred_buyers_for_fifty_seats_sell_fifty(office: Office) -> None:
-    """From the hold to the webhook, each buyer on any seat; whoever gets one pays, some of them twice."""
+    """From the hold to the webhook, each buyer on any seat; a buyer with a seat pays, some of them twice."""
     await office.source()
     rows = dict.fromkeys("ABCDE", 10)
     show = await office.show(sections=(Section(name="Hall", price_cents=5000, rows=rows),))

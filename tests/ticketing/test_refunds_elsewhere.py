@@ -110,7 +110,7 @@ async def test_a_part_of_the_money_back_is_booked_and_the_tickets_stay_valid(sol
     assert await office.tickets(checkout) == []
 
 
-async def test_a_refund_is_booked_once_however_often_and_in_whatever_order_it_is_told(sold: Sold) -> None:
+async def test_a_refund_is_booked_once_for_any_number_and_order_of_its_webhooks(sold: Sold) -> None:
     office, _, checkout = sold
     first = await give_back_at_stripe(office, 500)
     second = await give_back_at_stripe(office, 700)
@@ -252,7 +252,7 @@ def made_at_paypal(amount: int, *, id: str = "RF1", custom_id: str | None = None
 
 async def test_a_refund_made_at_paypal_is_booked_once(sold_by_paypal: Sold) -> None:
     office, _, checkout = sold_by_paypal
-    for _ in range(2):  # told twice, under different event ids
+    for _ in range(2):  # delivered twice, with different event ids
         assert (await paypal_webhook(office, "PAYMENT.CAPTURE.REFUNDED", made_at_paypal(700))).status == 200
     await assert_the_books_are_right(sold_by_paypal, cash=checkout["total_cents"] - 700)
     rest = made_at_paypal(checkout["total_cents"] - 700, id="RF2")

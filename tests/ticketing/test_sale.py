@@ -110,7 +110,7 @@ async def test_jobs_are_scheduled_one_image_per_ticket_one_count_and_a_mail(sold
     assert all(ticket["qr_code_url"] for ticket in await office.tickets(checkout))
 
 
-async def test_broadcast_tells_seats_and_totals_read_in_the_transaction(sold: Sold) -> None:
+async def test_broadcast_has_the_seats_and_totals_read_in_the_transaction(sold: Sold) -> None:
     office, show, checkout, _ = sold
     row = await office.db.fetchrow("select topic, payload from onceward.topic_messages")
     assert row is not None
@@ -179,7 +179,7 @@ async def test_places_without_seats_are_sold_and_counted(office: Office) -> None
     assert [result for result in await verify(office.db, checks.CHECKS) if not result.ok] == []
 
 
-async def test_staff_are_told_once_when_ninety_percent_are_sold(office: Office) -> None:
+async def test_staff_is_notified_once_when_ninety_percent_are_sold(office: Office) -> None:
     await office.source()
     show = await office.show(sections=(Section(name="Hall", price_cents=100, rows={"A": 10}),))
     for number in range(1, 11):

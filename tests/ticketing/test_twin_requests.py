@@ -18,11 +18,12 @@ from uuid import uuid4
 import aiohttp
 import pytest
 
+from onceward.testing import until
 from onceward.trust import verify
 from onceward_apps.ticketing import app as ticketing
 from onceward_apps.ticketing import checks
 from onceward_apps.ticketing.codes import new_basket
-from tests.ticketing.test_http import PUBLIC, Shop, opened_shop, until
+from tests.ticketing.test_http import PUBLIC, Shop, opened_shop
 
 STAFF = "/api/v1/ticketing"
 TWINS = 5

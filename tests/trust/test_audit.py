@@ -155,7 +155,7 @@ async def test_an_entry_rehashed_by_a_superuser_is_found(db: Database) -> None:
     assert (await proof(db)).problems == (f"entry {ids[1]} of seal 1 was changed",)
 
 
-async def test_a_chain_cut_off_or_written_anew_is_found_by_a_noted_head(db: Database) -> None:
+async def test_a_truncated_or_rewritten_chain_is_found_by_a_recorded_head(db: Database) -> None:
     await write(db, 2)
     await seal_all(db)
     await write(db, 2)

@@ -104,7 +104,7 @@ async def test_an_organization_sees_its_own_part_of_the_tree(db: Database, two: 
     assert (await ask(db, 101)).node.count() == 4
 
 
-async def test_a_circle_ends(db: Database) -> None:
+async def test_a_cycle_of_causes_ends(db: Database) -> None:
     await job(db, 1, caused_by=2)
     await job(db, 2, caused_by=1)
     await job(db, 3, caused_by=3)
@@ -142,6 +142,6 @@ async def test_the_tree_as_json_names_each_after_its_cause(db: Database) -> None
 
 
 @pytest.mark.parametrize("ref", [99, "99", "evt_1", "'; drop table onceward.jobs; --", "9" * 40, "-1", "²"])
-async def test_what_is_not_known_is_said_so(db: Database, ref: int | str) -> None:
+async def test_an_unknown_reference_is_not_found(db: Database, ref: int | str) -> None:
     with pytest.raises(NotFound):
         await ask(db, ref)

@@ -205,7 +205,7 @@ async def test_an_export_has_whole_rows_and_is_audited(db: Database, two: Two) -
     assert (recipient["row"]["ref"], recipient["found_in"]) == ("u-17", ["email"])
     [published] = found["data"]["published events"]
     assert published["row"]["body"] == '{"email": "ann@example.org"}'
-    assert "fingerprint" not in published["row"], "bytes that are no text are left out"
+    assert "fingerprint" not in published["row"], "bytes that are not text are left out"
     async with db.acquire() as conn:
         [entry] = await list_entries(conn, action="person.exported")
     assert (entry.organization_id, entry.actor) == (two.a, "operator:cli")

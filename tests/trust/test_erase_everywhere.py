@@ -89,7 +89,7 @@ async def test_every_column_has_an_eraser_or_a_reason(full: Database) -> None:
     assert searched & set(reasons) == set(), "a searched column needs no reason"
 
 
-async def test_the_test_sees_a_column_that_was_forgotten(full: Database) -> None:
+async def test_a_column_without_an_eraser_is_found(full: Database) -> None:
     await full.execute("create table onceward.letters (id bigint, kind text check (kind in ('a', 'b')), address text)")
     there = {f"{row['table']}.{row['column']}" for row in await full.fetch(COLUMNS)}
     assert {name for name in there if "letters" in name} == {"onceward.letters.address"}
@@ -113,7 +113,7 @@ async def test_every_eraser_erases_the_person_and_nobody_else(full: Database, tw
     await _check(full, _in_organizations(), two.a)
 
 
-async def test_every_eraser_of_the_instance_does_too(full: Database) -> None:
+async def test_every_eraser_of_the_instance_erases_the_person_and_nobody_else(full: Database) -> None:
     erasers = [each for each in ERASERS if each.scope == INSTANCE]
     assert erasers
     await _loosen(full)

@@ -78,6 +78,9 @@ ROUTES = [
     ("GET", "/api/v1/keys", "owner"),
     ("POST", "/api/v1/keys", "owner"),
     ("DELETE", "/api/v1/keys/ow_aaaaaaaaaa", "owner"),
+    ("GET", "/api/v1/secrets", "owner"),
+    ("PUT", "/api/v1/secrets/1", "owner"),
+    ("DELETE", "/api/v1/secrets/1", "owner"),
     ("GET", "/api/v1/audit", "viewer"),
     ("GET", "/api/v1/audit/verify", "admin"),
     ("GET", "/api/v1/trace/1", "viewer"),
@@ -282,7 +285,7 @@ async def test_adding_a_disabled_person_to_an_organization_does_not_enable_them(
         await add_user(tx, "gone@example.org", actor="test")
 
 
-async def test_a_refusal_does_not_tell_whether_an_organization_exists(site: Site, db: Database) -> None:
+async def test_a_refusal_does_not_reveal_whether_an_organization_exists(site: Site, db: Database) -> None:
     async with db.transaction(role="engine") as tx:
         link = await link_for(tx, "a@example.org", actor="test")
     async with site.http.post(f"{site.url}/login", data={"token": link}, allow_redirects=False) as reply:

@@ -44,7 +44,7 @@ def test_a_whole_word_is_found(text: str) -> None:
         "",
     ],
 )
-def test_a_part_of_another_address_is_not(text: str) -> None:
+def test_a_part_of_another_address_is_not_a_mention(text: str) -> None:
     assert not ANN.is_mentioned(text)
 
 
@@ -58,7 +58,7 @@ def test_a_reference_that_looks_like_other_things_is_not_searched_in_texts(ref: 
 
 
 @pytest.mark.parametrize("value", [{"user_id": 10001}, {"a": [{"userId": "10001"}]}, {"customer": "10001"}])
-def test_it_is_found_where_a_member_names_a_person(value: Any) -> None:
+def test_a_reference_is_found_in_a_member_that_names_a_person(value: Any) -> None:
     assert Person("10001").is_in_json(value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import aiohttp
 import pytest
@@ -73,7 +74,7 @@ async def http(runtime: Process) -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-async def problem(response: aiohttp.ClientResponse) -> dict[str, object]:
+async def problem(response: aiohttp.ClientResponse) -> dict[str, Any]:
     assert response.headers["content-type"] == "application/problem+json"
     body = json.loads(await response.text())
     assert body["status"] == response.status

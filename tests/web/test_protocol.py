@@ -99,7 +99,7 @@ async def test_a_whole_request_is_committed_before_it_is_answered_and_kept_byte_
     writer.close()
 
 
-async def test_what_is_not_plain_is_answered_as_ever(front: Front) -> None:
+async def test_requests_that_are_not_simple_use_the_ordinary_path(front: Front) -> None:
     reader, writer = await front.connect()
     for request, expected in (
         (front.wire(event(1), sign=False), 401),
@@ -122,7 +122,7 @@ async def test_a_request_in_pieces_is_taken_too(front: Front) -> None:
     for cut in (10, len(whole) - 5):
         writer.write(whole[:cut])
         await writer.drain()
-        # Whoever is answered now came after that piece: the server has read it by itself.
+        # This later request is answered after the server has read that piece by itself.
         beside_reader, beside = await front.connect()
         beside.write(ELSEWHERE)
         await answer(beside_reader)
@@ -185,7 +185,7 @@ async def test_a_stop_waits_for_what_is_being_committed(front: Front, monkeypatc
     await stopping
 
 
-async def test_a_full_waiting_room_is_told_at_once(front: Front) -> None:
+async def test_a_webhook_over_the_limit_of_waiting_commits_is_answered_503_at_once(front: Front) -> None:
     front.here.inbox.receiver.commits._most_waiting = 0
     reader, writer = await front.connect()
     writer.write(front.wire(event(1)))
@@ -194,7 +194,9 @@ async def test_a_full_waiting_room_is_told_at_once(front: Front) -> None:
     writer.close()
 
 
-async def test_a_lost_database_is_told_and_nothing_is_stored(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lost_database_is_answered_503_and_nothing_is_stored(
+    front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def broken(_batches: Any) -> Any:
         raise ConnectionResetError
 
@@ -208,7 +210,7 @@ async def test_a_lost_database_is_told_and_nothing_is_stored(front: Front, monke
     writer.close()
 
 
-async def test_a_duplicate_of_what_is_running_is_told_when_it_is_not_any_more(front: Front) -> None:
+async def test_a_duplicate_of_a_running_event_is_answered_when_that_event_stops_running(front: Front) -> None:
     reader, writer = await front.connect()
     writer.write(front.wire(event(1)))
     _, _, first = await answer(reader)

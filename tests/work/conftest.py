@@ -9,19 +9,10 @@ import pytest
 
 from onceward import Onceward
 from onceward.db import Database
-from tests.engines import Bench
+from tests.engines import Bench, started_benches
 
 
 @pytest.fixture
 async def bench(db: Database) -> AsyncIterator[Callable[[Onceward], Any]]:
-    made: list[Bench] = []
-
-    async def make(app: Onceward) -> Bench:
-        each = Bench(db, app)
-        await each.start()
-        made.append(each)
-        return each
-
-    yield make
-    for each in made:
-        await each.stop()
+    async with started_benches(lambda app: Bench(db, app)) as start:
+        yield start

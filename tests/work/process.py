@@ -9,10 +9,10 @@ import subprocess
 import sys
 import time
 
-from onceward import Engine, Job, Onceward, Tx
-from onceward.db import Database
-from onceward.work import Worker, WorkerOptions
+from onceward import Job, Onceward, Tx
+from onceward.work import WorkerOptions
 from tests.child import ROOT, command
+from tests.engines import work_until_terminated
 
 app = Onceward("process")
 
@@ -44,20 +44,8 @@ async def nothing(*, n: int) -> None: ...
 
 
 async def main(url: str, concurrency: int) -> None:
-    db = await Database.open(url, min_size=1, max_size=8)
-    engine = Engine(db, app.registry)
-    await engine.start()
     options = WorkerOptions(concurrency=concurrency, poll_s=0.05, beat_s=0.2, observe_s=0.4, settle_s=0.0, grace_s=5.0)
-    worker = Worker(db, app.registry, engine.waker, options=options, open_tx=engine.open_tx)
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    await worker.start()
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    await stop.wait()
-    await worker.stop()
-    await engine.stop()
-    await db.close()
+    await work_until_terminated(url, app, options)
 
 
 def spawn(url: str, concurrency: int = 8) -> subprocess.Popen[str]:

@@ -17,10 +17,10 @@ async def test_jobs_of_a_batch_share_a_commit_and_a_bad_one_fails_alone(bench) -
 
     here = await bench(app)
     await here.db.execute("create table effects (n int check (n <> 13)); grant all on effects to onceward_app")
-    await here.engine.enqueue_many(index, [{"n": n} for n in range(100)])
+    await here.engine.enqueue_many([index.call(n=n) for n in range(100)])
     await here.start_worker(concurrency=2)
     for job in await here.db.fetch("select id from onceward.jobs order by id"):
-        await here.engine.wait(job["id"], timeout_s=20)
+        await here.engine.wait(job["id"], timeout=20)
     rows = await here.db.fetch("select n, count(*) from effects group by n order by n")
     assert [tuple(row) for row in rows] == [(n, 1) for n in range(100) if n != 13]
     [dead] = await here.db.fetch("select j.args from onceward.work w join onceward.jobs j using (id)")
@@ -42,10 +42,10 @@ async def test_a_batch_with_a_lost_lease_commits_nothing_of_it(bench) -> None:
 
     here = await bench(app)
     await here.db.execute("create table effects (n int); grant all on effects to onceward_app")
-    enqueued = await here.engine.enqueue_many(index, [{"n": n} for n in range(5)])
+    enqueued = await here.engine.enqueue_many([index.call(n=n) for n in range(5)])
     await here.start_worker(concurrency=1)
     for job in enqueued[1:]:
-        await here.engine.wait(job.id, timeout_s=10)
+        await here.engine.wait(job.id, timeout=10)
     assert await here.db.fetchval("select array_agg(n order by n) from effects") == [1, 2, 3, 4]
 
 
@@ -59,7 +59,7 @@ async def test_a_batch_that_runs_too_long_is_stopped_and_the_slot_lives_on(bench
             await asyncio.sleep(30)
 
     here = await bench(app)
-    await here.engine.enqueue_many(index, [{"n": n} for n in range(10)])
+    await here.engine.enqueue_many([index.call(n=n) for n in range(10)])
     await here.start_worker(concurrency=1)
     async with asyncio.timeout(15):
         while await here.db.fetchval("select count(*) from onceward.work where dead_reason is null"):
@@ -91,10 +91,10 @@ async def test_what_waits_for_jobs_of_a_batch_runs_when_all_have_ended(bench) ->
     here = await bench(app)
     await here.db.execute("create table effects (n int); grant all on effects to onceward_app")
     async with here.engine.transaction() as tx:
-        first = await tx.enqueue_then([(index, {"n": n}) for n in range(12)], report, below=12)
-        second = await tx.enqueue_then([(index, {"n": n}) for n in range(12, 20)], report, below=20)
+        first = await tx.enqueue_then([index.call(n=n) for n in range(12)], report.call(below=12))
+        second = await tx.enqueue_then([index.call(n=n) for n in range(12, 20)], report.call(below=20))
     await here.start_worker(concurrency=1)
-    assert (await here.engine.wait(first.id, timeout_s=20)).result == 12
-    assert (await here.engine.wait(second.id, timeout_s=20)).result >= 8
+    assert (await here.engine.wait(first.id, timeout=20)).result == 12
+    assert (await here.engine.wait(second.id, timeout=20)).result >= 8
     assert max(sizes) > 1
     assert await here.db.fetchval("select count(*) from onceward.bundles") == 0

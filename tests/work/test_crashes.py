@@ -16,6 +16,7 @@ from onceward.work.claim import claim, new_lease
 from onceward.work.leases import Leases
 from onceward.work.upkeep import release_unknown
 from tests.child import end
+from tests.queries import until_query
 from tests.work.process import app, block, nothing, poison, record, spawn, wait_until_ready
 
 
@@ -44,16 +45,6 @@ def start(database_url: str) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         end(process)
 
 
-async def until(db: Database, query: str, wanted: object, timeout_s: float = 30) -> None:
-    seen = None
-    try:
-        async with asyncio.timeout(timeout_s):
-            while (seen := await db.fetchval(query)) != wanted:
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        raise AssertionError(f"{query}: {seen!r}, not {wanted!r}") from None
-
-
 HELD = "select count(*) from onceward.work where lease is not null"
 LEFT = "select count(*) from onceward.work"
 
@@ -61,10 +52,10 @@ LEFT = "select count(*) from onceward.work"
 async def test_the_work_of_a_killed_worker_resumes_within_seconds(engine: Engine, db: Database, start) -> None:
     first = start()
     jobs = [await engine.enqueue(record, n=n, hold_s=1.0) for n in range(8)]
-    await until(db, HELD, 8)
+    await until_query(db, HELD, 8)
     first.kill()
     start()
-    await until(db, LEFT, 0, timeout_s=25)
+    await until_query(db, LEFT, 0, timeout_s=25)
     rows = await db.fetch("select n, count(*) from effects group by n order by n")
     assert [tuple(row) for row in rows] == [(n, 1) for n in range(8)]
     assert {(await engine.wait(job.id)).outcome for job in jobs} == {"success"}
@@ -76,12 +67,12 @@ async def test_a_worker_that_thaws_after_its_work_was_rescued_cannot_commit(
     # The complaints: river#1302, oban#532, solid_queue#761.
     frozen = start()
     job = await engine.enqueue(record, n=1, hold_s=1.0)
-    await until(db, HELD, 1)
+    await until_query(db, HELD, 1)
     frozen.send_signal(signal.SIGSTOP)
     start()
-    await until(db, "select count(*) from effects", 1)
+    await until_query(db, "select count(*) from effects", 1)
     frozen.send_signal(signal.SIGCONT)
-    await until(db, LEFT, 0)
+    await until_query(db, LEFT, 0)
     await asyncio.sleep(1.5)
     assert await db.fetchval("select count(*) from effects") == 1
     assert (await engine.wait(job.id)).outcome == "success"
@@ -92,7 +83,7 @@ async def test_a_blocked_event_loop_is_not_declared_dead(engine: Engine, db: Dat
     start()
     start()
     job = await engine.enqueue(block, seconds=4.0)
-    finished = await engine.wait(job.id, timeout_s=20)
+    finished = await engine.wait(job.id, timeout=20)
     assert finished.outcome == "success"
     assert await db.fetchval("select count(*) from onceward.attempts where outcome = 'crashed'") == 0
 
@@ -115,9 +106,9 @@ async def test_a_job_that_kills_its_worker_three_times_is_a_dead_letter_and_its_
 
     keeping = asyncio.create_task(keep_two_alive())
     try:
-        finished = await engine.wait(guilty.id, timeout_s=60)
+        finished = await engine.wait(guilty.id, timeout=60)
         for job in neighbours:
-            assert (await engine.wait(job.id, timeout_s=30)).outcome == "success"
+            assert (await engine.wait(job.id, timeout=30)).outcome == "success"
     finally:
         # Not cancelled: a thread cannot be, and would start one more worker when all others have been ended.
         enough.set()
@@ -160,12 +151,12 @@ async def test_a_claim_made_while_lost_claims_are_looked_for_is_left_alone(engin
 
 async def test_a_worker_stopped_in_the_middle_of_a_claim_hands_it_back(engine: Engine, db: Database) -> None:
     """The claim waits for a lock when the stop comes, and goes on to take its rows afterwards."""
-    jobs = await engine.enqueue_many(nothing, [{"n": n} for n in range(5)])
+    jobs = await engine.enqueue_many([nothing.call(n=n) for n in range(5)])
     worker = Worker(db, app.registry, engine.waker, options=WorkerOptions(poll_s=0.05, grace_s=1.0))
     blocker = await db.connect()
     await blocker.execute("begin; lock table onceward.claims in exclusive mode")
     await worker.start()
-    await until(db, "select count(*) > 0 from pg_locks where not granted", True)
+    await until_query(db, "select count(*) > 0 from pg_locks where not granted", True)
     stopping = asyncio.create_task(worker.stop())
     await asyncio.sleep(0.1)  # lets the stop reach the claim; a later one is handed back as well
     await blocker.execute("commit")
@@ -181,8 +172,8 @@ async def test_a_worker_asked_to_stop_finishes_what_runs_and_hands_back_the_rest
     engine: Engine, db: Database, start
 ) -> None:
     process = start(2)
-    await engine.enqueue_many(record, [{"n": n, "hold_s": 0.3} for n in range(10)])
-    await until(db, HELD, 2)
+    await engine.enqueue_many([record.call(n=n, hold_s=0.3) for n in range(10)])
+    await until_query(db, HELD, 2)
     process.terminate()
     await asyncio.to_thread(process.wait, 20)
     assert await db.fetchval(HELD) == 0
@@ -199,13 +190,13 @@ async def test_a_worker_asked_to_stop_finishes_what_runs_and_hands_back_the_rest
 async def test_two_workers_killed_at_random_do_each_thing_exactly_once(
     engine: Engine, db: Database, start, count: int, kills: int
 ) -> None:
-    await engine.enqueue_many(record, [{"n": n} for n in range(count)])
+    await engine.enqueue_many([record.call(n=n) for n in range(count)])
     running = [start(), start()]
     for turn in range(kills):
         await asyncio.sleep(0.4)
         running[turn % 2].kill()
         running[turn % 2] = await asyncio.to_thread(start)
-    await until(db, LEFT, 0, timeout_s=60 + count / 100)
+    await until_query(db, LEFT, 0, timeout_s=60 + count / 100)
     row = await db.fetchrow("select count(*), count(distinct n), count(distinct job) from effects")
     assert row is not None
     assert tuple(row) == (count, count, count)

@@ -19,7 +19,7 @@ async def test_the_settings_decide_for_tasks_that_declare_nothing(database_url: 
     @app.job
     async def plain(tx: Tx) -> None: ...
 
-    @app.job(attempts=2)
+    @app.job(max_attempts=2)
     async def careful(tx: Tx) -> None: ...
 
     @app.on("stripe", "charge.succeeded")
@@ -36,6 +36,6 @@ async def test_the_settings_decide_for_tasks_that_declare_nothing(database_url: 
         process = Process(app, settings, FEATURES)
         await process.start({"scheduler"})
         await process.stop()
-        attempts = {name: task.retry.attempts for name, task in app.registry.tasks.items()}
+        attempts = {name: task.retry.max_attempts for name, task in app.registry.tasks.items()}
         assert (attempts["plain"], attempts["careful"]) == (jobs, 2)
         assert attempts[task_name("stripe", "charge.succeeded")] == events

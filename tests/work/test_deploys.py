@@ -95,7 +95,7 @@ async def test_once_all_workers_are_of_one_version_what_fits_none_is_a_dead_lett
     await left(effects, 1, dead=True)
 
 
-def test_versions_are_told_apart_by_what_they_accept() -> None:
+def test_versions_are_distinguished_by_the_arguments_they_accept() -> None:
     """For an event's handler that is its model; a type that no schema can describe looks the same everywhere."""
     from pydantic import BaseModel
 

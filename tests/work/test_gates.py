@@ -17,7 +17,7 @@ app = Onceward("gates")
 async def first(job: Job, tx: Tx, *, n: int) -> int:
     await tx.execute("insert into effects values ('first', $1)", n)
     await tx.enqueue(second, n=n)
-    await tx.enqueue(third.once("only one"), n=n)
+    await tx.enqueue(third.unique("only one"), n=n)
     return n
 
 

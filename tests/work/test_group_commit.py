@@ -9,7 +9,7 @@ from onceward.work import GroupCommit
 
 
 class Told:
-    """A waiter that acts in the moment it is told."""
+    """A waiter that acts at the moment of its commit."""
 
     def __init__(self, call: Callable[[int], None]) -> None:
         self._call = call
@@ -119,7 +119,7 @@ async def test_two_commits_share_evenly_what_there_is_to_do() -> None:
     assert [len(batch) for batch in disk.begun] == [30, 30, 35], "half of the 70 that are not yet committed"
     disk.end(1)
     await settle()
-    assert [len(batch) for batch in disk.begun] == [30, 30, 35], "five are no reason to hurry past 35"
+    assert [len(batch) for batch in disk.begun] == [30, 30, 35], "five do not justify a batch of more than 35"
     disk.end(2)
     await settle()
     disk.end(3)

@@ -31,9 +31,9 @@ async def test_one_hostile_result_among_many_holds_up_no_acknowledgement(bench, 
         return {"n": n, "text": text if n == 7 else "fine", text if n == 7 else "key": 1}
 
     here = await bench(app)
-    jobs = await here.engine.enqueue_many(answer, [{"n": n} for n in range(21)])
+    jobs = await here.engine.enqueue_many([answer.call(n=n) for n in range(21)])
     await here.start_worker()
-    finished = [await here.engine.wait(job.id, timeout_s=20) for job in jobs]
+    finished = [await here.engine.wait(job.id, timeout=20) for job in jobs]
     assert [(each.outcome, each.result["n"]) for each in finished] == [("success", n) for n in range(21)]
     kept = finished[7].result["text"]
     assert kept == (text if text is LITERAL else text[:-1] + "\ufffd")
@@ -48,17 +48,17 @@ async def test_a_hostile_error_text_is_one_attempt_and_not_many(bench, text: str
     calls: list[int] = []
     siblings: list[int] = []
 
-    @app.job(attempts=1, outside=True)
+    @app.job(max_attempts=1, outside=True)
     async def call(job: Job) -> None:
         calls.append(job.id)
         raise RuntimeError(text)
 
-    @app.job(attempts=1)
+    @app.job(max_attempts=1)
     async def write(job: Job, tx: Tx) -> None:
         calls.append(job.id)
         raise RuntimeError(text)
 
-    @app.job(attempts=1, timeout=60)
+    @app.job(max_attempts=1, timeout=60)
     async def sibling(job: Job) -> None:
         siblings.append(job.id)
         async with asyncio.timeout(30):
@@ -66,12 +66,12 @@ async def test_a_hostile_error_text_is_one_attempt_and_not_many(bench, text: str
                 await asyncio.sleep(0.02)
 
     here = await bench(app)
-    running = await here.engine.enqueue_many(sibling, [{}] * 3)
+    running = await here.engine.enqueue_many([sibling.call()] * 3)
     bad = await here.engine.enqueue(write if with_tx else call)
     await here.start_worker()
-    assert (await here.engine.wait(bad.id, timeout_s=20)).outcome == "dead_letter"
+    assert (await here.engine.wait(bad.id, timeout=20)).outcome == "dead_letter"
     for job in running:
-        assert (await here.engine.wait(job.id, timeout_s=20)).outcome == "success"
+        assert (await here.engine.wait(job.id, timeout=20)).outcome == "success"
     assert calls == [bad.id]
     assert sorted(siblings) == sorted(job.id for job in running)
 
@@ -81,14 +81,14 @@ async def test_a_batch_that_is_refused_is_halved_until_the_culprit_is_alone(benc
     app = Onceward("t")
 
     @app.job
-    async def answer(*, n: int) -> dict[str, int]:
+    async def answer(*, n: int) -> dict[str, int | str]:
         return {"n": n}
 
     here = await bench(app)
     await here.db.execute("alter table onceward.attempts add check (result ->> 'n' <> '13')")
-    jobs = await here.engine.enqueue_many(answer, [{"n": n} for n in range(50)])
+    jobs = await here.engine.enqueue_many([answer.call(n=n) for n in range(50)])
     await here.start_worker()
-    finished = [await here.engine.wait(job.id, timeout_s=20) for job in jobs]
+    finished = [await here.engine.wait(job.id, timeout=20) for job in jobs]
     assert {each.outcome for each in finished} == {"success"}
     assert finished[13].result == {"not_kept": "PostgreSQL refused to store it: CheckViolationError 23514"}
     assert [each.result["n"] for n, each in enumerate(finished) if n != 13] == [n for n in range(50) if n != 13]
@@ -107,7 +107,7 @@ async def test_an_outcome_that_cannot_be_stored_at_all_becomes_a_dead_letter(ben
     await here.db.execute("alter table onceward.attempts add check (outcome <> 'success')")
     job = await here.engine.enqueue(call)
     await here.start_worker()
-    assert (await here.engine.wait(job.id, timeout_s=20)).outcome == "dead_letter"
+    assert (await here.engine.wait(job.id, timeout=20)).outcome == "dead_letter"
     assert await here.db.fetchval("select dead_reason from onceward.work") == "not_recorded"
     assert calls == [job.id]
 
@@ -141,7 +141,7 @@ async def test_a_slot_that_fails_gives_up_its_own_row_only(bench, monkeypatch: p
     monkeypatch.setattr(Acknowledger, "add", broken_once)
     await here.start_worker()
     for job in (quick, slow):
-        assert (await here.engine.wait(job.id, timeout_s=30)).outcome == "success"
+        assert (await here.engine.wait(job.id, timeout=30)).outcome == "success"
     assert sorted(runs) == ["fault", "fault", "sibling"]
 
 

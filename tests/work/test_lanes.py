@@ -86,7 +86,7 @@ async def test_no_more_than_the_cap_of_a_key_run_at_once_over_several_workers(be
 
     here = await bench(app)
     for _ in range(60):
-        await here.engine.enqueue(call.in_lane("api", at_once=cap), key="api")
+        await here.engine.enqueue(call.in_lane("api", limit=cap), key="api")
     for _ in range(3):
         await here.start_worker()
     await finished(here.db, 60)
@@ -104,7 +104,7 @@ async def test_a_parent_limits_several_lanes_together(bench) -> None:
 
     here = await bench(app)
     for n in range(40):
-        order = render.in_lane(f"user:{n % 8}", at_once=2, parent="all", parent_at_once=3)
+        order = render.in_lane(f"user:{n % 8}", limit=2, parent="all", parent_limit=3)
         await here.engine.enqueue(order, user=n % 8)
     for _ in range(2):
         await here.start_worker()
@@ -218,7 +218,7 @@ async def test_a_full_lane_goes_on_when_a_place_is_free_not_at_the_next_poll(ben
         await asyncio.sleep(0)
 
     here = await bench(app)
-    placed = step.in_order("a") if how == "in order" else step.in_lane("a", at_once=2)
+    placed = step.in_order("a") if how == "in order" else step.in_lane("a", limit=2)
     for n in range(20):
         await here.engine.enqueue(placed, n=n)
     await here.start_worker(poll_s=60.0)

@@ -27,14 +27,14 @@ async def test_a_job_of_one_attempt_survives_the_loss_of_its_connection(bench, w
     app = Onceward("t")
     runs: list[int] = []
 
-    @app.job(attempts=1)
+    @app.job(max_attempts=1)
     async def inside(job: Job, tx: Tx) -> str:
         runs.append(job.attempt)
         if len(runs) == 1:
             await cut_off(here, tx)
         return "done"
 
-    @app.job(attempts=1, outside=True)
+    @app.job(max_attempts=1, outside=True)
     async def by_itself(job: Job) -> str:
         runs.append(job.attempt)
         if len(runs) == 1:
@@ -44,7 +44,7 @@ async def test_a_job_of_one_attempt_survives_the_loss_of_its_connection(bench, w
     here = await bench(app)
     job = await here.engine.enqueue(inside if with_tx else by_itself)
     await here.start_worker()
-    finished = await here.engine.wait(job.id, timeout_s=20)
+    finished = await here.engine.wait(job.id, timeout=20)
     assert (finished.outcome, finished.result) == ("success", "done")
     assert runs == [1, 1]
     assert await history(here, job.id) == [("crashed", "connection_lost"), ("success", None)]
@@ -54,20 +54,20 @@ async def test_a_job_of_one_attempt_survives_the_loss_of_its_connection(bench, w
 async def test_a_statement_that_always_kills_its_session_ends_as_a_dead_letter(bench, batch: int) -> None:
     app = Onceward("t")
 
-    @app.job(attempts=12)
+    @app.job(max_attempts=12)
     async def alone(tx: Tx, *, guilty: bool) -> None:
         if guilty:
             await cut_off(here, tx)
 
-    @app.job(attempts=12, batch=10)
+    @app.job(max_attempts=12, batch=10)
     async def together(jobs: list[Job], tx: Tx) -> None:
         if any(job.args["guilty"] for job in jobs):
             await cut_off(here, tx)
 
     here = await bench(app)
-    jobs = await here.engine.enqueue_many(together if batch > 1 else alone, [{"guilty": n == 3} for n in range(6)])
+    jobs = await here.engine.enqueue_many([(together if batch > 1 else alone).call(guilty=n == 3) for n in range(6)])
     await here.start_worker(concurrency=1)
-    outcomes = [(await here.engine.wait(job.id, timeout_s=30)).outcome for job in jobs]
+    outcomes = [(await here.engine.wait(job.id, timeout=30)).outcome for job in jobs]
     assert outcomes == ["dead_letter" if n == 3 else "success" for n in range(6)]
     assert await here.db.fetchval("select dead_reason from onceward.work") == "connection_lost"
     assert [outcome for outcome, _ in await history(here, jobs[3].id)] == ["crashed", "crashed", "dead_letter"]
@@ -77,7 +77,7 @@ async def test_a_session_that_ends_while_the_handler_is_busy_elsewhere_counts_as
     """As idle_in_transaction_session_timeout does it: the handler notices nothing, and COMMIT is never sent."""
     app = Onceward("t")
 
-    @app.job(attempts=12)
+    @app.job(max_attempts=12)
     async def slow(tx: Tx) -> None:
         pid = await tx.fetchval("select pg_backend_pid()")
         await here.db.execute("select pg_terminate_backend($1)", pid)
@@ -88,7 +88,7 @@ async def test_a_session_that_ends_while_the_handler_is_busy_elsewhere_counts_as
     here = await bench(app)
     job = await here.engine.enqueue(slow)
     await here.start_worker()
-    assert (await here.engine.wait(job.id, timeout_s=30)).outcome == "dead_letter"
+    assert (await here.engine.wait(job.id, timeout=30)).outcome == "dead_letter"
     assert [outcome for outcome, _ in await history(here, job.id)] == ["crashed", "crashed", "dead_letter"]
 
 
@@ -96,7 +96,7 @@ async def test_a_restart_of_the_server_is_not_counted(bench) -> None:
     app = Onceward("t")
     runs: list[int] = []
 
-    @app.job(attempts=1)
+    @app.job(max_attempts=1)
     async def cut(job: Job, tx: Tx) -> None:
         runs.append(job.id)
         if len(runs) <= 4:
@@ -107,7 +107,7 @@ async def test_a_restart_of_the_server_is_not_counted(bench) -> None:
     here = await bench(app)
     job = await here.engine.enqueue(cut)
     await here.start_worker()
-    assert (await here.engine.wait(job.id, timeout_s=20)).outcome == "success"
+    assert (await here.engine.wait(job.id, timeout=20)).outcome == "success"
     assert [outcome for outcome, _ in await history(here, job.id)] == ["snoozed"] * 4 + ["success"]
 
 
@@ -121,7 +121,7 @@ async def test_what_a_handler_says_itself_counts_more_than_its_lost_connection(b
         except Exception as error:
             raise Permanent("whatever happened, never again") from error
 
-    @app.job(attempts=1)
+    @app.job(max_attempts=1)
     async def own_trouble(tx: Tx) -> None:
         await tx.execute("select 1")
         raise ConnectionResetError("a socket of the handler's own")
@@ -130,7 +130,7 @@ async def test_what_a_handler_says_itself_counts_more_than_its_lost_connection(b
     permanent = await here.engine.enqueue(sure)
     failed = await here.engine.enqueue(own_trouble)
     await here.start_worker()
-    await here.engine.wait(permanent.id, timeout_s=20)
-    await here.engine.wait(failed.id, timeout_s=20)
+    await here.engine.wait(permanent.id, timeout=20)
+    await here.engine.wait(failed.id, timeout=20)
     assert await history(here, permanent.id) == [("dead_letter", "permanent")]
     assert await history(here, failed.id) == [("dead_letter", "max_attempts_exceeded")]

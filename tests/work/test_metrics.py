@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from onceward import Job, Onceward, Permanent, Retry, Tx
+from onceward.testing import until
 from onceward.work import Worker, WorkerOptions
-from tests.inbox.conftest import until
 
 
 @pytest.mark.parametrize("way", ["by itself", "outside", "in a transaction"])

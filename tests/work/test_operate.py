@@ -80,9 +80,9 @@ async def test_replay_needs_a_filter_and_a_reason(engine: Engine) -> None:
 
 
 async def test_a_dead_letter_whose_unique_key_was_taken_again_is_skipped_and_reported(engine: Engine) -> None:
-    old = await engine.enqueue(shaky.once("k"), n=1)
+    old = await engine.enqueue(shaky.unique("k"), n=1)
     await drain(engine)
-    new = await engine.enqueue(shaky.once("k"), n=2)
+    new = await engine.enqueue(shaky.unique("k"), n=2)
     assert not new.duplicate
     acted = await dead_letters.replay(engine.db, Filter(ids=[old.id]), actor="anna", reason="try")
     assert acted.skipped == {old.id: "newer work holds its unique key"}
@@ -131,7 +131,7 @@ async def test_a_paused_queue_is_left_alone_by_every_node(engine: Engine) -> Non
 
 async def test_waiting_work_is_cancelled_at_once_and_running_work_is_stopped(bench) -> None:
     here = await bench(app)
-    waiting = await here.engine.enqueue(waits.later(hours=1))
+    waiting = await here.engine.enqueue(waits.schedule_in(hours=1))
     assert await controls.cancel(here.db, waiting.id, actor="anna") == "cancelled"
     assert await controls.cancel(here.db, waiting.id, actor="anna") == "gone"
     running = await here.engine.enqueue(waits)
@@ -140,14 +140,14 @@ async def test_waiting_work_is_cancelled_at_once_and_running_work_is_stopped(ben
         while not await here.db.fetchval("select count(*) from onceward.work where lease is not null"):
             await asyncio.sleep(0.02)
     assert await controls.cancel(here.db, running.id, actor="anna") == "asked"
-    assert (await here.engine.wait(running.id, timeout_s=5)).outcome == "cancelled"
+    assert (await here.engine.wait(running.id, timeout=5)).outcome == "cancelled"
 
 
 async def test_a_handler_that_runs_too_long_is_stopped_and_dead_lettered_as_timeout(bench) -> None:
     here = await bench(app)
     job = await here.engine.enqueue(slow)
     await here.start_worker()
-    assert (await here.engine.wait(job.id, timeout_s=5)).outcome == "dead_letter"
+    assert (await here.engine.wait(job.id, timeout=5)).outcome == "dead_letter"
     assert await here.db.fetchval("select dead_reason from onceward.work") == "timeout"
 
 

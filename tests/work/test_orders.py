@@ -1,4 +1,4 @@
-"""Options of an enqueue: unique keys, due times, priority, bundles; and what a bad one is told."""
+"""Options of an enqueue: unique keys, due times, priority, bundles; and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -63,55 +63,55 @@ def engine(db: Database) -> Engine:
 
 
 async def test_the_same_unique_key_twice_is_one_job_while_it_is_unfinished(engine: Engine) -> None:
-    one = await engine.enqueue(note.once("k"))
-    two = await engine.enqueue(note.once("k"))
+    one = await engine.enqueue(note.unique("k"))
+    two = await engine.enqueue(note.unique("k"))
     assert (two.id, two.duplicate) == (one.id, True)
     await drain(engine)
-    three = await engine.enqueue(note.once("k"))
+    three = await engine.enqueue(note.unique("k"))
     assert not three.duplicate
 
 
 async def test_concurrent_enqueues_of_one_key_make_one_job(engine: Engine) -> None:
-    done = await asyncio.gather(*(engine.enqueue(note.once(f"k{n % 3}")) for n in range(60)))
+    done = await asyncio.gather(*(engine.enqueue(note.unique(f"k{n % 3}")) for n in range(60)))
     assert len({each.id for each in done}) == 3
     assert await engine.db.fetchval("select count(*) from onceward.work") == 3
 
 
 async def test_a_key_for_ever_outlives_the_job_and_one_within_a_period_does_not_outlive_that(engine: Engine) -> None:
     async with FrozenClock(engine.db, datetime(2026, 5, 1, tzinfo=UTC)) as clock:
-        for order in (note.once("ever", for_ever=True), note.once("hour", within=timedelta(hours=1))):
+        for order in (note.unique("ever", forever=True), note.unique("hour", within=timedelta(hours=1))):
             assert not (await engine.enqueue(order)).duplicate
         await drain(engine)
-        assert (await engine.enqueue(note.once("ever", for_ever=True))).duplicate
-        assert (await engine.enqueue(note.once("hour", within=timedelta(hours=1)))).duplicate
+        assert (await engine.enqueue(note.unique("ever", forever=True))).duplicate
+        assert (await engine.enqueue(note.unique("hour", within=timedelta(hours=1)))).duplicate
         await clock.advance(hours=1)
-        assert (await engine.enqueue(note.once("ever", for_ever=True))).duplicate
-        assert not (await engine.enqueue(note.once("hour", within=timedelta(hours=1)))).duplicate
+        assert (await engine.enqueue(note.unique("ever", forever=True))).duplicate
+        assert not (await engine.enqueue(note.unique("hour", within=timedelta(hours=1)))).duplicate
 
 
 async def test_replace_takes_the_newer_arguments_and_debounce_the_later_time(engine: Engine) -> None:
-    await engine.enqueue(note.once("a", on_conflict="replace").later(hours=1), what="old")
-    await engine.enqueue(note.once("a", on_conflict="replace"), what="new")
+    await engine.enqueue(note.unique("a", on_conflict="replace").schedule_in(hours=1), what="old")
+    await engine.enqueue(note.unique("a", on_conflict="replace"), what="new")
     await drain(engine)
     assert ran == ["new"]
-    one = await engine.enqueue(note.once("b", on_conflict="debounce").later(seconds=1))
+    one = await engine.enqueue(note.unique("b", on_conflict="debounce").schedule_in(seconds=1))
     due = await engine.db.fetchval("select sort_at from onceward.work where id = $1", one.id)
-    await engine.enqueue(note.once("b", on_conflict="debounce").later(seconds=60))
+    await engine.enqueue(note.unique("b", on_conflict="debounce").schedule_in(seconds=60))
     assert await engine.db.fetchval("select sort_at from onceward.work where id = $1", one.id) > due
 
 
 async def test_keys_are_unique_per_organization(engine: Engine) -> None:
     one, two = uuid4(), uuid4()
-    a = await engine.enqueue(note.once("k"), organization=one)
-    b = await engine.enqueue(note.once("k"), organization=two)
+    a = await engine.enqueue(note.unique("k").for_organization(one))
+    b = await engine.enqueue(note.unique("k").for_organization(two))
     assert not a.duplicate
     assert not b.duplicate
 
 
 async def test_a_job_is_not_run_before_its_time(engine: Engine) -> None:
     async with FrozenClock(engine.db, datetime(2026, 5, 1, tzinfo=UTC)) as clock:
-        await engine.enqueue(note.later(hours=24), what="tomorrow")
-        await engine.enqueue(note.at(datetime(2026, 5, 1, 6, tzinfo=UTC)), what="six")
+        await engine.enqueue(note.schedule_in(hours=24), what="tomorrow")
+        await engine.enqueue(note.schedule_at(datetime(2026, 5, 1, 6, tzinfo=UTC)), what="six")
         assert await drain(engine) == 0
         await clock.advance(hours=6)
         assert await drain(engine) == 1
@@ -125,14 +125,14 @@ async def test_a_boost_is_a_bounded_head_start(engine: Engine) -> None:
         await engine.enqueue(note, what="old")
         await clock.advance(minutes=2)
         await engine.enqueue(note, what="plain")
-        await engine.enqueue(note.boosted(60), what="boosted")
+        await engine.enqueue(note.head_start(60), what="boosted")
         await drain(engine)
     assert ran == ["old", "boosted", "plain"]
 
 
 async def test_what_waits_for_a_bundle_runs_when_its_last_member_ended_in_any_way(engine: Engine) -> None:
     async with engine.transaction() as tx:
-        then = await tx.enqueue_then([(note, {}), (note, {"what": "y"}), (broken, {})], after_all)
+        then = await tx.enqueue_then([note.call(), note.call(what="y"), broken.call()], after_all.call())
     await drain(engine)
     assert await engine.result(then.id) is None, "a dead letter is not an end yet"
     dead = await engine.db.fetchval("select id from onceward.work where dead_reason is not null")
@@ -188,10 +188,10 @@ async def test_huge_and_unstorable_arguments_are_refused(engine: Engine) -> None
         await engine.enqueue(note, what="a\x00b")
     await engine.enqueue(note, what="\\u0000")  # six characters, none of them a NUL
     for order, says in [
-        (lambda: note.later(seconds=-1), "negative"),
-        (lambda: note.at(datetime(2026, 1, 1)), "no time zone"),
-        (lambda: note.boosted(7200), "between 0 and 3600"),
-        (lambda: note.once(""), "1 to 500"),
+        (lambda: note.schedule_in(seconds=-1), "negative"),
+        (lambda: note.schedule_at(datetime(2026, 1, 1)), "no time zone"),
+        (lambda: note.head_start(7200), "between 0 and 3600"),
+        (lambda: note.unique(""), "1 to 500"),
         (lambda: note.in_lane("a", parent="b"), "give both parent"),
     ]:
         with pytest.raises(ValueError, match=says):
@@ -240,10 +240,10 @@ async def test_sql_enqueues_in_the_callers_transaction_and_names_what_is_wrong(e
 async def test_another_connection_enqueues_in_its_own_transaction(engine: Engine, database_url: str) -> None:
     import psycopg
 
-    text, parameters = enqueue_sql(note.once("k").later(seconds=0), {"what": "from psycopg"})
+    text, parameters = enqueue_sql(note.unique("k").schedule_in(seconds=0).call(what="from psycopg"))
     async with await psycopg.AsyncConnection.connect(database_url) as conn:
         cursor = psycopg.AsyncRawCursor(conn)
-        await cursor.execute(text, parameters)
+        await cursor.execute(text.encode(), parameters)
         assert await engine.db.fetchval("select count(*) from onceward.work") == 0, "not before its commit"
         await conn.commit()
     await assert_enqueued(engine, note, what="from psycopg")
@@ -268,15 +268,15 @@ async def test_assert_enqueued_says_what_is_there_instead(engine: Engine) -> Non
     [
         note,
         note.in_order("ticket:7"),
-        note.in_lane("user:7", at_once=2, parent="all", parent_at_once=3),
-        note.tagged("import", "nightly").attempts(2),
-        note.later(hours=1).in_queue("slow"),
-        note.boosted(30),
-        note.once("only one").in_order("ticket:7"),
+        note.in_lane("user:7", limit=2, parent="all", parent_limit=3),
+        note.tagged("import", "nightly").max_attempts(2),
+        note.schedule_in(hours=1).in_queue("slow"),
+        note.head_start(30),
+        note.unique("only one").in_order("ticket:7"),
     ],
     ids=["plain", "in order", "in a lane", "tags and attempts", "later", "boosted", "once"],
 )
-async def test_many_at_once_are_written_as_one_alone_would_be(engine: Engine, db: Database, order) -> None:
+async def test_a_bulk_enqueue_writes_the_same_rows_as_single_ones(engine: Engine, db: Database, order) -> None:
     rows = """
         select w.id, w.organization_id, w.kind, w.task, w.queue, w.max_attempts, w.lane, w.cap, coalesce(w.ordered, false) as ordered,
                w.parent, w.parent_cap, w.unique_key, j.args, j.tags, abs(extract(epoch from w.sort_at - j.created_at))::int as due_s
@@ -285,7 +285,7 @@ async def test_many_at_once_are_written_as_one_alone_would_be(engine: Engine, db
     await engine.enqueue(order, what="a")
     [alone] = [dict(row) for row in await db.fetch(rows)]
     await db.execute("truncate onceward.work, onceward.jobs")
-    many = await engine.enqueue_many(order, [{"what": "a"}, {"what": "a"}])
+    many = await engine.enqueue_many([order.call(what="a"), order.call(what="a")])
     together = [dict(row) for row in await db.fetch(rows)]
     unique = order is not note and order.options.unique_key is not None
     assert [each.duplicate for each in many] == [False, unique]

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from onceward.db import Connection, Database
-from onceward.work.statements import CLAIM, ENQUEUE_ALIKE, FINISH, RELEASE
-from onceward.work.upkeep import PRUNE_JOBS, RELEASE_UNKNOWN
+from onceward.work.statements import CLAIM, ENQUEUE, FINISH, PRUNE_JOBS, RELEASE, RELEASE_UNKNOWN
 
 CLAIMED = 200
 
@@ -106,8 +105,8 @@ async def test_a_plain_job_costs_two_inserts_a_claim_and_an_ack(db: Database) ->
     count = 1000
     async with db.acquire() as conn:
         arguments = ['{"body": "' + "x" * 138 + '"}'] * count
-        plain = (None, "noop", None, "default", None, 0.0, 0.0, 0, None, None, None, None, None, None, None)
-        plans = [await explain(conn, ENQUEUE_ALIKE, arguments, *plain)]
+        settings = [["noop"], ["default"], [None], [None], [None], [0.0], [0.0], *[[None]] * 7]
+        plans = [await explain(conn, ENQUEUE, arguments, [1] * count, 0, None, *settings)]
         await conn.execute("analyze onceward.work")
         beginning = await conn.fetchval("select '2000-01-01'::timestamptz")
         plans.append(await explain(conn, CLAIM, "default", beginning, ["noop"], count, 7, 1))

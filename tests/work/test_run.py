@@ -21,7 +21,7 @@ async def test_a_job_runs_and_its_result_is_kept(bench) -> None:
     here = await bench(app)
     job = await here.engine.enqueue(add, a=2, b=3)
     await here.start_worker()
-    finished = await here.engine.wait(job.id, timeout_s=5)
+    finished = await here.engine.wait(job.id, timeout=5)
     assert (finished.outcome, finished.result) == ("success", 5)
     assert await here.db.fetchval("select count(*) from onceward.work") == 0
 
@@ -40,7 +40,7 @@ async def test_effects_and_success_commit_together(bench) -> None:
     await here.db.execute("create table effects (job bigint, attempt int); grant all on effects to onceward_app")
     job = await here.engine.enqueue(write, fail_until=3)
     await here.start_worker()
-    finished = await here.engine.wait(job.id, timeout_s=5)
+    finished = await here.engine.wait(job.id, timeout=5)
     assert finished.result == "done"
     rows = await here.db.fetch("select * from effects")
     assert [tuple(row) for row in rows] == [(job.id, 3)]
@@ -70,13 +70,13 @@ async def test_the_last_failure_is_a_dead_letter_with_its_stack(bench) -> None:
     two = await here.engine.enqueue(refused)
     three = await here.engine.enqueue(patient)
     await here.start_worker()
-    finished = await here.engine.wait(one.id, timeout_s=5)
+    finished = await here.engine.wait(one.id, timeout=5)
     assert finished.outcome == "dead_letter"
     assert finished.error is not None
     assert finished.error["type"] == "ValueError"
     assert "broken" in finished.error["stack"][-1]
-    assert (await here.engine.wait(two.id, timeout_s=5)).outcome == "dead_letter"
-    assert (await here.engine.wait(three.id, timeout_s=5)).result == "ok"
+    assert (await here.engine.wait(two.id, timeout=5)).outcome == "dead_letter"
+    assert (await here.engine.wait(three.id, timeout=5)).result == "ok"
     rows = await here.db.fetch("select id, dead_reason from onceward.work order by id")
     assert [tuple(row) for row in rows] == [(one.id, "max_attempts_exceeded"), (two.id, "permanent")]
 
@@ -185,7 +185,7 @@ async def test_a_pool_that_is_smaller_than_the_number_of_slots_serves_them_all(d
     await db.execute("create table effects (n int); grant all on effects to onceward_app")
     engine = Engine(db, app.registry)
     await engine.start()
-    await engine.enqueue_many(note, [{"n": n} for n in range(300)])
+    await engine.enqueue_many([note.call(n=n) for n in range(300)])
     options = WorkerOptions(concurrency=12, poll_s=0.1, settle_s=0.0)
     worker = Worker(db, app.registry, engine.waker, options=options, open_tx=engine.open_tx)
     await worker.start()
@@ -214,8 +214,8 @@ async def test_everything_works_without_listen_by_polling(db: Database) -> None:
     )
     await worker.start()
     try:
-        await elsewhere.enqueue_many(note, [{"n": n} for n in range(20)])
-        await elsewhere.enqueue(note.later(seconds=0.2), n=20)
+        await elsewhere.enqueue_many([note.call(n=n) for n in range(20)])
+        await elsewhere.enqueue(note.schedule_in(seconds=0.2), n=20)
         await elsewhere.enqueue(note.in_order("lane"), n=21)
         async with asyncio.timeout(10):
             while await db.fetchval("select exists (select from onceward.work)"):
@@ -241,7 +241,7 @@ async def test_boosted_work_that_sends_no_wake_up_does_not_wait_for_the_whole_ba
         await asyncio.sleep(0.06)  # so slow that nothing is fetched ahead
 
     here = await bench(app)
-    await here.engine.enqueue_many(note, [{"n": n} for n in range(400)])
+    await here.engine.enqueue_many([note.call(n=n) for n in range(400)])
     await here.start_worker(concurrency=8, poll_s=0.2)
     async with asyncio.timeout(30):
         while -1 not in order:

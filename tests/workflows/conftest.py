@@ -11,6 +11,7 @@ from onceward import Onceward
 from onceward.db import Database
 from onceward.testing import drain
 from tests import engines
+from tests.engines import started_benches
 
 EFFECTS = "create table effects (n bigint generated always as identity, workflow bigint, what text)"
 
@@ -43,14 +44,5 @@ class Bench(engines.Bench):
 async def bench(db: Database) -> AsyncIterator[Callable[[Onceward], Any]]:
     await db.execute(EFFECTS)
     await db.execute("grant all on effects to onceward_app")
-    made: list[Bench] = []
-
-    async def make(app: Onceward) -> Bench:
-        each = Bench(db, app)
-        await each.start()
-        made.append(each)
-        return each
-
-    yield make
-    for each in made:
-        await each.stop()
+    async with started_benches(lambda app: Bench(db, app)) as start:
+        yield start

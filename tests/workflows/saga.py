@@ -12,10 +12,11 @@ import subprocess
 import sys
 from typing import Any
 
-from onceward import Engine, Onceward, Permanent, Step, Tx, Workflow
+from onceward import Onceward, Permanent, Step, Tx, Workflow
 from onceward.db import Database
-from onceward.work import Worker, WorkerOptions, gate
+from onceward.work import WorkerOptions, gate
 from tests.child import ROOT, command
+from tests.engines import work_until_terminated
 
 app = Onceward("saga")
 
@@ -30,7 +31,7 @@ outside: list[Database] = []
 """The service that is called: at least once, by key."""
 
 
-async def reserve(tx: Tx, step: Step, order: int) -> int:
+async def reserve(step: Step, tx: Tx, order: int) -> int:
     await tx.execute("insert into effects (workflow, what) values ($1, 'reserve')", order)
     return order
 
@@ -115,7 +116,7 @@ async def outcome(db: Database) -> dict[str, Any]:
 
 
 class DieAt:
-    """SIGKILL at the n-th gate: nothing is flushed, nothing is said."""
+    """SIGKILL at the n-th gate: nothing is flushed or logged."""
 
     def __init__(self, number: int) -> None:
         self._left = number
@@ -127,22 +128,13 @@ class DieAt:
 
 
 async def main(url: str, concurrency: int, die_at: int) -> None:
-    db = await Database.open(url, min_size=1, max_size=8)
-    outside.append(db)
-    engine = Engine(db, app.registry)
-    await engine.start()
     options = WorkerOptions(concurrency=concurrency, poll_s=0.05, beat_s=0.1, observe_s=0.2, settle_s=0.0, grace_s=5.0)
-    worker = Worker(db, app.registry, engine.waker, options=options, open_tx=engine.open_tx)
-    stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    gate.hook = DieAt(die_at) if die_at else None
-    await worker.start()
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    await stop.wait()
-    await worker.stop()
-    await engine.stop()
-    await db.close()
+
+    def before_start(db: Database) -> None:
+        outside.append(db)
+        gate.hook = DieAt(die_at) if die_at else None
+
+    await work_until_terminated(url, app, options, before_start=before_start)
 
 
 def spawn(url: str, *, concurrency: int = 8, die_at: int = 0) -> subprocess.Popen[str]:

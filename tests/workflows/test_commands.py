@@ -51,7 +51,7 @@ def test_workflows_are_listed_shown_signalled_cancelled_and_forked(command: Comm
     async def start() -> tuple[int, int]:
         db = await Database.open(database_url)
         engine = Engine(db, app.registry)
-        one = await engine.start_workflow(greet.attributed(city="Bonn"), name="ann")
+        one = await engine.start_workflow(greet.attributes(city="Bonn"), name="ann")
         two = await engine.start_workflow(greet, name="nobody")
         await drain(engine)
         await db.close()

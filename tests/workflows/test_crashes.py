@@ -7,13 +7,12 @@ import secrets
 import subprocess
 import time
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
 from onceward import Engine
 from onceward.db import Database
-from onceward.testing import Crash, crash_test, give_back
+from onceward.testing import Crash, crash_test, give_back, until
 from onceward.work import gate
 from onceward.work.claim import claim, claim_suspect, new_lease
 from onceward.work.executor import Executor
@@ -123,13 +122,6 @@ async def test_two_sagas_side_by_side_crashed_at_any_gate_end_as_if_undisturbed(
         assert await saga.outcome(engine.db) == expected, f"a crash at gate {number} of {gates} changed the outcome"
 
 
-async def _until(condition: Any, *, within_s: float) -> None:
-    deadline = time.monotonic() + within_s
-    while not await condition():
-        assert time.monotonic() < deadline, "it did not come to that in time"
-        await asyncio.sleep(0.05)
-
-
 @pytest.mark.parametrize("die_at", [1, 6, 13, 22, 31, 40])
 async def test_sagas_of_a_killed_process_are_finished_by_the_next(
     engine: Engine, database_url: str, die_at: int
@@ -152,7 +144,7 @@ async def test_sagas_of_a_killed_process_are_finished_by_the_next(
         async def ended() -> bool:
             return await engine.db.fetchval("select count(*) from onceward.work") == 0
 
-        await _until(ended, within_s=30)
+        await until(ended, timeout_s=30)
         assert await saga.outcome(engine.db) == expected
     finally:
         for process in (first, second):
@@ -171,7 +163,7 @@ async def test_interrupted_workflows_are_recovered_within_seconds(engine: Engine
         async def under_way() -> bool:
             return await engine.db.fetchval("select count(distinct workflow_id) from onceward.workflow_steps") == count
 
-        await _until(under_way, within_s=30)
+        await until(under_way, timeout_s=30)
         first.kill()
         killed = time.monotonic()
         second = await asyncio.to_thread(saga.spawn, database_url, concurrency=count)
@@ -179,7 +171,7 @@ async def test_interrupted_workflows_are_recovered_within_seconds(engine: Engine
         async def ended() -> bool:
             return await engine.db.fetchval("select count(*) from onceward.workflows where state = 'success'") == count
 
-        await _until(ended, within_s=60)
+        await until(ended, timeout_s=60)
         assert time.monotonic() - killed < 60
         assert await engine.db.fetchval("select count(*) from onceward.workflow_steps") == 5 * count
     finally:

@@ -78,7 +78,7 @@ async def test_a_connection_cut_while_a_workflow_waits_or_records_does_not_fail_
 
     @app.workflow
     async def flow(wf: Workflow) -> str:
-        await wf.compensate(undo, key="first")
+        await wf.options(key="first").compensate(undo)
         await cut.pause()
         try:
             match kind:
@@ -90,7 +90,7 @@ async def test_a_connection_cut_while_a_workflow_waits_or_records_does_not_fail_
                     [done] = await wf.gather(wf.child(part))
                     return done
                 case "compensate":
-                    await wf.compensate(undo, key="second")
+                    await wf.options(key="second").compensate(undo)
                     return "done"
                 case _:
                     await wf.sleep(0.01)
@@ -124,7 +124,7 @@ async def test_a_connection_cut_while_a_step_is_recorded_does_not_make_it_failed
     @app.workflow
     async def flow(wf: Workflow) -> str:
         await wf.compensate(undo)
-        return await wf.step(charge, attempts=1)
+        return await wf.options(max_attempts=1).step(charge)
 
     b = await bench(app)
     cut = Cut(b)
@@ -151,7 +151,7 @@ async def test_a_connection_cut_inside_a_step_with_a_transaction_does_not_use_up
     @app.workflow
     async def flow(wf: Workflow) -> None:
         await wf.compensate(undo)
-        await wf.step(careless, attempts=1)
+        await wf.options(max_attempts=1).step(careless)
 
     b = await bench(app)
     id = (await b.engine.start_workflow(flow)).id
@@ -173,7 +173,7 @@ async def test_an_error_that_only_looks_like_a_lost_connection_is_the_steps_own(
 
     @app.workflow
     async def flow(wf: Workflow) -> None:
-        await wf.step(call, attempts=1)
+        await wf.options(max_attempts=1).step(call)
 
     b = await bench(app)
     id = (await b.engine.start_workflow(flow)).id

@@ -45,16 +45,16 @@ async def fragile() -> str:
 
 @app.workflow
 async def repair(wf: Workflow, *, order: int) -> str:
-    await wf.step(do, "a", key="a")
+    await wf.options(key="a").step(do, "a")
     done = await wf.step(fragile)
-    await wf.step(do, "b", key="b")
+    await wf.options(key="b").step(do, "b")
     return done
 
 
 @app.workflow
 async def saga(wf: Workflow) -> str:
-    await wf.compensate(undo, "a", key="a")
-    await wf.step(do, "a", key="a")
+    await wf.options(key="a").compensate(undo, "a")
+    await wf.options(key="a").step(do, "a")
     return await wf.step(fragile)
 
 
@@ -112,8 +112,8 @@ async def test_fork_keeps_what_was_done_before_the_step_and_runs_the_rest(bench:
 async def test_workflows_are_found_by_what_they_are_about(bench: Make) -> None:
     b = await bench(app)
     ours = uuid4()
-    first = (await b.engine.start_workflow(repair.attributed(order=1, city="Bonn"), order=1, organization=ours)).id
-    await b.engine.start_workflow(repair.attributed(order=2), order=2)
+    first = (await b.engine.start_workflow(repair.attributes(order=1, city="Bonn").for_organization(ours), order=1)).id
+    await b.engine.start_workflow(repair.attributes(order=2), order=2)
     await b.drain()
 
     async def ids(**wanted: Any) -> list[int]:
@@ -130,13 +130,13 @@ async def test_ended_workflows_are_pruned_and_keys_stay_taken(bench: Make) -> No
     broken = False
     b = await bench(app)
     await b.engine.start_workflow(repair, order=1)
-    keyed = (await b.engine.start_workflow(repair.once("order:2"), order=2)).id
+    keyed = (await b.engine.start_workflow(repair.unique("order:2"), order=2)).id
     await b.engine.start_workflow(approval)
     await b.drain()
     async with b.db.acquire() as conn:
         assert await operate.prune(conn, keep=timedelta(days=1)) == 0
         assert await operate.prune(conn, keep=timedelta(0)) == 1
-    assert (await b.engine.start_workflow(repair.once("order:2"), order=2)).id == keyed
+    assert (await b.engine.start_workflow(repair.unique("order:2"), order=2)).id == keyed
     assert sorted([row["name"] for row in await operate.find(b.db, operate.Filter())]) == ["approval", "repair"]
 
 
@@ -150,12 +150,14 @@ async def test_workflow_that_no_worker_knows_waits_aside_and_is_a_dead_letter_af
         await conn.execute("update onceward.work set sort_at = onceward.now() - interval '10 seconds'")
         assert await operate.set_aside_unknown(conn, dead_after=timedelta(0)) == {"approval"}
     assert await b.state(id) == "dead_letter"
+    outcomes = await b.db.fetch("select outcome, error->>'reason' from onceward.attempts where work_id = $1", id)
+    assert outcomes == [("dead_letter", "no_handler")]
     await operate.retry(b.db, id, actor="operator:ann")
     await b.drain()
     assert await b.steps(id) == [("set_attributes", "done"), ("approved", "waiting")]
 
 
-async def test_invariants_hold_over_all_ends(bench: Make) -> None:
+async def test_invariants_hold_after_every_outcome(bench: Make) -> None:
     b = await bench(app)
     for what, arguments in ((repair, {"order": 1}), (saga, {}), (approval, {})):
         await b.engine.start_workflow(what, **arguments)
@@ -177,9 +179,9 @@ async def test_api_shows_signals_and_cancels_within_the_organization(bench: Make
     api = create_api(
         settings=Settings(), database=b.db, engine=b.engine, health=Health(), version="t", routers=[workflows_router()]
     )
-    mine = (await b.engine.start_workflow(approval, organization=ours.organization_id)).id
-    second = (await b.engine.start_workflow(approval, organization=ours.organization_id)).id
-    foreign = (await b.engine.start_workflow(approval, organization=uuid4())).id
+    mine = (await b.engine.start_workflow(approval.for_organization(ours.organization_id))).id
+    second = (await b.engine.start_workflow(approval.for_organization(ours.organization_id))).id
+    foreign = (await b.engine.start_workflow(approval.for_organization(uuid4()))).id
     await b.drain()
     headers = {"Authorization": f"Bearer {key.text}"}
     async with httpx.AsyncClient(
@@ -191,12 +193,14 @@ async def test_api_shows_signals_and_cancels_within_the_organization(bench: Make
         assert (await client.get(f"/workflows/{foreign}")).status_code == 404
         assert (await client.post(f"/workflows/{foreign}/cancel", json={})).status_code == 404
         sent = await client.post(f"/workflows/{mine}/signals", json={"name": "approved", "payload": "yes"})
-        assert sent.json() == {"said": "delivered"}
+        assert sent.json() == {"outcome": "delivered"}
         await b.drain()
         shown = (await client.get(f"/workflows/{mine}")).json()
         assert (shown["state"], shown["result"]) == ("success", "yes")
         assert (await client.post(f"/workflows/{mine}/cancel", json={})).status_code == 409
-        assert (await client.post(f"/workflows/{second}/cancel", json={"reason": "no"})).json() == {"said": "cancelled"}
+        assert (await client.post(f"/workflows/{second}/cancel", json={"reason": "no"})).json() == {
+            "outcome": "cancelled"
+        }
         assert (await client.post(f"/workflows/{second}/retry", json={})).status_code == 409
         forked = await client.post(f"/workflows/{second}/fork", json={"from_step": 0})
         assert forked.status_code == 201

@@ -60,7 +60,7 @@ async def test_a_replaced_run_does_not_cancel_the_child_that_the_other_run_start
 
     @app.workflow
     async def whole(wf: Workflow) -> str:
-        return await wf.child(part.once("only one") if keyed else part)
+        return await wf.child(part.unique("only one") if keyed else part)
 
     b = await bench(app)
     id = (await b.engine.start_workflow(whole)).id

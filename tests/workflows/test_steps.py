@@ -56,7 +56,7 @@ async def test_results_come_back_as_their_annotation_says_on_the_first_run_and_o
 async def test_step_that_writes_is_recorded_in_the_same_commit(bench: Make) -> None:
     app = Onceward("t")
 
-    async def write(tx: Tx, step: Step, what: str) -> int:
+    async def write(step: Step, tx: Tx, what: str) -> int:
         await tx.execute("insert into effects (workflow, what) values ($1, $2)", step.workflow_id, what)
         return len(what)
 
@@ -66,7 +66,7 @@ async def test_step_that_writes_is_recorded_in_the_same_commit(bench: Make) -> N
 
     @app.workflow
     async def flow(wf: Workflow, *, words: list[str]) -> list[int]:
-        done = [await wf.step(write, word, key=word) for word in words]
+        done = [await wf.options(key=word).step(write, word) for word in words]
         with pytest.raises(StepFailed) as failed:
             await wf.step(broken)
         assert failed.value.type == "Permanent"
@@ -91,9 +91,9 @@ async def test_calls_to_the_outside_get_the_key_of_workflow_and_step(bench: Make
 
     @app.workflow
     async def flow(wf: Workflow) -> None:
-        await wf.step(refund, "ann", key="ann", retry=[0.01])
-        await wf.step(refund, "bob", retry=[0.01])
-        await wf.step(refund, "cid", retry=[0.01])
+        await wf.options(key="ann", retry=[0.01]).step(refund, "ann")
+        await wf.options(retry=[0.01]).step(refund, "bob")
+        await wf.options(retry=[0.01]).step(refund, "cid")
 
     b = await bench(app)
     id = (await b.engine.start_workflow(flow)).id
@@ -115,7 +115,7 @@ async def test_long_retry_puts_the_workflow_down_and_counts_its_attempts(bench: 
 
     @app.workflow
     async def flow(wf: Workflow) -> str:
-        return await wf.step(flaky, retry=[60, 120])
+        return await wf.options(retry=[60, 120]).step(flaky)
 
     b = await bench(app)
     async with FrozenClock(b.db, datetime(2026, 1, 1, tzinfo=UTC)) as clock:
@@ -135,7 +135,7 @@ async def test_long_retry_puts_the_workflow_down_and_counts_its_attempts(bench: 
     assert (await b.engine.result(id)).result == "done"
 
 
-async def test_gathered_steps_run_at_most_so_many_at_once_and_in_order_of_results(bench: Make) -> None:
+async def test_gathered_steps_respect_the_concurrency_limit_and_keep_the_order_of_results(bench: Make) -> None:
     app = Onceward("t")
     running = most = 0
 
@@ -153,7 +153,7 @@ async def test_gathered_steps_run_at_most_so_many_at_once_and_in_order_of_result
 
     @app.workflow
     async def flow(wf: Workflow) -> list[Any]:
-        results = await wf.gather(*[wf.step(square, n, key=n) for n in range(12)], at_once=3, keep_failures=True)
+        results = await wf.gather(*[wf.options(key=n).step(square, n) for n in range(12)], limit=3, keep_failures=True)
         return [str(each.type) if isinstance(each, StepFailed) else each for each in results]
 
     b = await bench(app)
@@ -183,8 +183,8 @@ async def test_compensations_run_in_reverse_and_are_retried_and_visible(bench: M
     @app.workflow
     async def flow(wf: Workflow) -> None:
         for what in "abc":
-            await wf.compensate(undo, what, key=what, retry=[0.01] * 5)
-            await wf.step(do, what, key=what)
+            await wf.options(key=what, retry=[0.01] * 5).compensate(undo, what)
+            await wf.options(key=what).step(do, what)
 
     b = await bench(app)
     id = (await b.engine.start_workflow(flow)).id
@@ -241,8 +241,8 @@ async def test_key_used_twice_is_an_error(bench: Make) -> None:
 
     @app.workflow
     async def flow(wf: Workflow) -> None:
-        await wf.step(noop, 1, key="x")
-        await wf.step(noop, 2, key="x")
+        await wf.options(key="x").step(noop, 1)
+        await wf.options(key="x").step(noop, 2)
 
     b = await bench(app)
     id = (await b.engine.start_workflow(flow)).id
@@ -262,7 +262,7 @@ async def test_values_stay_the_same_over_replays(bench: Make) -> None:
 
     b = await bench(app)
     await b.start_worker()
-    id = (await b.engine.start_workflow(flow.attributed(order=7))).id
+    id = (await b.engine.start_workflow(flow.attributes(order=7))).id
     await b.engine.wait(id)
     assert len(seen) == 2
     assert seen[0] == seen[1]
@@ -293,12 +293,12 @@ async def test_a_history_is_bounded(bench: Make) -> None:
 
     b = await bench(app)
     id = (await b.engine.start_workflow(endless)).id
-    keyed = (await b.engine.start_workflow(counting.once("only"))).id
+    keyed = (await b.engine.start_workflow(counting.unique("only"))).id
     above = (await b.engine.start_workflow(parent)).id
     await b.drain()
     assert (await b.row(id))["error"]["type"] == "TooManySteps"
     assert await b.state(keyed) == "continued"
     rows = await b.db.fetch("select key, state, result from onceward.workflows where name = 'counting' order by id")
     assert sorted(row["state"] for row in rows) == ["continued"] * 4 + ["success"] * 2
-    assert (await b.engine.start_workflow(counting.once("only"))).duplicate
+    assert (await b.engine.start_workflow(counting.unique("only"))).duplicate
     assert (await b.engine.result(above)).result == 2

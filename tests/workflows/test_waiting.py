@@ -36,9 +36,9 @@ async def test_sleeping_for_days_holds_nothing_and_ends_on_time(bench: Make) -> 
 
     @app.workflow
     async def flow(wf: Workflow) -> None:
-        await wf.step(do, "before", key=1)
+        await wf.options(key=1).step(do, "before")
         await wf.sleep(timedelta(days=30))
-        await wf.step(do, "after", key=2)
+        await wf.options(key=2).step(do, "after")
 
     b = await bench(app)
     async with FrozenClock(b.db, START) as clock:
@@ -153,9 +153,9 @@ async def test_announced_event_reaches_those_of_its_organization_that_wait_for_i
 
     b = await bench(app)
     ours, theirs = uuid4(), uuid4()
-    one = (await b.engine.start_workflow(flow, order=1, organization=ours)).id
-    two = (await b.engine.start_workflow(flow, order=2, organization=ours)).id
-    other = (await b.engine.start_workflow(flow, order=1, organization=theirs)).id
+    one = (await b.engine.start_workflow(flow.for_organization(ours), order=1)).id
+    two = (await b.engine.start_workflow(flow.for_organization(ours), order=2)).id
+    other = (await b.engine.start_workflow(flow.for_organization(theirs), order=1)).id
     await b.drain()
     async with b.engine.transaction(organization=ours) as tx:
         assert await tx.announce("charge.succeeded", {"order": 1, "card": "visa"}) == [one]
@@ -169,10 +169,10 @@ async def test_cancelled_workflow_undoes_what_it_did(bench: Make) -> None:
 
     @app.workflow
     async def flow(wf: Workflow) -> None:
-        await wf.compensate(undo, "a", key="a")
-        await wf.step(do, "a", key="a")
-        await wf.compensate(undo, "b", key="b")
-        await wf.step(do, "b", key="b")
+        await wf.options(key="a").compensate(undo, "a")
+        await wf.options(key="a").step(do, "a")
+        await wf.options(key="b").compensate(undo, "b")
+        await wf.options(key="b").step(do, "b")
         await wf.wait_for("never")
 
     b = await bench(app)
@@ -196,7 +196,7 @@ async def test_cancelling_interrupts_a_running_step_and_undoes_it(bench: Make) -
     @app.workflow
     async def flow(wf: Workflow) -> None:
         await wf.compensate(undo, "hang")
-        await wf.step(hang, timeout=100)
+        await wf.options(timeout=100).step(hang)
 
     b = await bench(app)
     await b.start_worker(beat_s=0.1)
@@ -246,11 +246,11 @@ async def test_code_that_asks_for_other_steps_is_stopped_with_a_clear_error(benc
 
     @app.workflow(version="v")
     async def flow(wf: Workflow) -> str:
-        await wf.step(do, "a", key="a")
+        await wf.options(key="a").step(do, "a")
         if version == 2:
-            await wf.step(do, "new", key="new")
+            await wf.options(key="new").step(do, "new")
         if version != 3:
-            await wf.step(do, "b", key="b")
+            await wf.options(key="b").step(do, "b")
             await wf.wait_for("go")
         return "ok"
 
@@ -282,10 +282,10 @@ async def test_patched_code_keeps_old_histories_on_the_old_path(bench: Make) -> 
 
     @app.workflow
     async def flow(wf: Workflow) -> None:
-        await wf.step(do, "a", key="a")
+        await wf.options(key="a").step(do, "a")
         if new and await wf.patched("extra"):
-            await wf.step(do, "extra", key="extra")
-        await wf.step(do, "b", key="b")
+            await wf.options(key="extra").step(do, "extra")
+        await wf.options(key="b").step(do, "b")
         await wf.wait_for("go")
 
     b = await bench(app)
@@ -312,7 +312,7 @@ async def test_a_rate_spaces_the_starts_of_a_step_over_all_workflows(bench: Make
     @app.workflow
     async def flow(wf: Workflow) -> None:
         for _ in range(3):
-            await wf.step(call, rate=50)
+            await wf.options(rate=50).step(call)
 
     b = await bench(app)
     await b.start_worker()
@@ -331,7 +331,7 @@ async def test_workflow_of_one_organization_cannot_be_signalled_by_another(bench
         await wf.wait_for("go")
 
     b = await bench(app)
-    id = (await b.engine.start_workflow(flow, organization=uuid4())).id
+    id = (await b.engine.start_workflow(flow.for_organization(uuid4()))).id
     await b.drain()
     async with b.engine.transaction(organization=uuid4()) as tx:
         assert await tx.signal_workflow(id, "go") == "gone"

@@ -1,4 +1,4 @@
-"""Commands about the database: `migrate`, `db dump|restore|upgrade|psql`."""
+"""Commands about the database: `migrate`, `db dump|restore|upgrade|psql|status|reset`."""
 
 from __future__ import annotations
 

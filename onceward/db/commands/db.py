@@ -1,4 +1,4 @@
-"""`db dump|restore|upgrade|psql`: move the data, for example from the embedded database to a server, or inspect it."""
+"""`db dump|restore|upgrade|psql|status|reset`: move the data, for example from the embedded database to a server, or inspect it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,16 @@ import typer
 from onceward.cli.exits import CommandFailed
 from onceward.cli.rendering import say
 from onceward.cli.session import features_here, opened_database, run
+from onceward.db.commands import schema
 
-group = typer.Typer(no_args_is_help=True, help="Move or inspect the data: `dump`, `restore`, `upgrade`, `psql`.")
+group = typer.Typer(
+    no_args_is_help=True,
+    help="Move, inspect or reset the data: `dump`, `restore`, `upgrade`, `psql`, `status`, `reset`.",
+)
 
 
 def register(cli: typer.Typer) -> None:
+    schema.register(group)
     cli.add_typer(group, name="db")
 
 

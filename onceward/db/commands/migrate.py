@@ -1,4 +1,4 @@
-"""`migrate`: apply pending migrations."""
+"""`migrate`: apply pending migrations and function files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onceward.cli.session import configure_process, features_here, features_with
 from onceward.feature import Migrations
 
 if TYPE_CHECKING:
-    from onceward.db import Migration
+    from onceward.db import Pending
     from onceward.settings import Settings
 
 
@@ -23,22 +23,33 @@ def register(cli: typer.Typer) -> None:
 
 def migrate(
     app: AppArgument = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Only list pending migrations; change nothing.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only list what is pending; change nothing.")] = False,
+    reapply_functions: Annotated[
+        bool,
+        typer.Option(
+            "--reapply-functions",
+            help="Also apply functions of which the database has a newer version: after a rollback.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Apply pending migrations of the engine and of the app. Safe to run from many nodes at once."""
+    """Apply pending migrations and functions of the engine and of the app. Safe to run from many nodes at once."""
     from onceward.settings import load_settings
 
     settings = load_settings()
     configure_process(settings)
     features = features_here() if app is None else features_with(load_app(app))
-    migrations = run(_migrate(features.migrations, settings, only_plan=plan))
+    items = run(_migrate(features.migrations, settings, only_plan=plan, reapply_functions=reapply_functions))
     state = "pending" if plan else "applied"
-    rows = [{"owner": item.owner, "number": item.number, "name": item.name, "state": state} for item in migrations]
-    listing(rows, columns=("owner", "number", "name", "state"), as_json=as_json, empty="no migration is pending")
+    rows = [{"owner": item.owner, "name": item.name, "file": str(item), "state": state} for item in items]
+    listing(rows, columns=("file", "state"), as_json=as_json, empty="no migration and no function is pending")
 
 
-async def _migrate(migrations: Sequence[Migrations], settings: Settings, *, only_plan: bool) -> list[Migration]:
+async def _migrate(
+    migrations: Sequence[Migrations], settings: Settings, *, only_plan: bool, reapply_functions: bool
+) -> list[Pending]:
     async with opened(settings, migrations) as configured:
-        pending = await configured.pending_migrations()
-        return pending if only_plan or not pending else await configured.migrate()
+        pending = await configured.pending_migrations(reapply_functions=reapply_functions)
+        if only_plan or not pending:
+            return pending
+        return await configured.migrate(reapply_functions=reapply_functions)

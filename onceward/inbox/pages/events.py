@@ -5,21 +5,16 @@ from __future__ import annotations
 import contextlib
 from uuid import UUID
 
+from onceward.statements import read_statement
 from onceward.web.dashboard.contribution import Hit
 from onceward.web.dashboard.page import View
 from onceward.work.pages.kinds import work_pages
 from onceward.work.pages.listing import UNFINISHED, Listing
 
-BY_EVENT_ID = """
-select e.seq as id from onceward.webhook_events e
- where e.seq = any(array(select onceward.events_named($1))) order by e.seq desc limit 20
-"""
+BY_EVENT_ID = read_statement("inbox", "find_by_event_id")
 BY_UUID = "select e.seq as id from onceward.webhook_events e where e.id = $1"
 
-ARRIVED = """
-select date_trunc('second', r.received_at) as at, count(*) as arrived from onceward.webhook_events r
- where r.seq > $3 and r.received_at >= $1 and r.received_at < $2 group by 1
-"""
+ARRIVED = read_statement("inbox", "count_arrived")
 
 EVENTS = Listing(
     slug="events",
@@ -32,7 +27,7 @@ EVENTS = Listing(
     at="r.received_at",
     ended="r.status",
     attempts="r.attempts",
-    said="r.error",
+    message="r.error",
     states=(*UNFINISHED, "success", "failed"),
     facets={"label": "r.type = {0}", "about": "r.provider = {0}"},
     body="r.payload, r.headers, r.result, r.id as uuid, r.webhook_id, r.origin",

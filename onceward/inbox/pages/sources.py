@@ -12,10 +12,11 @@ from onceward.inbox import sources
 from onceward.inbox.source import Mode
 from onceward.providers.inbound.provider import ConfigError
 from onceward.providers.inbound.registry import PROVIDERS
+from onceward.statements import read_statement
 from onceward.trust import NotFound
 from onceward.trust.identity import Identity
 from onceward.trust.secrets import secret_box
-from onceward.web.dashboard.action import Action, Done, Refused
+from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
 
@@ -27,11 +28,7 @@ DELETED = "was deleted and accepts no more requests. Its events stay and are han
 PAUSED = "is paused. It still receives events, but they are not handled."
 RESUMED = "was resumed. Parked events are handled in the order of their arrival."
 
-SOURCES = """
-select s.webhook_id, s.name, s.provider, s.mode, s.organization_id, s.ordering, s.rate_per_s, s.max_body_bytes, s.retention_days,
-       s.origin, s.paused_at, s.created_at
-  from onceward.sources s where s.deleted_at is null order by s.origin = 'builtin', s.name limit 500
-"""
+SOURCES = read_statement("inbox", "list_sources_page")
 REJECTS = """
 select at, source, provider, reason, status, bytes, more from onceward.webhook_rejects order by at desc limit 20
 """
@@ -52,7 +49,7 @@ async def _add(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     name, secret = form.get("name", "").strip()[:100], form.get("secret", "").strip()
     mode = form.get("mode", "ack")
     if mode not in MODES:
-        raise Refused(f"{mode!r} is not a mode: use one of {', '.join(MODES)}")
+        raise ActionRefused(f"{mode!r} is not a mode: use one of {', '.join(MODES)}")
     new = sources.NewSource(
         name=name,
         provider=form.get("provider", "")[:100],
@@ -70,14 +67,14 @@ async def _add(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
 async def _rotate(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     own, secret = await _own(site, identity, form), form.get("secret", "").strip()
     if not secret:
-        raise Refused("secret: enter the new secret as the sender shows it")
+        raise ActionRefused("secret: enter the new secret as the sender shows it")
     overlap = OVERLAPS.get(form.get("overlap", ""))
     if overlap is None:
-        raise Refused(f"overlap: choose one of {', '.join(OVERLAPS)}")
+        raise ActionRefused(f"overlap: choose one of {', '.join(OVERLAPS)}")
     async with _engine(site) as tx:
         box = secret_box(site.settings)
         live = await sources.rotate(tx, box, str(own.webhook_id), secret, overlap=overlap, actor=identity)
-    return Done(PATH, f"Source {own.name} believes {len(live)} secrets now, including the new one.")
+    return Done(PATH, f"Source {own.name} now accepts {len(live)} secrets, including the new one.")
 
 
 @asynccontextmanager
@@ -86,7 +83,7 @@ async def _engine(site: Site) -> AsyncGenerator[Transaction]:
         async with site.database.transaction(role="engine") as tx:
             yield tx
     except ConfigError as error:
-        raise Refused(f"{error.field}: {error}") from None
+        raise ActionRefused(f"{error.field}: {error}") from None
 
 
 def _button(change: Callable[..., Awaitable[object]], message: str) -> Callable[..., Awaitable[Done]]:

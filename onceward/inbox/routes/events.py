@@ -18,7 +18,7 @@ from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of
 from onceward.web.auth import require
 from onceward.web.fields import Moment, Number, Text
-from onceward.web.problems import Problem
+from onceward.web.problems import Problem, invalid_request
 
 Db = Annotated[Database, Depends(database_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
@@ -123,7 +123,7 @@ def _replaying(router: APIRouter) -> None:
     async def many(db: Db, identity: Operator, body: ReplayMany) -> Replayed:  # pyright: ignore[reportUnusedFunction]
         """Handle events again, oldest first, under the same event id. Each replay is written to the audit log."""
         if not body.reason and not body.dry_run:
-            raise _unfit("reason", "give a reason for the audit log; only a dry run needs none")
+            raise invalid_request([("body.reason", "give a reason for the audit log; only a dry run needs none")])
         statuses = ["success"] if body.unhandled or body.as_new else ["dead_letter", "failed"]
         criteria = Filter(
             ids=body.ids,
@@ -137,7 +137,7 @@ def _replaying(router: APIRouter) -> None:
             organization=identity.organization,
         )
         if criteria.empty:
-            raise _unfit("ids", "give at least one filter: ids, source, type, error, since or until")
+            raise invalid_request([("body.ids", "give at least one filter: ids, source, type, error, since or until")])
         done = await replay.replay(
             db,
             criteria,
@@ -192,9 +192,3 @@ def _shown(event: reading.Whole) -> Shown:
 def _unhandled(event: reading.Whole) -> bool | None:
     """Return True for an event that had no handler: its status is `success`, but it is replayed like a failure."""
     return True if event.status == "success" and event.result == "unhandled" else None
-
-
-def _unfit(field: str, reason: str) -> Problem:
-    return Problem(
-        422, f"{field}: {reason}", title="Request does not fit", errors=[{"field": f"body.{field}", "reason": reason}]
-    )

@@ -18,7 +18,7 @@ from onceward.trust import Identity, SecretBox, transaction_for
 from onceward.web.api import database_of, settings_of
 from onceward.web.auth import require
 from onceward.web.fields import Json, Text
-from onceward.web.problems import Problem
+from onceward.web.problems import Problem, invalid_request
 
 Db = Annotated[Database, Depends(database_of)]
 TheSettings = Annotated[Settings, Depends(settings_of)]
@@ -173,7 +173,7 @@ def _shown(source: sources.Listed, settings: Settings) -> SourceShown:
 
 
 def _problem(error: ConfigError) -> Problem:
-    errors = [{"field": f"body.{error.field}", "reason": str(error)}]
+    field = f"body.{error.field}"
     if isinstance(error, sources.SourceExists):
-        return Problem(409, str(error), title="Name is taken", errors=errors)
-    return Problem(422, str(error), title="Request does not fit", errors=errors)
+        return Problem(409, str(error), title="Name is taken", errors=[{"field": field, "reason": str(error)}])
+    return invalid_request([(field, str(error))], detail=str(error))

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-import asyncpg
-
-from onceward.db import BROKEN, Database, Unavailable
+from onceward.db import FAILED, Database
 from onceward.messages.channel import Letter
 from onceward.providers.outbound import Absent, Accepted, Lookup, Outcome, Unreachable
+from onceward.statements import read_statement
 
-INSERT = """
-insert into onceward.dashboard_messages (id, organization_id, recipient, type, severity, title, body)
-values ($1, $2, $3, $4, $5, $6, $7) on conflict (id) do nothing
-"""
+INSERT = read_statement("messages", "add_dashboard_message")
 
 
 class DashboardChannel:
@@ -40,7 +36,7 @@ class DashboardChannel:
                 letter.rendered.subject,
                 letter.rendered.text,
             )
-        except (*BROKEN, Unavailable, asyncpg.PostgresError) as error:
+        except FAILED as error:
             return Unreachable(f"the database did not accept the row ({error.__class__.__name__})")
         return Accepted(str(letter.id))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from email.message import EmailMessage
 from email.utils import formataddr, parseaddr
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from onceward.messages.channel import Letter
 from onceward.private_files import private_folder, write_private
@@ -30,6 +31,16 @@ def compose(letter: Letter, sender: str) -> EmailMessage:
         message[name] = value
     message.set_content(letter.rendered.text)
     message.add_alternative(letter.rendered.html, subtype="html")
+    body: Any = message
+    [_, html] = body.iter_parts()
+    for each in letter.attachments:
+        main, _, sub = each.content_type.partition("/")
+        if each.inline is not None:
+            html.add_related(each.content, main, sub, cid=f"<{each.inline}>", filename=each.name, disposition="inline")
+    for each in letter.attachments:
+        main, _, sub = each.content_type.partition("/")
+        if each.inline is None:
+            message.add_attachment(each.content, main, sub, filename=each.name)
     return message
 
 
@@ -88,6 +99,9 @@ class BrevoChannel:
             text=letter.rendered.text,
             headers=unsubscribe_headers(letter) or None,
             tags=(letter.template.name,),
+            attachments=[
+                {"name": each.name, "content": base64.b64encode(each.content).decode()} for each in letter.attachments
+            ],
         )
 
     async def look_up(self, letter: Letter) -> Lookup:

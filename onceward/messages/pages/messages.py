@@ -21,7 +21,7 @@ MESSAGES = Listing(
     key="r.key",
     ended="r.status",
     attempts="r.attempts",
-    said="r.reason",
+    message="r.reason",
     states=(*UNFINISHED, "success", "cancelled", "unknown"),
     facets={"label": "r.template = {0}", "about": "r.channel = {0}"},
     body="r.data as payload, r.recipient, r.address, r.locale, r.scheduled_for, r.sent_at, r.category, r.version, r.reason",

@@ -14,7 +14,7 @@ DELIVERIES = Listing(
     key="r.response_status",
     ended="r.status",
     attempts="r.attempts",
-    said="r.error",
+    message="r.error",
     joins="left join onceward.endpoints t on t.endpoint_id = r.endpoint_id",
     states=(*UNFINISHED, "success", "failed", "cancelled"),
     facets={"label": "r.type = {0}", "endpoint": "r.endpoint_id = {0}::uuid"},

@@ -9,34 +9,20 @@ from uuid import UUID
 from onceward.outbox import Outbox
 from onceward.outbox.errors import Invalid
 from onceward.outbox.resends import resend_one
+from onceward.statements import read_statement
 from onceward.trust import NotFound
 from onceward.trust.identity import Identity
-from onceward.web.dashboard.action import Action, Done, Refused
+from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.contribution import Figure, Reason, Status
 from onceward.web.dashboard.formats import many, number
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
 
-ENDPOINTS = """
-select e.endpoint_id, e.organization_id, e.url, e.description, e.events, e.active, e.disabled_at, e.disabled_reason, e.warned_at,
-       e.max_in_flight, e.rate_per_s, e.ordered, e.created_at, recent.sent, recent.good, recent.last_at
-  from onceward.endpoints e
-  cross join lateral (
-      select count(*) as sent, count(*) filter (where d.status = 'success') as good, max(d.last_attempt_at) as last_at
-        from (select d.status, d.last_attempt_at from onceward.deliveries d
-               where d.endpoint_id = e.endpoint_id order by d.id desc limit 100) d
-  ) recent
- where e.deleted_at is null order by e.active, e.created_at desc limit 200
-"""
+ENDPOINTS = read_statement("outbox", "list_endpoints_page")
 OWNER = "select organization_id from onceward.endpoints where endpoint_id = $1 and deleted_at is null"
 
 
-COUNTS = """
-select count(*) filter (where e.active) as active,
-       count(*) filter (where not e.active and e.disabled_reason in ('failing', 'gone')) as disabled,
-       count(*) filter (where e.active and e.warned_at is not null) as warned
-  from onceward.endpoints e where e.deleted_at is null
-"""
+COUNTS = read_statement("outbox", "count_endpoints")
 
 
 async def status(view: View) -> Status:
@@ -64,7 +50,7 @@ async def _own(site: Site, identity: Identity, form: Mapping[str, str]) -> tuple
     try:
         endpoint = UUID(form.get("endpoint", ""))
     except ValueError:
-        raise Refused("the field `endpoint` must be the id of an endpoint") from None
+        raise ActionRefused("the field `endpoint` must be the id of an endpoint") from None
     row = await site.database.fetchrow(OWNER, endpoint)
     if row is None or (identity.organization is not None and row["organization_id"] != identity.organization):
         raise NotFound(f"there is no endpoint {endpoint}")
@@ -88,14 +74,14 @@ async def _test(site: Site, identity: Identity, form: Mapping[str, str]) -> Done
     try:
         sent = await site.context.part(Outbox).send_test(organization, endpoint, actor=identity)
     except Invalid as error:
-        raise Refused(str(error)) from None
+        raise ActionRefused(str(error)) from None
     return Done(f"/dashboard/consequences/{sent.id}", "The test event is queued.")
 
 
 async def _resend(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     id = form.get("id", "")
     if not id.isdigit() or len(id) > 18:
-        raise Refused("the field `id` must be the id of a delivery")
+        raise ActionRefused("the field `id` must be the id of a delivery")
     organization = identity.organization
     if organization is None:
         organization = await site.database.fetchval(
@@ -104,7 +90,7 @@ async def _resend(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
     try:
         await resend_one(site.database, organization, int(id), actor=identity)
     except Invalid as error:
-        raise Refused(str(error)) from None
+        raise ActionRefused(str(error)) from None
     return Done(f"/dashboard/deliveries/{id}", "The delivery will be sent again.")
 
 

@@ -6,7 +6,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from onceward.outbox import Invalid, KeyReused, NotResent, OutboxError
-from onceward.web.problems import Problem, request_id_of, respond
+from onceward.web.problems import Problem, invalid_request, request_id_of, respond
 
 
 def add_error_handlers(api: FastAPI) -> None:
@@ -15,8 +15,7 @@ def add_error_handlers(api: FastAPI) -> None:
     async def on_error(request: Request, error: Exception) -> Response:
         match error:
             case Invalid():
-                errors = [{"field": error.field, "reason": error.reason}]
-                problem = Problem(422, str(error), title="Request does not fit", errors=errors)
+                problem = invalid_request([(error.field, error.reason)], detail=str(error))
             case KeyReused():
                 problem = Problem(422, str(error), title="Key reused", kind="key-reused")
             case NotResent():

@@ -4,13 +4,6 @@ with done as materialized (
     delete from onceward.work
      where id = any($1::bigint[]) and lease = any($2::bigint[])
     returning id, organization_id, attempts, kind, task, lane, claimed_at
-), recorded as (
-    insert into onceward.attempts
-        (work_id, organization_id, number, kind, task, outcome, worker, started_at, finished_at, result)
-    select id, organization_id, attempts + 1, kind, task, 'success', $3, claimed_at,
-           (select clock_timestamp()),   -- one time for all rows: each new time would update the block range summary of the index
-           $4::jsonb -> id::text
-      from done
 ), updated as (
     update onceward.deliveries d
        set status = 'success', attempts = d.attempts + 1, error = null, last_attempt_at = onceward.now(),
@@ -21,4 +14,10 @@ with done as materialized (
      where l.queue in ('deliveries', 'deliveries-retry') and l.lane = any(array(select distinct lane from done))
        and (l.failures > 0 or l.open_until is not null)
 )
-select id from done where (select set_config('synchronous_commit', 'off', true)) = 'off'
+select count(*)::int,
+       onceward.record_attempts(array_agg(row(
+           id, organization_id, attempts + 1, kind, task, 'success', $3::bigint, claimed_at,
+           (select clock_timestamp()),   -- one time for all rows: each new time would update the block range summary of the index
+           $4::jsonb -> id::text, null
+       )::onceward.attempts))
+  from done where (select set_config('synchronous_commit', 'off', true)) = 'off'

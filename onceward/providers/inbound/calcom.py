@@ -15,7 +15,7 @@ from onceward.providers.inbound.payload import (
     read_object,
     required_text,
 )
-from onceward.providers.inbound.provider import Provider, ReceivedItem, Rejected, Reply, Request, SourceConfig
+from onceward.providers.inbound.provider import Provider, ProviderReply, ReceivedItem, Rejected, Request, SourceConfig
 from onceward.providers.inbound.samples import apply_fields, iso_now, token
 
 # Cal.com's code sends plain hexadecimal, its documentation shows a prefix. Both are accepted.
@@ -48,11 +48,11 @@ class CalCom(Provider):
             raise Rejected("unsigned", "Cal.com has no secret for this webhook: set it there")
         signature.verify(SCHEME, config, request, now)
 
-    def challenge(self, config: SourceConfig, request: Request) -> Reply | None:
+    def challenge(self, config: SourceConfig, request: Request) -> ProviderReply | None:
         # This search is cheap and avoids parsing ordinary requests twice.
         if request.method != "POST" or b'"PING"' not in request.body:
             return None
-        return Reply() if read_object(request.body).value.get("triggerEvent") == "PING" else None
+        return ProviderReply() if read_object(request.body).value.get("triggerEvent") == "PING" else None
 
     def parse(self, config: SourceConfig, request: Request) -> list[ReceivedItem]:
         document = read_object(request.body)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from onceward.providers.inbound import signature
 from onceward.providers.inbound.payload import as_object, as_text, item, read_object, required_text
-from onceward.providers.inbound.provider import Provider, ReceivedItem, Reply, Request, SourceConfig
+from onceward.providers.inbound.provider import Provider, ProviderReply, ReceivedItem, Request, SourceConfig
 from onceward.providers.inbound.samples import apply_fields, hex_token, unix_now
 
 SCHEME: Final = signature.Scheme(
@@ -45,8 +45,8 @@ class Daily(Provider):
         if not _is_probe(request):
             signature.verify(SCHEME, config, request, now)
 
-    def challenge(self, config: SourceConfig, request: Request) -> Reply | None:
-        return Reply() if _is_probe(request) else None
+    def challenge(self, config: SourceConfig, request: Request) -> ProviderReply | None:
+        return ProviderReply() if _is_probe(request) else None
 
     def parse(self, config: SourceConfig, request: Request) -> list[ReceivedItem]:
         if _is_probe(request):

@@ -20,9 +20,9 @@ from onceward.providers.inbound.provider import (
     ConfigError,
     NoOptions,
     Provider,
+    ProviderReply,
     ReceivedItem,
     Rejected,
-    Reply,
     Request,
     SourceConfig,
 )
@@ -62,10 +62,10 @@ class Formbricks(Provider):
             )
         signature.verify(WEBHOOK, config, request, now)
 
-    def challenge(self, config: SourceConfig, request: Request) -> Reply | None:
+    def challenge(self, config: SourceConfig, request: Request) -> ProviderReply | None:
         if request.method != "POST" or b'"testEndpoint"' not in request.body:
             return None
-        return Reply() if read_object(request.body).value.get("event") == "testEndpoint" else None
+        return ProviderReply() if read_object(request.body).value.get("event") == "testEndpoint" else None
 
     def parse(self, config: SourceConfig, request: Request) -> list[ReceivedItem]:
         document = read_object(request.body)

@@ -19,6 +19,8 @@ from typing import Any, ClassVar, Final, Literal, Protocol, get_args
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from onceward.errors import OncewardError
+
 Reason = Literal[
     "bad_body",
     "bad_certificate",
@@ -54,7 +56,7 @@ MAX_HEADER_CHARS: Final = 4096
 Fetch = Callable[[str], Awaitable[bytes]]
 
 
-class Rejected(Exception):
+class Rejected(OncewardError):
     """The request is rejected. `reason` is safe as a metric label, the message is safe to log."""
 
     def __init__(self, reason: Reason, message: str) -> None:
@@ -63,7 +65,7 @@ class Rejected(Exception):
         self.status: int = STATUS.get(reason, 401)
 
 
-class ConfigError(ValueError):
+class ConfigError(OncewardError, ValueError):
     """The configuration of a source cannot work. The message names the field and never contains a secret."""
 
     def __init__(self, message: str, *, field: str = "options") -> None:
@@ -116,7 +118,7 @@ class ReceivedItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ProviderReply:
     """An immediate answer. Nothing is stored."""
 
     body: bytes = b""
@@ -197,7 +199,7 @@ class Provider(Protocol):
         """
         return None
 
-    def challenge(self, config: SourceConfig, request: Request) -> Reply | None:
+    def challenge(self, config: SourceConfig, request: Request) -> ProviderReply | None:
         """Return the answer to a handshake, or None for an ordinary request. This method must authenticate a GET."""
         return None
 

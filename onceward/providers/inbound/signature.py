@@ -78,7 +78,7 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class SignedClaim:
     """What a request claims, not yet verified: its signatures, the signed content, and the time of signing."""
 
     signatures: tuple[Signature, ...]
@@ -93,7 +93,7 @@ def verify(scheme: Scheme, config: SourceConfig, request: Request, now: float) -
     check_age(claim.made_at, config.tolerance_s, now)
 
 
-def read_claim(scheme: Scheme, request: Request) -> Claim:
+def read_claim(scheme: Scheme, request: Request) -> SignedClaim:
     """Read the headers that a scheme names. This verifies nothing and does not parse the body."""
     text = request.header(scheme.header)
     stamp = ""
@@ -124,10 +124,10 @@ def read_claim(scheme: Scheme, request: Request) -> Claim:
         else part.encode()
         for part in scheme.parts
     )
-    return Claim(signatures, content, made_at)
+    return SignedClaim(signatures, content, made_at)
 
 
-def match(scheme: Scheme, keys: tuple[bytes, ...], claim: Claim) -> None:
+def match(scheme: Scheme, keys: tuple[bytes, ...], claim: SignedClaim) -> None:
     """Raise Rejected unless a key made a signature of the scheme's version. Each comparison takes constant time."""
     if not keys:
         raise Rejected("no_secret", "the source has no secret, so no request can be verified")

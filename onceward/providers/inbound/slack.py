@@ -18,7 +18,7 @@ from onceward.providers.inbound.payload import (
     read_object,
     required_text,
 )
-from onceward.providers.inbound.provider import Provider, ReceivedItem, Rejected, Reply, Request, SourceConfig
+from onceward.providers.inbound.provider import Provider, ProviderReply, ReceivedItem, Rejected, Request, SourceConfig
 from onceward.providers.inbound.samples import apply_fields, token, unix_now
 
 SCHEME: Final = signature.Scheme(
@@ -40,7 +40,7 @@ class Slack(Provider):
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
         signature.verify(SCHEME, config, request, now)
 
-    def challenge(self, config: SourceConfig, request: Request) -> Reply | None:
+    def challenge(self, config: SourceConfig, request: Request) -> ProviderReply | None:
         if request.method != "POST" or b"url_verification" not in request.body or _is_form(request):
             return None
         body = read_object(request.body).value
@@ -49,7 +49,7 @@ class Slack(Provider):
         challenge = body.get("challenge")
         if not (isinstance(challenge, str) and challenge.isascii() and 0 < len(challenge) <= 512):
             raise Rejected("bad_body", "url_verification without a challenge that can be echoed")
-        return Reply(challenge.encode())
+        return ProviderReply(challenge.encode())
 
     def parse(self, config: SourceConfig, request: Request) -> list[ReceivedItem]:
         if _is_form(request):

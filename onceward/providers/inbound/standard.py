@@ -104,7 +104,7 @@ def _live_keys(config: SourceConfig) -> list[tuple[bytes, bool]]:
     ]
 
 
-def _hmac_keys(config: SourceConfig, claim: signature.Claim) -> tuple[bytes, ...]:
+def _hmac_keys(config: SourceConfig, claim: signature.SignedClaim) -> tuple[bytes, ...]:
     keys = tuple(key for key, public in _live_keys(config) if not public)
     if config.keys and not keys:
         if any(entry.label == "v1a" for entry in claim.signatures):
@@ -113,7 +113,7 @@ def _hmac_keys(config: SourceConfig, claim: signature.Claim) -> tuple[bytes, ...
     return keys
 
 
-def _has_asymmetric_match(config: SourceConfig, claim: signature.Claim) -> bool:
+def _has_asymmetric_match(config: SourceConfig, claim: signature.SignedClaim) -> bool:
     candidates = [
         raw
         for entry in claim.signatures

@@ -26,9 +26,9 @@ from onceward.providers.inbound.provider import (
     ConfigError,
     NoOptions,
     Provider,
+    ProviderReply,
     ReceivedItem,
     Rejected,
-    Reply,
     Request,
     SourceConfig,
 )
@@ -67,7 +67,7 @@ class WhatsApp(Provider):
     def verify(self, config: SourceConfig, request: Request, now: float) -> None:
         signature.verify(SCHEME, config, request, now)
 
-    def challenge(self, config: SourceConfig, request: Request) -> Reply | None:
+    def challenge(self, config: SourceConfig, request: Request) -> ProviderReply | None:
         """Answer Meta's subscription check with its challenge if the token is the source's `verify_token`."""
         if request.method != "GET":
             return None
@@ -83,7 +83,7 @@ class WhatsApp(Provider):
         challenge = fields.get("hub.challenge", "")
         if not (challenge.isascii() and 0 < len(challenge) <= 512):
             raise Rejected("bad_body", "hub.challenge is missing or cannot be echoed")
-        return Reply(challenge.encode())
+        return ProviderReply(challenge.encode())
 
     def parse(self, config: SourceConfig, request: Request) -> list[ReceivedItem]:
         document = read_object(request.body)

@@ -20,6 +20,8 @@ from typing import Any, Literal
 
 import orjson
 
+from onceward.errors import OncewardError
+
 from .outcome import Outcome, Refused, Throttled, Unknown, Unreachable
 
 Role = Literal["system", "developer", "user", "assistant"]
@@ -81,7 +83,7 @@ class JsonSchema:
         return {"type": "json_schema", "json_schema": described}
 
 
-class ChatError(Exception):
+class ChatError(OncewardError):
     """A call that gave no complete answer."""
 
     def __init__(self, reason: str, *, request_id: str | None = None, usage: Usage | None = None) -> None:

@@ -2,10 +2,12 @@
 
 from collections.abc import AsyncGenerator, AsyncIterable
 
+from onceward.errors import OncewardError
+
 MAX_EVENT_BYTES = 1024 * 1024
 
 
-class EventTooLong(Exception):
+class EventTooLong(OncewardError):
     """One event is longer than `MAX_EVENT_BYTES`."""
 
 

@@ -7,28 +7,16 @@ from typing import Any, cast
 
 from onceward.db import Connection
 from onceward.schedules import operations
+from onceward.statements import read_statement
 from onceward.trust.identity import Identity
-from onceward.web.dashboard.action import Action, Done, Refused, back
+from onceward.web.dashboard.action import Action, ActionRefused, Done, back
 from onceward.web.dashboard.contribution import Figure, Reason, Status
 from onceward.web.dashboard.formats import many, number
 from onceward.web.dashboard.page import Missing, Page, View
 from onceward.web.dashboard.site import Site
 
-RECENT = """
-select r.schedule, r.status, r.id, r.due_at from onceward.schedules s
- cross join lateral (select * from onceward.runs r where r.schedule = s.name order by r.id desc limit 20) r
-"""
-
-
-COUNTS = """
-select count(*) as all, count(*) filter (where s.paused_at is not null) as paused,
-       count(*) filter (where r.status = 'failed') as failing,
-       count(*) filter (where s.paused_at is null and s.next_at < onceward.now() - interval '2 minutes') as late
-  from onceward.schedules s
-  left join lateral (
-      select r.status from onceward.runs r where r.schedule = s.name and r.status in ('success', 'failed') order by r.id desc limit 1
-  ) r on true
-"""
+RECENT = read_statement("schedules", "recent_runs")
+COUNTS = read_statement("schedules", "count_schedules")
 
 
 async def status(view: View) -> Status:
@@ -88,7 +76,7 @@ async def _resume(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
 async def _run(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     schedule = site.app.schedules.get(_name(form))
     if schedule is None:
-        raise Refused(f"this node has no schedule {_name(form)}: run it on a node that loads its app")
+        raise ActionRefused(f"this node has no schedule {_name(form)}: run it on a node that loads its app")
     async with site.database.transaction(role="engine") as tx:
         id = await operations.run_now(tx, schedule, by=identity.actor, waker=site.engine.waker)
     return Done(f"/dashboard/schedules/{schedule.name}", f"Run {id} is queued.")

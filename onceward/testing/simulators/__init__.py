@@ -15,6 +15,8 @@ from .analytics import Ga4Simulator, MixpanelSimulator, PostHogSimulator, Segmen
 from .brevo import BrevoSimulator
 from .calcom import CalComSimulator
 from .customer import CustomerEndpoint
+from .daily import DailySimulator
+from .formbricks import FormbricksSimulator
 from .hubspot import HubSpotSimulator
 from .openai import ChatCall, OpenAISimulator
 from .paypal import PayPalSimulator
@@ -44,6 +46,8 @@ class Simulators:
         self.mixpanel = MixpanelSimulator()
         self.segment = SegmentSimulator()
         self.posthog = PostHogSimulator()
+        self.daily = DailySimulator()
+        self.formbricks = FormbricksSimulator()
         self.openai = OpenAISimulator()
         self.customer = CustomerEndpoint()
         self.smtp = SmtpSimulator()
@@ -77,6 +81,8 @@ __all__ = [
     "CalComSimulator",
     "ChatCall",
     "CustomerEndpoint",
+    "DailySimulator",
+    "FormbricksSimulator",
     "Ga4Simulator",
     "HubSpotSimulator",
     "MixpanelSimulator",

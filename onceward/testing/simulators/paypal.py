@@ -14,6 +14,7 @@ from uuid import uuid4
 import orjson
 from aiohttp import web
 
+from onceward.errors import OncewardError
 from onceward.providers.inbound.provider import SourceConfig
 from onceward.providers.outbound.money import is_taken_by, to_decimal, to_minor
 
@@ -50,7 +51,7 @@ def simulated_source(webhook_id: str = "SIMULATED", *, host: str = SIGNING_HOST)
     )
 
 
-class PayPalError(Exception):
+class PayPalError(OncewardError):
     def __init__(self, name: str, *, status: int, issue: str | None = None) -> None:
         super().__init__(name)
         self.status = status
@@ -74,6 +75,8 @@ class _Books:
 
 class PayPalSimulator(Simulator):
     """One sandbox app. A PayPal source of Onceward with `source_options` accepts its webhooks."""
+
+    kept = ("books", "_responses")
 
     def __init__(self, *, retry_delays_s: Sequence[float] = DEFAULT_RETRY_DELAYS_S) -> None:
         super().__init__()

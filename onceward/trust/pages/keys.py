@@ -9,7 +9,7 @@ from typing import Any, cast
 from onceward.db import Transaction
 from onceward.trust.identity import Identity
 from onceward.trust.keys import create_key, list_keys, revoke_key
-from onceward.web.dashboard.action import Action, Done, Refused
+from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
 
@@ -24,7 +24,7 @@ async def load(view: View) -> dict[str, Any]:
 async def _create(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
     scope = form.get("scope", "")
     if scope not in (("admin",) if identity.organization is None else ("viewer", "operator", "owner")):
-        raise Refused(f"scope {scope!r} cannot be given to a key of this organization or instance")
+        raise ActionRefused(f"scope {scope!r} cannot be given to a key of this organization or instance")
     lifetime = LIFETIMES.get(form.get("days", ""))
     async with site.database.transaction(role="engine") as tx:
         created = await create_key(

@@ -6,22 +6,23 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from onceward.errors import OncewardError
 from onceward.trust.identity import Identity, Scope
 
 if TYPE_CHECKING:
     from onceward.web.dashboard.site import Site
 
 
-class Refused(ValueError):
+class ActionRefused(OncewardError, ValueError):
     """The action cannot be done. The message says why and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Redirect to `to` and show the message `said` there, or show the template `page` for data that is shown once."""
+    """Redirect to `to` and show `message` there, or show the template `page` for data that is shown once."""
 
     to: str = "/"
-    said: str = ""
+    message: str = ""
     page: str | None = None
     context: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -40,7 +41,7 @@ def reason_of(form: Mapping[str, str]) -> str:
     """Return the user's reason for the audit log. Raises `Refused` if there is none."""
     reason = form.get("reason", "").strip()[:500]
     if not reason:
-        raise Refused("give a reason: it is written to the audit log")
+        raise ActionRefused("give a reason: it is written to the audit log")
     return reason
 
 

@@ -41,7 +41,7 @@ async def load(site: Site, identity: Identity, request: Request, _tx: Transactio
         "organizations": organizations,
         "chosen": chosen,
         "theme": theme(request.cookies.get(THEME_COOKIE, "")),
-        "said": unquote(request.cookies.get("onceward_said", "")),
+        "done_message": unquote(request.cookies.get("onceward_message", "")),
         "environment": site.settings.environment,
     }
 

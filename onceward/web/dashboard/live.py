@@ -7,6 +7,7 @@ again after a second, once for all viewers who see the same rows, and sent only 
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from onceward.live import Caller, Query, QueryDefinition
 from onceward.web.dashboard.page import Missing
@@ -17,7 +18,7 @@ SHARE = 20
 LONGEST_PARAMETER = 500
 
 
-def part_query(site: Site) -> QueryDefinition:
+def part_query(site: Site) -> QueryDefinition[..., Any]:
     """Return the live query `dashboard.part`, which renders the part of a page for callers who may see the page."""
 
     def allowed(caller: Caller) -> bool:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import asyncpg
 
+from onceward.errors import OncewardError
 from onceward.trust.identity import Scope
 
 if TYPE_CHECKING:
@@ -74,5 +75,5 @@ class Page:
     """Seconds between two renderings of a watched part; None means that it is not updated."""
 
 
-class Missing(LookupError):
+class Missing(OncewardError, LookupError):
     """The object does not exist or belongs to another organization. The message names it."""

@@ -18,7 +18,7 @@ from onceward.trust.identity import Identity, Scope, transaction_for
 from onceward.web.api import settings_of
 from onceward.web.auth import ORGANIZATION_COOKIE, SESSION_COOKIE, authenticator_of
 from onceward.web.dashboard import frame
-from onceward.web.dashboard.action import Action, Refused
+from onceward.web.dashboard.action import Action, ActionRefused
 from onceward.web.dashboard.page import Missing, Page
 from onceward.web.dashboard.site import TYPES, Site
 
@@ -33,7 +33,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-SAID_COOKIE = "onceward_said"
+MESSAGE_COOKIE = "onceward_message"
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -102,8 +102,8 @@ def _page(site: Site, page: Page) -> Handler:
                 page, identity, around, params=view.params, part=f"parts/{page.part or page.name}.html", **context
             )
         )
-        if SAID_COOKIE in request.cookies:
-            reply.delete_cookie(SAID_COOKIE, path="/")
+        if MESSAGE_COOKIE in request.cookies:
+            reply.delete_cookie(MESSAGE_COOKIE, path="/")
         return reply
 
     return show
@@ -120,10 +120,10 @@ def _action(site: Site, action: Action) -> Handler:
                 around = await frame.load(site, identity, request, tx)
             return HTMLResponse(site.whole(None, identity, around, params={}, template=done.page, **done.context))
         reply = RedirectResponse(done.to, status_code=303)
-        if done.said:
+        if done.message:
             secure = site.settings.url.startswith("https://")
             reply.set_cookie(
-                SAID_COOKIE, quote(done.said[:1000]), max_age=60, httponly=True, samesite="strict", secure=secure
+                MESSAGE_COOKIE, quote(done.message[:1000]), max_age=60, httponly=True, samesite="strict", secure=secure
             )
         return reply
 
@@ -205,7 +205,7 @@ async def _error_page(site: Site, request: Request, error: Exception) -> Respons
             status, title = 429, "Too many attempts"
         case Missing() | NotFound():
             status, title = 404, "Not found"
-        case Refused() | TrustError() | RequestValidationError():
+        case ActionRefused() | TrustError() | RequestValidationError():
             status, title = 400, "That did not work"
         case HTTPException():
             status, title = error.status_code, "That did not work"

@@ -1,34 +1,3 @@
--- What the dashboard needs to stay fast however much history there is.
-
--- New pages are summarised as they fill, so that "the last minute" reads the last minute and not the last vacuum.
+-- Keep the dashboard fast, however long the history is: summarise new pages of the index as they fill, so that a query for the
+-- last minute does not read everything since the last vacuum.
 alter index onceward.attempts_finished set (autosummarize = on);
-
-create function onceward.id_at(p_moment timestamptz) returns bigint
-    language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
--- The first id handed out at or after a moment, nearly: ids grow with time, so it is found by halving, without an index on
--- times. Whoever uses it allows for transactions that were open for a while. Tells nothing but the pace of the sequence.
-declare
-    v_low bigint := 0;
-    v_high bigint := coalesce(pg_sequence_last_value('onceward.ids'), 0) + 1;
-    v_middle bigint;
-    v_at timestamptz;
-begin
-    while v_high - v_low > 1 loop
-        v_middle := v_low + (v_high - v_low) / 2;
-        select found.at into v_at
-          from (select * from (select j.id, j.created_at as at from onceward.jobs j where j.id >= v_middle order by j.id limit 1) a
-                union all
-                select * from (select e.seq, e.received_at from onceward.webhook_events e where e.seq >= v_middle order by e.seq limit 1) b
-               ) found
-         order by found.id limit 1;
-        if not found or v_at >= p_moment then
-            v_high := v_middle;
-        else
-            v_low := v_middle;
-        end if;
-    end loop;
-    return v_high;
-end
-$$;
-revoke all on function onceward.id_at(timestamptz) from public;
-grant execute on function onceward.id_at(timestamptz) to onceward_engine, onceward_app;

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from onceward.db import Transaction
 from onceward.trust.identity import Identity
-from onceward.web.dashboard.action import Action, Done, Refused, reason_of
+from onceward.web.dashboard.action import Action, ActionRefused, Done, reason_of
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site, url
 from onceward.work import dead_letters
@@ -175,7 +175,7 @@ def _chosen(form: Mapping[str, str], identity: Identity) -> Filter:
     if not replace(chosen, organization=None).empty:
         return chosen
     if form.get("all") != "yes":
-        raise Refused("select dead letters, or choose all of them")
+        raise ActionRefused("select dead letters, or choose all of them")
     # The engine requires a filter: `until` in the far future selects all. The organization stays set.
     return replace(chosen, until=datetime.max.replace(tzinfo=UTC))
 

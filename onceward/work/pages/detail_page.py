@@ -45,7 +45,7 @@ KNOWN = frozenset(
         "result",
         "text",
         "error",
-        "said",
+        "message",
     ]
 )
 

@@ -14,7 +14,7 @@ JOBS = Listing(
     key="w.unique_key",
     ended="coalesce(last.outcome, 'unknown')",
     attempts="last.number",
-    said="last.said",
+    message="last.message",
     states=(*UNFINISHED, "success", "failed", "cancelled", "discarded"),
     facets={"label": "r.task = {0}", "queue": "w.queue = {0}"},
     body="r.args as payload",

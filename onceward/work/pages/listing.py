@@ -26,7 +26,7 @@ case when w.dead_reason is not null then 'dead_letter'
 
 LAST = """
 left join lateral (
-    select a.outcome, a.number, a.finished_at, a.error ->> 'message' as said from onceward.attempts a
+    select a.outcome, a.number, a.finished_at, a.error ->> 'message' as message from onceward.attempts a
      where a.work_id = r.{id} and w.id is null order by a.finished_at desc limit 1
 ) last on true"""
 
@@ -63,7 +63,7 @@ class Listing:
     ended: str
     """The state of a row that has no unfinished work."""
     attempts: str
-    said: str = "null::text"
+    message: str = "null::text"
     joins: str = ""
     states: tuple[str, ...]
     facets: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -88,16 +88,16 @@ class Listing:
         unfinished = state in UNFINISHED
         join = "join" if unfinished else "left join"
         condition = f" and {CONDITIONS[state]}" if unfinished else ""
-        last = "" if unfinished or "last." not in self.ended + self.attempts + self.said else LAST.format(id=self.id)
+        last = "" if unfinished or "last." not in self.ended + self.attempts + self.message else LAST.format(id=self.id)
         outer = f" where state = '{state}'" if state and not unfinished and state in self.states else ""
-        ended, attempts, said = self.ended, self.attempts, self.said
+        ended, attempts, message = self.ended, self.attempts, self.message
         if not last:
-            ended, attempts, said = _without_last(ended), _without_last(attempts), _without_last(said)
+            ended, attempts, message = _without_last(ended), _without_last(attempts), _without_last(message)
         return f"""
 select * from (
     select r.{self.id} as id, ({self.label})::text as label, ({self.about})::text as about, ({self.key})::text as key,
            {self.at} as at, r.organization_id, case when w.id is null then ({ended})::text else {WAITING} end as state,
-           coalesce({attempts}, w.attempts + (w.dead_reason is not null)::int, 0)::int as attempts, ({said})::text as said, w.queue,
+           coalesce({attempts}, w.attempts + (w.dead_reason is not null)::int, 0)::int as attempts, ({message})::text as message, w.queue,
            case when w.lease is null and w.dead_reason is null then w.sort_at end as due_at
       from {self.table} r
       {join} onceward.work w on w.id = r.{self.id}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from onceward.trust.identity import Identity
-from onceward.web.dashboard.action import Action, Done, Refused, back
+from onceward.web.dashboard.action import Action, ActionRefused, Done, back
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site
 from onceward.work import controls
@@ -57,7 +57,7 @@ async def _resume(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
 def _named(form: Mapping[str, str]) -> str:
     queue = form.get("queue", "").strip()[:200]
     if not queue:
-        raise Refused("the field queue is empty: name a queue")
+        raise ActionRefused("the field queue is empty: name a queue")
     return queue
 
 

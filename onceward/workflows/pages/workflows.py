@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from onceward.statements import read_statement
 from onceward.trust.identity import Identity
-from onceward.web.dashboard.action import Action, Done, Refused
+from onceward.web.dashboard.action import Action, ActionRefused, Done
 from onceward.web.dashboard.contribution import Pages
 from onceward.web.dashboard.page import Missing
 from onceward.web.dashboard.site import Site
@@ -14,10 +15,7 @@ from onceward.work.pages.listing import UNFINISHED, Button, Listing
 from onceward.workflows import operate
 from onceward.workflows.errors import WorkflowState
 
-STEPS = """
-select position, kind, key, name, state, attempts, result, error, due_at, ref, started_at, finished_at
-  from onceward.workflow_steps where workflow_id = $1 order by position limit 500
-"""
+STEPS = read_statement("workflows", "list_steps_page")
 
 
 async def _cancel(site: Site, identity: Identity, id: int, reason: str) -> Done:
@@ -27,7 +25,7 @@ async def _cancel(site: Site, identity: Identity, id: int, reason: str) -> Done:
             site.database, id, actor=identity, reason=reason, organization=identity.organization
         )
     except WorkflowState as error:
-        raise Refused(str(error)) from None
+        raise ActionRefused(str(error)) from None
     site.engine.waker.wake("workflows")
     texts = {"cancelled": "is cancelled", "asked": "is stopping", "compensating": "is running its compensations"}
     return Done(f"/dashboard/workflows/{id}", f"Workflow {id} {texts.get(outcome, outcome)}.")
@@ -42,7 +40,7 @@ async def _retry(site: Site, identity: Identity, form: Mapping[str, str]) -> Don
             site.database, int(id), actor=identity, reason="retried from its page", organization=identity.organization
         )
     except WorkflowState as error:
-        raise Refused(str(error)) from None
+        raise ActionRefused(str(error)) from None
     site.engine.waker.wake("workflows")
     return Done(f"/dashboard/workflows/{id}", f"Workflow {id} retries its failed steps.")
 
@@ -56,7 +54,7 @@ WORKFLOWS = Listing(
     key="r.key",
     ended="r.state",
     attempts="null::int",
-    said="r.error ->> 'message'",
+    message="r.error ->> 'message'",
     states=(*UNFINISHED, "success", "failed", "cancelled", "continued"),
     facets={"label": "r.name = {0}"},
     body="r.args as payload, r.result, r.error, r.finished_at, r.parent_id, r.attributes",

@@ -6,10 +6,11 @@ with input as materialized (
 ), gone as (
     delete from onceward.work where id = any($1::bigint[]) and lease = any($2::bigint[])
     returning id, lease, organization_id, attempts, task
-), noted as (
-    insert into onceward.attempts (work_id, organization_id, number, kind, task, outcome, worker, started_at, result, error)
-    select g.id, g.organization_id, g.attempts + 1, 'workflow', g.task, i.outcome, i.worker, i.started_at,
-           case when strpos(i.result, '\u0000') = 0 and length(i.result) <= 65536 then i.result::jsonb end, i.error::jsonb
+), recorded as materialized (
+    select onceward.record_attempts(array_agg(row(
+               g.id, g.organization_id, g.attempts + 1, 'workflow', g.task, i.outcome, i.worker, i.started_at, clock_timestamp(),
+               case when strpos(i.result, '\u0000') = 0 and length(i.result) <= 65536 then i.result::jsonb end, i.error::jsonb
+           )::onceward.attempts))
       from gone g join input i on i.id = g.id and i.lease = g.lease
 ), ended as (
     update onceward.workflows w
@@ -22,4 +23,4 @@ select id, parent_id is not null as has_parent,
        case when parent_id is not null and state <> 'continued' then
            onceward.workflow_tell_parent(parent_id, parent_position, state, result::json, error::jsonb)
        end
-  from ended
+  from ended cross join recorded

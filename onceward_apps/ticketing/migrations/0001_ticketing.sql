@@ -1,9 +1,9 @@
--- Venues, events, seats, holds, checkouts, payments, tickets, scans, refunds. Every table is one organization's.
+-- Venues, events, seats, holds, checkouts, payments, tickets, scans and refunds. Every row belongs to one organization.
 
 create schema ticketing;
 grant usage on schema ticketing to onceward_app, onceward_engine;
 
--- Ticket and order signatures are made with it. Random, one for each organization, never shown.
+-- The key for signatures of tickets and orders: random, one for each organization, never shown.
 create table ticketing.signing_keys (
     organization_id uuid primary key,
     key bytea not null check (length(key) >= 32),
@@ -45,12 +45,17 @@ create table ticketing.events (
     support_contact text not null default '',
     alert_percent int not null default 90 check (alert_percent between 1 and 100),
     alerted_at timestamptz,
+    dispute_policy text not null default 'freeze' check (dispute_policy in ('freeze', 'keep')),
+    cancelled_at timestamptz,                   -- the workflow `event:<id>` refunds the money
+    cancel_reason text,
     created_at timestamptz not null default onceward.now(),
     check (ends_at > starts_at),
     unique (venue_id, name, starts_at),
     unique (id, organization_id),
     foreign key (venue_id, organization_id) references ticketing.venues (id, organization_id)
 );
+comment on column ticketing.events.dispute_policy is
+    'freeze: tickets of a disputed payment are not admitted until the dispute is won, and become void when it is lost; keep: they stay valid.';
 create index events_by_start on ticketing.events (organization_id, starts_at);
 select onceward.protect('ticketing.events');
 
@@ -69,7 +74,7 @@ create table ticketing.sections (
 );
 select onceward.protect('ticketing.sections');
 
--- Which pool of places belongs to what: one for each row of seats, one for a section without seats.
+-- The capacity pools: one for each row of seats, one for a section without seats.
 create table ticketing.pools (
     pool_id bigint primary key,
     organization_id uuid not null default onceward.organization(),
@@ -89,7 +94,7 @@ create table ticketing.seats (
     section_id uuid not null,
     row_name text not null,
     number int not null,
-    ordinal int not null,                       -- its place in the section's list of seats
+    ordinal int not null,                       -- its position in the section's list of seats
     label text not null,
     pool_key text not null,
     status text not null default 'available' check (status in ('available', 'held', 'sold', 'blocked')),
@@ -149,7 +154,7 @@ create table ticketing.checkouts (
     provider text,
     provider_session text,
     payment_url text,
-    payment_opening int not null default 0,     -- how many payment pages were opened: part of each one's key
+    payment_opening int not null default 0,     -- how many payment pages were opened; part of the key of each page
     payment_opened_at timestamptz,
     payment_expires_at timestamptz,             -- by the clock of the payment service, not the business clock
     payment_reference text,
@@ -182,7 +187,7 @@ create table ticketing.seat_holds (
     seat_id uuid,
     claim_id bigint not null unique,
     basket text not null,
-    checkout_id uuid,                           -- the one checkout that may be paid for it; changed under that one's lock
+    checkout_id uuid,                           -- the only checkout that can pay for it; changed under the lock of the checkout
     status text not null default 'active' check (status in ('active', 'converted', 'expired', 'cancelled')),
     held_until timestamptz not null,
     converted_at timestamptz,
@@ -230,6 +235,7 @@ create table ticketing.tickets (
     purchased_at timestamptz not null default onceward.now(),
     scanned_at timestamptz,
     scanned_gate text,
+    frozen_at timestamptz,                      -- since when a dispute about its payment has been open
     void_reason text,
     transferred_from uuid,
     created_at timestamptz not null default onceward.now(),
@@ -240,10 +246,10 @@ create unique index tickets_one_per_seat on ticketing.tickets (seat_id) where st
 create unique index tickets_one_per_item on ticketing.tickets (item_id) where status <> 'void';
 create index tickets_by_checkout on ticketing.tickets (checkout_id);
 create index tickets_by_event on ticketing.tickets (event_id);
-comment on index ticketing.tickets_one_per_seat is 'No seat has two tickets that admit, whatever path sold them.';
+comment on index ticketing.tickets_one_per_seat is 'No seat has two valid tickets, whichever path sold them.';
 select onceward.protect('ticketing.tickets');
 
--- Money as the provider took it: one row for each payment, also for those that bought nothing.
+-- Payments at the provider: one row for each, also for those that bought nothing.
 create table ticketing.payments (
     id uuid primary key default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
@@ -270,20 +276,20 @@ create table ticketing.refunds (
     checkout_id uuid,
     ticket_ids uuid[] not null default '{}',
     amount_cents bigint not null check (amount_cents > 0),
-    parts jsonb,                                -- which entries to reverse, and how much of each; null: all that is left
+    parts jsonb,                                -- the entries to reverse, and how much of each; null: the rest of all
     currency text not null,
     reason text not null,
-    -- pending: requested, or accepted by the service and not final there; done: the buyer has the money;
-    -- failed: the buyer does not have it, and an operator has to repeat the refund or pay it another way.
+    -- pending: requested, or accepted by the service but not final; done: the buyer has the money;
+    -- failed: the buyer does not have the money, and an operator must repeat the refund or pay it another way.
     status text not null default 'pending' check (status in ('pending', 'done', 'failed')),
     attempt int not null default 1 check (attempt > 0),
     method text not null default 'service' check (method in ('service', 'manual')),
     provider_refund_id text,
-    provider_status text,                       -- in the words of the payment service
-    earlier_references text[] not null default '{}',  -- ids at the service of attempts that failed
-    covered_by uuid references ticketing.refunds (id),  -- the refund whose id at the service paid this one too
+    provider_status text,                       -- the status as the payment service names it
+    earlier_references text[] not null default '{}',  -- ids of failed attempts at the service
+    covered_by uuid references ticketing.refunds (id),  -- the refund at the service that also paid this one
     failure text,
-    note text,                                  -- how it was paid, where the service did not pay it
+    note text,                                  -- how it was paid, if the service did not pay it
     requested_by text not null,
     requested_at timestamptz not null default onceward.now(),
     attempted_at timestamptz not null default onceward.now(),
@@ -291,7 +297,7 @@ create table ticketing.refunds (
     done_at timestamptz,
     failed_at timestamptz,
     journal_id bigint,
-    owed_journal_id bigint                      -- money that came back after it was booked as refunded, and is owed
+    owed_journal_id bigint                      -- money that came back after it was booked as refunded; it is still owed
 );
 create index refunds_by_payment on ticketing.refunds (payment_id);
 create index refunds_to_follow on ticketing.refunds (checked_at) where provider_refund_id is not null;
@@ -312,7 +318,7 @@ create table ticketing.scans (
 create index scans_by_ticket on ticketing.scans (ticket_id);
 select onceward.protect('ticketing.scans');
 
--- The funnel, one row per event and day; written by a job that may fail without harm.
+-- The sales funnel: one row per event and day. A job writes it, and a failure of the job does no harm.
 create table ticketing.sales_funnel (
     organization_id uuid not null default onceward.organization(),
     event_id uuid not null,
@@ -340,38 +346,14 @@ select onceward.watch('ticketing.tickets', 'checkout_id');
 select onceward.watch('ticketing.tickets', 'event_id');
 select onceward.watch('ticketing.checkouts', 'id');
 
--- Buyers are nobody's members: whose event, order or payment it is has to be found before row-level security lets one
--- look. Ids are random, and all that is given away is the id of an organization.
-create function ticketing.organization_of(p_kind text, p_id uuid) returns uuid
-    language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
-begin
-    case p_kind
-        when 'event' then return (select organization_id from ticketing.events where id = p_id);
-        when 'checkout' then return (select organization_id from ticketing.checkouts where id = p_id);
-        when 'ticket' then return (select organization_id from ticketing.tickets where id = p_id);
-        else raise exception 'kind % is none of event, checkout, ticket', p_kind;
-    end case;
-end
-$$;
-revoke all on function ticketing.organization_of(text, uuid) from public;
-grant execute on function ticketing.organization_of(text, uuid) to onceward_app, onceward_engine;
-
--- Refunds that somebody made at the payment service itself: booked once, beside those that we made.
+-- Refunds that somebody made at the payment service itself are booked once, in the same table as ours.
 
 create unique index refunds_by_service_id on ticketing.refunds (payment_id, provider_refund_id)
     where provider_refund_id is not null;
-comment on index ticketing.refunds_by_service_id is 'A refund of the payment service is booked once, whoever tells of it.';
+comment on index ticketing.refunds_by_service_id is 'A refund of the payment service is booked once, whoever reports it.';
 
--- A webhook names the payment; whose it is has to be found before row-level security lets one look.
-create function ticketing.organization_of_payment(p_provider text, p_payment text) returns uuid
-    language sql stable security definer set search_path = pg_catalog, pg_temp as $$
-    select organization_id from ticketing.payments where provider = p_provider and provider_payment_id = p_payment
-$$;
-revoke all on function ticketing.organization_of_payment(text, text) from public;
-grant execute on function ticketing.organization_of_payment(text, text) to onceward_app, onceward_engine;
-
--- Refunds of payments that are not known here (yet): webhooks come in any order. Whose they are is not known either, so
--- nobody reads this table but the functions below. `organization_id` is that of the webhook's source; null: the platform's.
+-- Refunds of payments that are not known yet, because webhooks arrive in any order. Their organization is not known either, so
+-- only the functions of this package read the table. `organization_id` is that of the webhook's source; null: the platform.
 create table ticketing.early_refunds (
     provider text not null,
     provider_payment_id text not null,
@@ -387,32 +369,8 @@ create policy engine on ticketing.early_refunds for all to onceward_engine using
 grant select, insert, update, delete on ticketing.early_refunds to onceward_engine;
 create index early_refunds_by_age on ticketing.early_refunds (received_at);
 
-create function ticketing.keep_early_refund(
-    p_provider text, p_payment text, p_refund text, p_amount bigint, p_status text) returns void
-    language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
-    insert into ticketing.early_refunds as e
-        (provider, provider_payment_id, provider_refund_id, organization_id, amount_cents, provider_status)
-    values (p_provider, p_payment, p_refund, onceward.organization(), p_amount, p_status)
-    on conflict (provider, provider_payment_id, provider_refund_id, organization_id)
-    do update set provider_status = excluded.provider_status
-$$;
-revoke all on function ticketing.keep_early_refund(text, text, text, bigint, text) from public;
-grant execute on function ticketing.keep_early_refund(text, text, text, bigint, text) to onceward_app, onceward_engine;
-
--- Of a source of another organization nothing is believed about this organization's payments.
-create function ticketing.take_early_refunds(p_provider text, p_payment text)
-    returns table (provider_refund_id text, amount_cents bigint, provider_status text)
-    language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
-    delete from ticketing.early_refunds e
-     where e.provider = p_provider and e.provider_payment_id = p_payment
-       and (e.organization_id is null or e.organization_id = onceward.organization())
-    returning e.provider_refund_id, e.amount_cents, e.provider_status
-$$;
-revoke all on function ticketing.take_early_refunds(text, text) from public;
-grant execute on function ticketing.take_early_refunds(text, text) to onceward_app, onceward_engine;
-
--- Payment pages that were replaced by another, such as when the buyer turned to another payment service. They may have
--- been paid all the same: they are asked about until they have ended. A trigger, so that no way of replacing forgets one.
+-- Payment pages that were replaced, for example because the buyer chose another payment service. The buyer may still have paid
+-- on them, so a job asks the service about them until they have ended. A trigger fills the table, so that no page is missed.
 create table ticketing.older_pages (
     organization_id uuid not null,
     checkout_id uuid not null,
@@ -426,20 +384,7 @@ create table ticketing.older_pages (
 create index older_pages_open on ticketing.older_pages (replaced_at) where ended_at is null;
 select onceward.protect('ticketing.older_pages');
 
-create function ticketing.keep_older_page() returns trigger
-    language plpgsql set search_path = pg_catalog, pg_temp as $$
-begin
-    insert into ticketing.older_pages (organization_id, checkout_id, provider, provider_session)
-    values (old.organization_id, old.id, old.provider, old.provider_session)
-    on conflict (checkout_id, provider_session) do nothing;
-    return null;
-end
-$$;
-create trigger keep_older_page after update of provider_session on ticketing.checkouts
-    for each row when (old.provider_session is not null and old.provider_session is distinct from new.provider_session)
-    execute function ticketing.keep_older_page();
-
--- Disputes and reversals: the buyer's bank or PayPal takes money back, without asking us, until it is decided.
+-- Disputes and reversals: the buyer's bank or PayPal takes the money back until the dispute is decided.
 create table ticketing.disputes (
     id uuid primary key default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
@@ -450,24 +395,12 @@ create table ticketing.disputes (
     currency text not null,
     reason text not null default '',
     status text not null default 'open' check (status in ('open', 'won', 'lost')),
-    provider_status text not null,              -- in the words of the payment service
+    provider_status text not null,              -- the status as the payment service names it
     opened_at timestamptz not null default onceward.now(),
     closed_at timestamptz,
-    journal_id bigint,                          -- the money was taken out of our account
-    closing_journal_id bigint,                  -- it came back, or is lost
+    journal_id bigint,                          -- the journal that took the money out of our account
+    closing_journal_id bigint,                  -- the journal that booked it back, or as lost
     unique (payment_id, provider_dispute_id)
 );
 create index disputes_by_checkout on ticketing.disputes (checkout_id);
 select onceward.protect('ticketing.disputes');
-
-alter table ticketing.events add column dispute_policy text not null default 'freeze'
-    check (dispute_policy in ('freeze', 'keep'));
-comment on column ticketing.events.dispute_policy is
-    'freeze: tickets of a disputed payment admit nobody until it is won, and are void when it is lost; keep: they stay valid.';
-alter table ticketing.tickets add column frozen_at timestamptz;
-
--- An event that does not take place: when that was decided, and why. The workflow `event:<id>` gives the money back.
-
-alter table ticketing.events
-    add column cancelled_at timestamptz,
-    add column cancel_reason text;

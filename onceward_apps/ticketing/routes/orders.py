@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -65,7 +66,8 @@ async def receipt(engine: EngineHere, checkout_id: UUID, access: str) -> Respons
         if order["status"] not in ("completed", "refunded"):
             raise CheckoutClosed("this order is not paid, so it has no receipt")
         items = await reading.items(tx, checkout_id)
-    return _private(documents.receipt(order, items), "application/pdf", f"receipt-{checkout_id}.pdf")
+    content = await asyncio.to_thread(documents.receipt, order, items)
+    return _private(content, "application/pdf", f"receipt-{checkout_id}.pdf")
 
 
 @router.post("/orders/{checkout_id}/resend", status_code=202)

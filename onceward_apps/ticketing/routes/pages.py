@@ -83,7 +83,7 @@ async def order(engine: EngineHere, checkout_id: UUID, request: Request, access:
             row = await order_for(tx, checkout_id, access)
             items = await reading.items(tx, checkout_id)
             if "paid" in request.query_params and row["status"] in ("started", "failed", "expired"):
-                await tx.enqueue(reconcile.once(f"reconcile:{checkout_id}"), checkout_id=checkout_id)
+                await tx.enqueue(reconcile.unique(f"reconcile:{checkout_id}"), checkout_id=checkout_id)
     except Exception as error:
         if getattr(error, "status_code", None) != 404:
             raise

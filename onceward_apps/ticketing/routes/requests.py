@@ -11,7 +11,7 @@ from fastapi import Depends, Request, Response
 
 from onceward import Engine, Tx
 from onceward.limits import Rate
-from onceward.trust.failures import fingerprint
+from onceward.trust import fingerprint
 from onceward.web import Identity, Problem, client_of, engine_of, require
 from onceward_apps.ticketing.app import TicketingSettings, app
 from onceward_apps.ticketing.codes import is_order_token

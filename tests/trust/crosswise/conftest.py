@@ -14,10 +14,10 @@ from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward_apps import all as bundled
-from tests.ticketing.conftest import template
+from tests.ticketing.conftest import databases
 from tests.trust.crosswise.world import JWT_SECRET, World
 
-__all__ = ["template"]
+__all__ = ["databases"]
 
 
 @pytest.fixture

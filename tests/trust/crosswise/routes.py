@@ -1,7 +1,7 @@
 """Every route of the process, and how to ask it for something of another organization.
 
-`$name` stands for a thing of the organization that is asked for, `@name` for the same thing of whoever asks. A route
-that is not here fails the walk: whoever adds one says how it could be misused.
+`$name` stands for a thing of the organization that is asked for, `@name` for the same thing of the caller. The
+test fails for a route that is not here: the author of a new route adds how it could be misused.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{API}/organizations"): Ask(),
     ("GET", f"{API}/members"): Ask(),
     ("GET", f"{API}/keys"): Ask(),
+    ("GET", f"{API}/secrets"): Ask(),
     ("GET", f"{API}/audit"): Ask(query={"entity_id": "$endpoint"}),
     ("GET", f"{API}/audit/verify"): INSTANCE,
     ("GET", f"{API}/trace/{{ref}}"): Ask(fill={"ref": "$event_id"}),
@@ -120,6 +121,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", "/login"): Ask(form={"token": "@portal"}, shows="nothing", refused=True),
     ("POST", f"{API}/organizations"): Ask(json={"slug": "$slug"}, shows="instance"),
     ("PUT", f"{API}/members"): Ask(json={"email": "new@example.org", "role": "viewer"}),
+    ("PUT", f"{API}/secrets/{{name}}"): Ask(fill={"name": "openai.api_key"}, json={"value": "sk-1"}),
     ("POST", f"{API}/keys"): Ask(json={"name": "k", "scopes": ["viewer"]}),
     ("POST", f"{API}/notifications"): Ask(
         json={"type": "t", "recipients": ["$message_key"], "channels": ["dashboard"], "message": {"title": "t"}},
@@ -162,7 +164,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{TICKETING}/coupons"): Ask(json={"code": "MINE", "event_id": "$event", "percent_bps": 10_000}),
     ("POST", f"{TICKETING}/events/{{event_id}}/block"): Ask(fill=EVENT, json={"labels": ["$label"]}),
     ("POST", f"{TICKETING}/events/{{event_id}}/unblock"): Ask(fill=EVENT, json={"labels": ["$label"]}),
-    # What anybody may buy is no secret; but with the seats, basket, hold or link of another nothing is to be had.
+    # Anybody may see what is on sale, but the seats, basket, hold or link of another buyer give no access.
     ("POST", f"{PUBLIC}/events/{{event_id}}/holds"): Ask(
         fill={"event_id": "@event"}, json={"seats": ["$free"]}, headers={"x-basket": "@basket"}
     ),
@@ -192,10 +194,11 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ),
     ("POST", f"{TICKETING}/events/{{event_id}}/status"): Ask(fill=EVENT, json={"status": "closed"}),
     ("POST", f"{TICKETING}/events/{{event_id}}/cancel"): Ask(fill=EVENT, json=WHY),
-    # The link in a mail is all that its reader has; it works for whoever holds it, and only theirs.
+    # The link in a mail is all that its reader has; it works for its holder, for that subscription only.
     ("POST", "/unsubscribe/{token}"): Ask(fill={"token": "@unsubscribe"}, shows="nothing"),
     ("DELETE", f"{API}/sources/{{source}}"): Ask(fill=SOURCE),
     ("DELETE", f"{API}/endpoints/{{endpoint_id}}"): Ask(fill=ENDPOINT),
     ("DELETE", f"{API}/members/{{user_id}}"): Ask(fill={"user_id": "$user"}),
     ("DELETE", f"{API}/keys/{{key}}"): Ask(fill={"key": "$key"}),
+    ("DELETE", f"{API}/secrets/{{name}}"): Ask(fill={"name": "openai.api_key"}),
 }

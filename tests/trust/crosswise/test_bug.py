@@ -104,7 +104,7 @@ async def test_a_query_that_lost_its_where_shows_nothing_of_another_organization
 
 
 @pytest.mark.timeout(200)
-async def test_the_same_queries_show_it_to_a_role_that_no_policy_binds(world: World) -> None:
+async def test_without_row_level_security_the_same_queries_leak(world: World) -> None:
     """The twin: without row-level security the bug is a leak."""
     leaks: Counter[str] = Counter()
     async with world.db.transaction(role="engine") as tx:

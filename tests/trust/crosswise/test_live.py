@@ -43,7 +43,7 @@ async def connect(world: World, token: str | None, **hello: Any) -> Client:
 
 
 async def look(world: World, client: Client, of: Org, by: Org) -> dict[str, str]:
-    """What is told about each thing of `of`, without what was asked with."""
+    """Return what the server sends about each thing of `of`, without the arguments of the request."""
     ids: dict[int, tuple[str, dict[str, Any]]] = {}
     for query, arguments in asked():
         ids[await client.subscribe(query, **filled(arguments, of, by))] = (query, arguments)

@@ -132,7 +132,7 @@ async def test_nothing_of_another_organization_comes_out_of_any_route_and_nothin
 
 
 @pytest.mark.timeout(200)
-async def test_what_was_refused_above_is_done_for_its_owner(world: World) -> None:
+async def test_the_owner_may_do_what_was_refused_to_the_other_organization(world: World) -> None:
     """The twin: the same questions, from whom they may come. Otherwise the walk above could have asked nonsense."""
     a = world.a
     own = await needles(world.db, a.id) | {a.private, a.private.upper(), a.public}

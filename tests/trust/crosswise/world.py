@@ -80,7 +80,7 @@ class World:
         self.b = await self._organization("bolt", "quokka")
         await self.db.execute("select setval('onceward.ids', 7000000000000)")
         self.a = await self._organization("acme", "zebra")
-        # How many ids were given out is no secret; let it not look like one of them.
+        # The number of assigned ids is not secret, and must not look like one of the ids.
         await self.db.execute("select setval('onceward.ids', 7000000100000)")
 
     async def own(self, org: Org, method: str, path: str, **options: Any) -> Any:
@@ -103,7 +103,7 @@ class World:
             source = NewSource(
                 name=f"private-{animal}", provider="stripe", secrets=(SECRET,), organization=made.organization_id
             )
-            webhook_id = await add(tx, secret_box(settings), source, actor="test")
+            added = await add(tx, secret_box(settings), source, actor="test")
         org = Org(made.organization_id, slug, f"private-{animal}", f"public-{animal}", key.text)
         org.ids |= {"slug": slug, "organization": str(org.id), "user": str(user), "source": source.name}
         async with self.http.post(f"{self.url}/login", data={"token": link}, allow_redirects=False) as reply:
@@ -113,7 +113,7 @@ class World:
         await self._outbound(org)
         await self._tickets(org)
         await coursegen.fill(self.db, org.id, org.private, org.ids, JWT_SECRET)
-        await fill_tables(self.db, org.id, getattr(webhook_id, "webhook_id", webhook_id), org.private, org.ids)
+        await fill_tables(self.db, org.id, added.webhook_id, org.private, org.ids)
         return org
 
     async def _outbound(self, org: Org) -> None:

@@ -1,0 +1,182 @@
+"""The typed decorators of an app. Their overloads tell a type checker which parameters are injected."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_origin, overload
+
+from onceward import inject
+from onceward.durations import Duration, in_seconds
+from onceward.inbox.event import Event
+from onceward.live import Query, QueryDefinition
+from onceward.schedules import Run
+from onceward.tx import Tx
+from onceward.work import JOBS, Job, JobTask, Registry, RetryOption, Task, as_policy
+from onceward.work.forms import digest
+from onceward.workflows import Workflow, WorkflowTask
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+INJECTED: tuple[type, ...] = (Job, Tx)
+
+EventHandler = TypeVar(
+    "EventHandler",
+    bound=Callable[[Event[Any], Tx], Awaitable[Any]]
+    | Callable[[Event[Any]], Awaitable[Any]]
+    | Callable[[Tx], Awaitable[Any]]
+    | Callable[[], Awaitable[Any]],
+)
+"""A function that handles webhooks: `async def (event: Event[Model], tx: Tx)`, either of the two, or neither."""
+
+ScheduleFunction = TypeVar("ScheduleFunction", bound=Callable[[Run], Awaitable[Any]])
+"""A function that runs on a schedule: `async def (run: Run)`."""
+
+
+class WorkflowDecorator(Protocol):
+    """What `app.workflow(...)` with options returns."""
+
+    def __call__(self, function: Callable[Concatenate[Workflow, P], Awaitable[R]], /) -> WorkflowTask[P, R]: ...
+
+
+class QueryDecorator(Protocol):
+    """What `app.query(...)` with options returns."""
+
+    def __call__(self, function: Callable[Concatenate[Query, P], Awaitable[R]], /) -> QueryDefinition[P, R]: ...
+
+
+class JobDecorator:
+    """`@app.job` registers a function as a job; `@app.job(queue="mail", max_attempts=5)` does so with options.
+
+    The injected parameters come first and by position: `(job: Job, tx: Tx, *, ...)`, `(tx: Tx, *, ...)`,
+    `(job: Job, *, ...)` or `(*, ...)`. The others are keyword-only and become the arguments of `enqueue`. A sync function
+    runs in a thread and cannot take `tx`. With `batch=n`, the function is `(jobs: list[Job], tx: Tx)` and gets up to
+    `n` jobs of one organization in one transaction.
+    """
+
+    __slots__ = ("_options", "_registry")
+
+    def __init__(self, registry: Registry, options: dict[str, Any] | None = None) -> None:
+        self._registry = registry
+        self._options = options
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Job, Tx, P], Awaitable[R]], /) -> JobTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[[list[Job], Tx], Awaitable[R]], /) -> JobTask[..., R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Tx, P], Awaitable[R]], /) -> JobTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Job, P], Awaitable[R]], /) -> JobTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]], /) -> JobTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Job, P], R], /) -> JobTask[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> JobTask[P, R]: ...
+    @overload
+    def __call__(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        max_attempts: int | None = None,
+        retry: RetryOption | None = None,
+        timeout: Duration | None = 30.0,
+        batch: int = 1,
+        outside: bool = False,
+        critical: bool = True,
+    ) -> JobDecorator: ...
+    def __call__(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Register the function, or return a decorator with these options.
+
+        `name` defaults to the function's name. `retry` is a `RetryPolicy` or a list of waits; `max_attempts` includes
+        the first attempt. `timeout` ends an attempt. `outside=True` says that the function calls outside services;
+        `critical=False` ends the last failed attempt without a dead letter or an alert.
+        """
+        if function is None:
+            if self._options is not None:
+                raise TypeError("app.job(...)(...): give all options in one call")
+            return JobDecorator(self._registry, options)
+        return declare_job(self._registry, function, **(self._options or {}), **options)
+
+
+def declare_job(
+    registry: Registry,
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    queue: str = "default",
+    max_attempts: int | None = None,
+    retry: RetryOption | None = None,
+    timeout: Duration | None = 30.0,
+    batch: int = 1,
+    outside: bool = False,
+    critical: bool = True,
+) -> JobTask[..., Any]:
+    """Check the function's signature and add it to the registry as a job."""
+    job_name = name or function.__name__
+    if batch < 1:
+        raise ValueError(f"{job_name}: batch must be at least 1, not {batch}")
+    signature = inject.read(function, known=INJECTED, name=job_name)
+    task = Task(
+        name=job_name,
+        run=_runner(function, job_name, signature, batch, lambda: job),
+        queue=queue,
+        retry=as_policy(retry, max_attempts, JOBS),
+        timeout_s=None if timeout is None else in_seconds(timeout),
+        transactional=signature.parameter(Tx) is not None,
+        outside=outside,
+        critical=critical,
+        batch=batch,
+        form=lambda: digest(job.model.model_json_schema),
+        load_result=lambda stored: job.load_result(stored),
+    )
+    job: JobTask[..., Any] = JobTask(function, task, injected=frozenset(signature.injected))
+    registry.add(task)
+    return job
+
+
+def _runner(
+    function: Callable[..., Any],
+    name: str,
+    signature: inject.Signature,
+    batch: int,
+    job: Callable[[], JobTask[..., Any]],
+) -> Callable[[Any, Any], Awaitable[Any]]:
+    """Return the function that the executor calls: it decodes the arguments and injects `Job` and `Tx`."""
+    job_name = signature.parameter(Job)
+    tx_name = signature.parameter(Tx)
+    asynchronous = inspect.iscoroutinefunction(function)
+    if tx_name is not None and not asynchronous:
+        raise TypeError(f"{name}: a sync function runs in a thread and cannot use `tx`; make it `async def`")
+    takes_list = get_origin(signature.annotation(Job)) is list
+    if takes_list != (batch > 1):
+        raise TypeError(
+            f"{name}: batch is {batch}, so the function takes "
+            + ("`jobs: list[Job], tx: Tx`" if batch > 1 else "`job: Job`, not a list; set batch to more than 1")
+        )
+
+    if batch > 1:
+        if job_name is None or tx_name is None or signature.arguments:
+            raise TypeError(f"{name}: a batch handler takes `jobs: list[Job], tx: Tx` and nothing else")
+
+        async def run_batch(works: Any, tx: Any) -> Any:
+            return await function(**{job_name: [Job(each) for each in works], tx_name: tx})
+
+        return run_batch
+
+    async def run(work: Any, tx: Any) -> Any:
+        arguments = job().load(work.args)
+        if job_name is not None:
+            arguments[job_name] = Job(work)
+        if tx_name is not None:
+            arguments[tx_name] = tx
+        if asynchronous:
+            return await function(**arguments)
+        return await asyncio.to_thread(function, **arguments)
+
+    return run

@@ -1,0 +1,15 @@
+-- Delete finished events that are older than the period in which duplicates are detected. Dead letters are never deleted.
+with mark as (
+    select coalesce((select through from onceward.prune_marks where name = 'event keys'), 0) as through
+), old as materialized (
+    select e.seq, e.status from onceward.webhook_events e
+     where e.seq > (select through from mark) and e.received_at < onceward.now() - $1::interval
+     order by e.seq limit $2
+), gone as (
+    delete from onceward.webhook_events e using old where e.seq = old.seq and old.status in ('success', 'failed')
+), moved as (
+    insert into onceward.prune_marks (name, through)
+    select 'event keys', max(seq) from old having max(seq) is not null
+    on conflict (name) do update set through = excluded.through
+)
+select (select count(*) from old)::int

@@ -1,0 +1,18 @@
+-- Return claimed messages with the current addresses and preferences of their recipients.
+select m.id, m.organization_id, m.key, m.channel, m.template, m.version, m.category, m.data, m.policy, m.recipient,
+       coalesce(m.address, case m.channel
+           when 'email' then r.email
+           when 'sms' then r.phone
+           when 'whatsapp' then coalesce(r.whatsapp, r.phone)
+           when 'slack' then r.slack
+           when 'push' then r.push::text
+           when 'dashboard' then m.recipient end) as address,
+       coalesce(m.locale, r.locale) as locale, coalesce(m.timezone, r.timezone) as timezone,
+       m.token, coalesce(m.unsure_since, m.sending_since) as sending_since, r.quiet_from, r.quiet_to, r.heard_at, coalesce(r.destination, 'individual') as destination,
+       onceward.now() as now, m.attachments
+  from onceward.messages m
+  left join onceward.recipients r
+    on r.ref = m.recipient
+   and coalesce(r.organization_id, '00000000-0000-0000-0000-000000000000')
+       = coalesce(m.organization_id, '00000000-0000-0000-0000-000000000000')
+ where m.id = any($1::bigint[])

@@ -1,0 +1,144 @@
+"""Databases for tests: one PostgreSQL server per machine and user, and a fresh migrated database for each test.
+
+The first database with a set of migrations is built and kept as a template. Each further database is a copy of it, which
+takes about 50 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import tempfile
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import asyncpg
+
+from onceward.db import migrate
+from onceward.db.embedded import EmbeddedPostgres
+from onceward.feature import Migrations
+
+SERVER_VARIABLE = "ONCEWARD_TEST_SERVER"
+TEMPLATE_LOCK = 4242
+DROPPED_AT_ONCE = 25
+"""Used databases are dropped in groups: PostgreSQL runs a checkpoint for each group of drops."""
+
+
+class TestServer:
+    """The PostgreSQL server of a test run: the one that `ONCEWARD_TEST_SERVER` names, or an embedded one.
+
+    All runs of a user share the embedded server. The first run starts it and the last one stops it. It does not write to
+    disk safely (fsync is off), because its data is deleted with the run.
+    """
+
+    __test__ = False  # not a test class, in spite of its name
+
+    def __init__(self) -> None:
+        self._given = os.environ.get(SERVER_VARIABLE)
+        self._embedded: EmbeddedPostgres | None = None
+
+    def start(self) -> str:
+        """Start the server if necessary and return its URL."""
+        if self._given:
+            return self._given
+        self._embedded = EmbeddedPostgres(Path(tempfile.gettempdir()) / f"onceward-tests-{os.getuid()}", fsync=False)
+        return self._embedded.start()
+
+    def stop(self) -> None:
+        if self._embedded is not None:
+            self._embedded.stop()
+
+    def __enter__(self) -> str:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class TestDatabases:
+    """Creates databases with these migrations on a server, and drops them."""
+
+    __test__ = False
+
+    def __init__(self, server_url: str, migrations: Sequence[Migrations]) -> None:
+        self.server_url = server_url
+        self._migrations = tuple(migrations)
+        self._template: str | None = None
+        self._used: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run(self._drop_used())
+
+    def create(self) -> str:
+        """Create a migrated database and return its URL. Call it outside an event loop."""
+        return asyncio.run(self.create_async())
+
+    async def create_async(self) -> str:
+        """Create a migrated database and return its URL."""
+        if self._template is None:
+            self._template = f"template_{fingerprint(self._migrations)}"
+            await self._build_template(self._template)
+        name = f"test_{uuid.uuid4().hex[:12]}"
+        # wal_log: copying the files of the template would need a checkpoint before and after.
+        await self._run(f"create database {name} template {self._template} strategy wal_log")
+        return with_database(self.server_url, name)
+
+    def release(self, url: str) -> None:
+        """Drop a database later, together with others. Call it outside an event loop."""
+        self._used.append(url.partition("?")[0].rsplit("/", 1)[1])
+        if len(self._used) >= DROPPED_AT_ONCE:
+            asyncio.run(self._drop_used())
+
+    async def _drop_used(self) -> None:
+        names, self._used = self._used, []
+        await self._run(*(f"drop database if exists {name} with (force)" for name in names))
+
+    async def _run(self, *statements: str) -> None:
+        conn = await asyncpg.connect(self.server_url)
+        try:
+            for statement in statements:
+                await conn.execute(statement)
+        finally:
+            await conn.close()
+
+    async def _build_template(self, name: str) -> None:
+        conn = await asyncpg.connect(self.server_url)
+        try:
+            # Several test processes may need the same template at the same time.
+            await conn.execute("select pg_advisory_lock($1)", TEMPLATE_LOCK)
+            if await conn.fetchval("select 1 from pg_database where datname = $1", name):
+                return
+            building = f"{name}_building"
+            await conn.execute(f"drop database if exists {building} with (force)")
+            await conn.execute(f"create database {building}")
+            target = await asyncpg.connect(with_database(self.server_url, building))
+            try:
+                await migrate(target, self._migrations)
+            finally:
+                await target.close()
+            await conn.execute(f"alter database {building} rename to {name}")
+        finally:
+            await conn.close()
+
+
+def fingerprint(migrations: Sequence[Migrations]) -> str:
+    """Return a hash of every SQL file that the migrations consist of."""
+    digest = hashlib.sha256()
+    for line in migrations:
+        functions = line.functions.rglob("*.sql") if line.functions is not None else ()
+        for path in (*sorted(line.directory.glob("*.sql")), *sorted(functions)):
+            digest.update(path.name.encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def with_database(url: str, name: str) -> str:
+    """Return the URL of another database on the same server."""
+    head, _, query = url.partition("?")
+    return f"{head.rsplit('/', 1)[0]}/{name}" + (f"?{query}" if query else "")

@@ -1,0 +1,247 @@
+"""Claim the due work of one queue for its slots: work outside lanes, then one suspect, then the lanes in turn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Collection, Generator, Mapping
+from datetime import datetime
+
+import structlog
+
+from onceward.db import FAILED, Backoff, Connection, end, loudness
+from onceward.work.claim import BEGINNING, ClaimQuery, claim, claim_lanes, claim_suspect
+from onceward.work.claim_connections import ClaimConnections
+from onceward.work.claimed import Claimed
+from onceward.work.leases import Leases
+from onceward.work.pacing import Pacing
+from onceward.work.slot import SuspectTurn
+from onceward.work.slots import Slots
+from onceward.work.task import Kind
+
+log = structlog.get_logger(__name__)
+
+GRACE_S = 5.0
+COLLECT_S = 0.004
+"""A claim for work that calls outside services waits this long for more slots to become free."""
+MOST_LANES = 500
+"""The limit in onceward.claim_lanes. A claim that visited this many lanes and found nothing continues at once."""
+
+
+class Feeder:
+    """Claims work when the slots of the queue need some, and waits for a wake-up or a poll when none is due."""
+
+    def __init__(
+        self,
+        slots: Slots,
+        pacing: Pacing,
+        leases: Leases,
+        suspects: SuspectTurn,
+        connections: ClaimConnections,
+        kinds: Mapping[str, Kind],
+        *,
+        queue: str,
+        tasks: Collection[str],
+        worker: int,
+        poll_s: float,
+    ) -> None:
+        self._slots = slots
+        self._pacing = pacing
+        self._leases = leases
+        self._suspects = suspects
+        self._connections = connections
+        self._kinds = kinds
+        self._queue = queue
+        self._names = sorted(tasks)
+        self._worker = worker
+        self._poll_s = poll_s
+        self._work_expected = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._next_suspect = 0.0
+        self._mark: datetime = BEGINNING
+        self._from_start_at = 0.0
+        self._cursor = ""
+        self._has_lanes = True
+        self._has_plain = True
+        self._resume_s: float | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._feed(), name=f"feed {self._queue}")
+
+    async def stop(self) -> None:
+        """Let a running claim finish: a cancelled claim may still take rows, and this worker would not know which."""
+        self._stopping.set()
+        self._work_expected.set()
+        self._slots.pause()
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=GRACE_S)
+            await end(self._task)
+
+    def wake(self, *, rescued: bool = False) -> None:
+        """New or rescued work was committed: start the next claim at the beginning, not at the watermark."""
+        self._mark = BEGINNING
+        self._has_lanes = True
+        self._has_plain = True
+        self._next_suspect = 0.0 if rescued else self._next_suspect
+        self._work_expected.set()
+
+    def suspect_ended(self) -> None:
+        """A suspect of this queue has ended: this process may claim the next one at once."""
+        self._suspects.taken = False
+        self._next_suspect = 0.0
+        self._work_expected.set()
+
+    async def _feed(self) -> None:
+        backoff = Backoff()
+        while not self._stopping.is_set():
+            try:
+                if await self._step() == 0 and not self._stopping.is_set():
+                    await self._wait_for_work()
+                backoff.reset()
+            except FAILED as error:
+                log.log(
+                    loudness(error),
+                    "claim.failed",
+                    queue=self._queue,
+                    error=type(error).__name__,
+                    retry_in_s=backoff.pause_s,
+                )
+                await backoff.pause(until=self._stopping)
+
+    async def _step(self) -> int | None:
+        """Wait until the slots need work, then claim. Return how many rows were claimed, or None without a claim."""
+        pacing, slots = self._pacing, self._slots
+        pacing.measure()
+        room = pacing.room(len(slots.ready))
+        if room <= 0:
+            slots.hungry.clear()
+            await slots.hungry.wait()
+            return None
+        if pacing.should_collect(room):
+            await asyncio.sleep(COLLECT_S)
+            room = pacing.room(len(slots.ready))
+        self._work_expected.clear()
+        if self._stopping.is_set():
+            return None
+        async with self._connections.use() as conn:
+            return await self._claim(conn, room)
+
+    async def _wait_for_work(self) -> None:
+        """Wait for a wake-up, the next poll, or the time at which a skipped lane may run again."""
+        pause_s = self._poll_s if self._resume_s is None else min(self._poll_s, max(0.001, self._resume_s))
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._work_expected.wait()
+        except TimeoutError:
+            self._has_lanes = True  # a poll looks for everything
+            self._has_plain = True
+
+    async def _claim(self, conn: Connection, room: int) -> int:
+        claimed = 0
+        full = False
+        if self._has_plain:
+            taken = await self._claim_due(conn, room)
+            claimed = await self._hand_out(conn, taken.work)
+            # While claims return as many rows as requested, the next claim starts where this one ended and skips dead rows.
+            full = claimed >= room
+            self._mark = taken.reached if full else BEGINNING
+            # A queue with lanes only is not searched for work outside lanes until a wake-up or a poll.
+            self._has_plain = claimed > 0 or not self._has_lanes
+        if self._stopping.is_set():
+            return claimed
+        if not full and not self._suspects.taken and self._suspects_due():
+            claimed += await self._hand_out(conn, await self._claim_suspect(conn))
+        if self._has_lanes and claimed < room:
+            claimed += await self._hand_out(conn, await self._claim_lanes(conn, room - claimed))
+        return claimed
+
+    async def _hand_out(self, conn: Connection, work: list[Claimed]) -> int:
+        """Give claimed work to the slots at once, before the next claim."""
+        if work:
+            await self._load(conn, work)
+            self._slots.add(work)
+        return len(work)
+
+    async def _load(self, conn: Connection, work: list[Claimed]) -> None:
+        """Load the bodies of work that is not a job, with one statement per kind."""
+        others: dict[str, list[Claimed]] = {}
+        for each in work:
+            if each.kind != "job":
+                others.setdefault(each.kind, []).append(each)
+        for kind, group in others.items():
+            bodies = await self._kinds[kind].load(conn, [each.id for each in group])
+            for each in group:
+                each.body = bodies.get(each.id)
+
+    def _suspects_due(self) -> bool:
+        """Return whether to look for suspects now: once in a poll interval."""
+        now = time.monotonic()
+        if now < self._next_suspect:
+            return False
+        self._next_suspect = now + self._poll_s
+        return True
+
+    @contextlib.contextmanager
+    def _lease(self) -> Generator[int]:
+        """Create a lease for one claim. If the reply is lost, forget the lease, so that upkeep releases its rows."""
+        lease = self._leases.begin()
+        try:
+            yield lease
+        except BaseException:
+            self._leases.lost(lease)
+            raise
+
+    def _start_of_claim(self) -> datetime:
+        """Return the watermark, or the beginning once in a poll interval.
+
+        Priority puts work before the watermark, and an enqueue through SQL or PgBouncer sends no wake-up.
+        """
+        now = time.monotonic()
+        if self._mark == BEGINNING or now - self._from_start_at >= self._poll_s:
+            self._from_start_at = now
+            return BEGINNING
+        return self._mark
+
+    async def _claim_due(self, conn: Connection, room: int) -> ClaimQuery:
+        start = self._start_of_claim()
+        with self._lease() as lease:
+            taken = await claim(
+                conn, queue=self._queue, tasks=self._names, most=room, lease=lease, worker=self._worker, mark=start
+            )
+            self._leases.taken(lease, taken.work)
+        return taken
+
+    async def _claim_suspect(self, conn: Connection) -> list[Claimed]:
+        with self._lease() as lease:
+            work = await claim_suspect(conn, queue=self._queue, tasks=self._names, lease=lease, worker=self._worker)
+            self._leases.taken(lease, work)
+        self._suspects.taken = self._suspects.taken or bool(work)
+        return work
+
+    async def _claim_lanes(self, conn: Connection, room: int) -> list[Claimed]:
+        freed = self._leases.freed
+        with self._lease() as lease:
+            taken = await claim_lanes(
+                conn,
+                queue=self._queue,
+                tasks=self._names,
+                most=room,
+                lease=lease,
+                worker=self._worker,
+                cursor=self._cursor,
+                suspect=not self._suspects.taken,
+            )
+            self._leases.taken(lease, taken.work)
+        self._cursor = taken.cursor
+        self._resume_s = taken.resume_s
+        self._has_lanes = taken.visited > 0
+        self._has_plain = self._has_plain or not self._has_lanes
+        self._suspects.taken = self._suspects.taken or any(each.suspect for each in taken.work)
+        if taken.visited and not taken.work:
+            if taken.visited >= MOST_LANES or freed != self._leases.freed:
+                self._work_expected.set()
+            else:  # every lane may be full: claim again when a lane has a free place
+                self._leases.when_freed(self._work_expected)
+        return taken.work

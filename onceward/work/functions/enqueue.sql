@@ -1,0 +1,36 @@
+-- Enqueue a job from any language or from psql, in the caller's transaction. Return its id, or the id of the job that
+-- already has the unique key.
+create or replace function onceward.enqueue(
+    task text, args jsonb default '{}', queue text default 'default', run_at timestamptz default null,
+    boost_s int default 0, unique_key text default null, unique_for text default 'unfinished',
+    on_conflict text default 'skip', lane text default null, cap int default null, ordered boolean default false,
+    max_attempts int default null, tags text[] default null
+) returns bigint language plpgsql as $$
+declare
+    v_id bigint;
+begin
+    if task is null or task = '' then
+        raise exception 'onceward.enqueue: task must be the name of a job' using errcode = '22023';
+    end if;
+    if args is null or jsonb_typeof(args) <> 'object' then
+        raise exception 'onceward.enqueue: args must be a JSON object of keyword arguments, not %', coalesce(args::text, 'null')
+            using errcode = '22023';
+    end if;
+    if boost_s not between 0 and 3600 then
+        raise exception 'onceward.enqueue: boost_s must lie between 0 and 3600, not %', boost_s using errcode = '22023';
+    end if;
+    if on_conflict not in ('skip', 'replace', 'debounce') then
+        raise exception 'onceward.enqueue: on_conflict must be skip, replace or debounce, not %', on_conflict
+            using errcode = '22023';
+    end if;
+    if length(args::text) > 1048576 then
+        raise exception 'onceward.enqueue: args of % take % bytes, more than 1 MiB: store them and pass a reference',
+            task, length(args::text) using errcode = '22023';
+    end if;
+    select r.id into v_id from onceward.enqueue_row(
+        task, args, queue, run_at, boost_s, unique_key, unique_for, on_conflict, lane,
+        case when ordered then 1 else cap end, ordered, null, null, max_attempts, tags, null,
+        onceward.organization(), onceward.cause()) r;
+    return v_id;
+end
+$$;

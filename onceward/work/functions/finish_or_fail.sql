@@ -1,0 +1,28 @@
+-- Finish a whole batch as the last statement of its transaction. One lost lease raises OW001 and prevents the commit.
+create or replace function onceward.finish_or_fail(p_ids bigint[], p_leases bigint[], p_worker bigint) returns void
+    language plpgsql as $$
+declare
+    v_count int;
+    v_bundles bigint[];
+    v_bundle bigint;
+    v_attempts onceward.attempts[];
+begin
+    with done as (
+        delete from onceward.work
+         where id = any(p_ids) and lease = any(p_leases)
+        returning id, organization_id, attempts, kind, task, claimed_at, bundle
+    )
+    select count(*), array_agg(bundle order by bundle) filter (where bundle is not null),
+           array_agg(row(id, organization_id, attempts + 1, kind, task, 'success', p_worker, claimed_at, (select clock_timestamp()), null, null
+                     )::onceward.attempts)
+      into v_count, v_bundles, v_attempts from done;
+    perform onceward.record_attempts(v_attempts);
+    -- In order: otherwise two batches with members of the same bundles could deadlock.
+    foreach v_bundle in array coalesce(v_bundles, '{}') loop
+        perform onceward.leave_bundle(v_bundle);
+    end loop;
+    if v_count < cardinality(p_ids) then
+        raise exception 'a batch is no longer held under its lease' using errcode = 'OW001';
+    end if;
+end
+$$;

@@ -1,0 +1,61 @@
+-- Take back the work of a dead worker. A suspect (work with which two workers died) ran alone, so it alone counts a crash;
+-- without a suspect, all work of the worker counts one.
+-- One crash does not make work a suspect: otherwise the rows of many workers would have to run one after the other.
+create or replace function onceward.rescue(p_worker bigint, p_beat bigint)
+    returns table (id bigint, kind text, task text, organization_id uuid, crashes int, dead boolean)
+    language plpgsql as $$
+declare
+    v_claim record;
+    v_row record;
+    v_suspects boolean;
+    v_counts boolean;
+begin
+    -- The worker may have sent a heartbeat since it was observed: then it is alive and keeps its work.
+    perform from onceward.workers w where w.id = p_worker for update;
+    if exists (select from onceward.workers w where w.id = p_worker and w.beat is distinct from p_beat) then
+        return;
+    end if;
+    delete from onceward.workers w where w.id = p_worker;
+
+    -- A workflow runs together with other work once more before it runs alone: most of its steps did not cause the crash.
+    select coalesce(bool_or(w.crashes > 1), false) into v_suspects
+      from onceward.claims c
+      join onceward.work w on w.id = any(c.ids) and w.lease = c.lease
+     where c.worker = p_worker;
+
+    for v_claim in delete from onceward.claims c where c.worker = p_worker returning c.lease, c.ids loop
+        for v_row in
+            select w.id, w.kind, w.task, w.attempts, w.crashes, w.organization_id, w.claimed_at
+              from onceward.work w
+             where w.id = any(v_claim.ids) and w.lease = v_claim.lease
+             order by w.id for update
+        loop
+            v_counts := v_row.crashes > 1 or not v_suspects;
+            update onceward.work w
+               set lease = null, claimed_at = null, slot = null, parent_slot = null,
+                   crashes = w.crashes + case when v_counts then 1 else 0 end,
+                   dead_reason = case when v_counts and w.crashes + 1 >= 3 then 'worker_lost' end,
+                   dead_at = case when v_counts and w.crashes + 1 >= 3 then onceward.now() end
+             where w.id = v_row.id;
+            if v_counts then
+                perform onceward.record_attempts(array[row(
+                    v_row.id, v_row.organization_id, v_row.attempts + 1, v_row.kind, v_row.task,
+                    case when v_row.crashes + 1 >= 3 then 'dead_letter' else 'crashed' end, p_worker, v_row.claimed_at,
+                    clock_timestamp(), null,
+                    jsonb_build_object('type', 'WorkerLost', 'message', 'the worker that held the work stopped responding',
+                                       'reason', 'worker_lost')
+                )::onceward.attempts]);
+                if v_row.kind <> 'job' then
+                    perform onceward.settled(v_row.kind, v_row.id,
+                        case when v_row.crashes + 1 >= 3 then 'dead_letter' else 'crashed' end, v_row.attempts + 1,
+                        null, '{"type": "WorkerLost", "reason": "worker_lost"}');
+                end if;
+            end if;
+            id := v_row.id; kind := v_row.kind; task := v_row.task; organization_id := v_row.organization_id;
+            crashes := v_row.crashes + case when v_counts then 1 else 0 end;
+            dead := v_counts and v_row.crashes + 1 >= 3;
+            return next;
+        end loop;
+    end loop;
+end
+$$;

@@ -1,0 +1,58 @@
+-- Record the end of one attempt, fenced by the lease. False: the lease was lost and nothing was written.
+create or replace function onceward.settle(
+    p_id bigint, p_lease bigint, p_worker bigint, p_outcome text, p_started timestamptz,
+    p_result jsonb default null, p_error jsonb default null, p_due timestamptz default null, p_reason text default null
+) returns boolean language plpgsql as $$
+declare
+    v record;
+begin
+    if p_outcome = 'crashed' then
+        -- The handler lost its connection. A restart of the server is not counted; anything else counts as a crash, because a
+        -- statement that ends its own session would run for ever. p_reason is the reason of the dead letter after the third crash.
+        update onceward.work w
+           set lease = null, claimed_at = null, slot = null, parent_slot = null, sort_at = p_due,
+               crashes = w.crashes + n.counted,
+               dead_reason = case when w.crashes + n.counted >= 3 then p_reason end,
+               dead_at = case when w.crashes + n.counted >= 3 then onceward.now() end
+          from (select case when c.claimed_at > pg_postmaster_start_time() then 1 else 0 end as counted
+                  from onceward.work c where c.id = p_id and c.lease = p_lease for update) n
+         where w.id = p_id and w.lease = p_lease
+        returning w.kind, w.task, w.attempts::int as attempts, w.organization_id, null::bigint as bundle,
+                  case when w.dead_reason is not null then 'dead_letter' when n.counted = 1 then 'crashed' else 'snoozed' end as outcome
+             into v;
+        if found then
+            p_outcome := v.outcome;
+        end if;
+    elsif p_outcome in ('retry', 'snoozed') then
+        update onceward.work
+           set lease = null, claimed_at = null, slot = null, parent_slot = null, sort_at = p_due,
+               attempts = attempts + case when p_outcome = 'retry' then 1 else 0 end,
+               crashes = 0
+         where id = p_id and lease = p_lease
+        returning kind, task, (attempts - case when p_outcome = 'retry' then 1 else 0 end)::int as attempts,
+                  organization_id, null::bigint as bundle into v;
+    elsif p_outcome = 'dead_letter' then
+        update onceward.work
+           set lease = null, claimed_at = null, slot = null, parent_slot = null, cancel = null,
+               dead_reason = p_reason, dead_at = onceward.now()
+         where id = p_id and lease = p_lease
+        returning kind, task, attempts::int as attempts, organization_id, null::bigint as bundle into v;
+    else
+        delete from onceward.work where id = p_id and lease = p_lease
+        returning kind, task, attempts::int as attempts, organization_id, bundle into v;
+    end if;
+    if not found then
+        return false;
+    end if;
+    perform onceward.record_attempts(array[row(
+        p_id, v.organization_id, v.attempts + 1, v.kind, v.task, p_outcome, p_worker, p_started, clock_timestamp(), p_result, p_error
+    )::onceward.attempts]);
+    if v.bundle is not null then
+        perform onceward.leave_bundle(v.bundle);
+    end if;
+    if v.kind <> 'job' then
+        perform onceward.settled(v.kind, p_id, p_outcome, v.attempts + 1, p_result, p_error);
+    end if;
+    return true;
+end
+$$;

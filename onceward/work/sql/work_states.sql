@@ -1,0 +1,12 @@
+-- Return the state of work items: that of the unfinished row, or that of the last attempt.
+select w.id, case when w.dead_reason is not null then 'dead_letter' when w.lease is not null then 'processing'
+                  else 'pending' end as state,
+       w.attempts::int as attempts, null::timestamptz as finished_at
+from onceward.work w where w.id = any($1)
+union all
+select * from (
+    select distinct on (work_id) work_id,
+           case outcome when 'retry' then 'pending' when 'discarded' then 'cancelled' else outcome end,
+           number::int, finished_at
+    from onceward.attempts where work_id = any($1)
+    order by work_id, finished_at desc, number desc) last

@@ -1,0 +1,3 @@
+-- Return claimed workflows as the runner needs them.
+select id, name, key, version, args, ending, error, attributes, parent_id, parent_position, onceward.now() as now
+  from onceward.workflows where id = any($1::bigint[])

@@ -1,0 +1,55 @@
+"""A receipt shows names in any of the covered alphabets as they were written."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pypdf import PdfReader
+
+from onceward_apps.ticketing import documents
+
+NOW = datetime(2031, 6, 21, 18, tzinfo=UTC)
+
+
+def order(**changes: Any) -> dict[str, Any]:
+    return {
+        "id": "7",
+        "organizer": "Riverside",
+        "completed_at": NOW,
+        "started_at": NOW,
+        "starts_at": NOW,
+        "timezone": "Europe/Warsaw",
+        "event_name": "Night",
+        "venue_name": "Stage",
+        "venue_address": "Quay 1",
+        "name": "Ada",
+        "email": "ada@example.com",
+        "subtotal_cents": 1200,
+        "discount_cents": 0,
+        "coupon_code": None,
+        "fee_paid_by": "buyer",
+        "platform_fee_cents": 30,
+        "tax_cents": 0,
+        "tax_included": False,
+        "total_cents": 1230,
+        "refunded_cents": 0,
+        "currency": "EUR",
+        "refund_policy": None,
+        **changes,
+    }
+
+
+@pytest.mark.parametrize("name", ["Łódź Dvořák Şükrü", "Ночь музыки", "Ελληνική νύχτα", "ქართული", "สวัสดี"])
+def test_a_name_in_another_alphabet_is_written_as_it_is(name: str) -> None:
+    pdf = documents.receipt(order(event_name=name, name=name), [{"place": "A 12", "price_cents": 1200}])
+    text = PdfReader(io.BytesIO(pdf)).pages[0].extract_text()
+    assert f"Paid by {name}" in text
+    assert f"{name}: A 12" in text
+    assert "?" not in text
+
+
+def test_a_character_without_a_glyph_does_not_prevent_the_receipt() -> None:
+    assert documents.receipt(order(name="日本 \U0001f3ab\x00"), []).startswith(b"%PDF")
