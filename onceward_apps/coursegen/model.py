@@ -5,7 +5,7 @@ course  draft ──generate──▶ queued ──worker──▶ generating �
           │                   └──────cancel────────┴────────▶ cancelled
           │
           └ never again.      failed, cancelled ──resume──▶ queued    finished lessons are kept
-                              completed ──generate──▶ queued          everything anew, attempt + 1
+                              completed ──generate──▶ queued          everything again, attempt + 1
 step    pending ──▶ in_progress ──▶ completed;  in_progress ──▶ failed ──▶ in_progress
 call    started ──▶ done | failed | stopped (by us: budget, time, cancel) | lost (the process died)
 """

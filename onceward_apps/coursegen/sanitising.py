@@ -1,6 +1,6 @@
 """Make text from people and models harmless before it is stored: no HTML, no dangerous links, no control characters.
 
-The pages never treat stored text as HTML. This is the second lock, for exports and for whoever renders them.
+The pages never treat stored text as HTML. This is the second lock, for exports and for programs that render them.
 """
 
 from __future__ import annotations

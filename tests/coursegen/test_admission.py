@@ -222,7 +222,7 @@ async def test_a_tier_whose_month_is_spent_is_refused_until_the_next_month(schoo
     assert 0 < spent < MICROS
 
 
-async def test_a_finished_course_starts_anew_and_a_failed_one_continues(school: School) -> None:
+async def test_a_finished_course_starts_again_and_a_failed_one_continues(school: School) -> None:
     course_id = await school.generate()
     await school.accept(course_id)
     course = await school.course(course_id)

@@ -25,7 +25,7 @@ insert into coursegen.llm_calls (organization_id, course_id, attempt, job_id, st
 values ($1, $2, 1, 1, 2, $3, gen_random_uuid(), 'PREMIUM', 'm', 'done', 1, 1)
 """
 
-# Only the user whose course it is may see it, so the walk asks with a user's token: of whoever asks.
+# Only the user whose course it is may see it, so each caller of the walk sends the token of its own user.
 USER = {"Authorization": "Bearer @course_token"}
 API = "/api/coursegen"
 DRAFT = {"course_id": "$course"}
