@@ -19,6 +19,7 @@ from onceward.feature import Feature, Features, resolve
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings, all_settings
+from onceward.telemetry.metrics import DECLARED, REGISTRY
 from onceward.trust import verify
 from onceward.trust.sessions import first_admin_link
 from onceward.work import trace
@@ -126,6 +127,12 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Features]:
     feature: Feature = resolve("parcels.feature:FEATURE")
     yield FEATURES.plus([feature])
     sys.path.remove(str(folder))
+    # Other tests of this process list all metrics that exist.
+    if (metrics := sys.modules.get("parcels.metrics")) is not None:
+        REGISTRY.unregister(metrics.WEIGHED)
+        DECLARED.pop("parcels_weighed_total")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "parcels"]:
+        del sys.modules[name]
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def started(*changes: frozenset[Change] | None, advances_kept: int = 4096) -> Ve
     return log
 
 
-def test_a_read_without_changes_moves_the_version_and_is_no_advance() -> None:
+def test_a_read_without_changes_moves_the_version_without_an_advance() -> None:
     log = started(frozenset(), ORDERS, frozenset())
     assert (log.number, log.version, log.version_text) == (1, version(13), str(version(13)))
     assert log.reached(1)[0] == version(11), "the advance started from the read before it"
