@@ -325,7 +325,7 @@ async def _failed(generation: Generation, question: Question, call: _Call, error
             wait_s = None
     wait_s = generation.settings.call_wait_s if wait_s is None else wait_s
     if last or wait_s > generation.settings.longest_wait_s:
-        raise Retry(f"{question.item}: {error.reason}"[:500], after=max(wait_s, 1.0)) from None
+        raise Retry(f"provider_unavailable: {question.item}: {error.reason}"[:500], after=max(wait_s, 1.0)) from None
     return wait_s
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from onceward import Finished, Tx
+from onceward import Tx
 from onceward_apps.coursegen import model, texts
 from onceward_apps.coursegen.metrics import ENDED
 from onceward_apps.coursegen.model import ErrorCode
@@ -60,15 +60,18 @@ async def end(tx: Tx, course: Any, ending: Ending, code: ErrorCode | None = None
     return True
 
 
-async def end_by_outcome(tx: Tx, course: Any, finished: Finished) -> bool:
+async def end_by_outcome(tx: Tx, course: Any, outcome: str, reason: str | None, message: str | None) -> bool:
     """End the run of a course whose job has ended without telling the course: a crash, a timeout, a cancelled job."""
-    error = finished.error or {}
-    match finished.outcome:
+    match outcome:
         case "success":
             return False
         case "cancelled" | "discarded":
             return await end(tx, course, "cancelled", "cancelled")
         case _:
-            reason = str(error.get("reason") or "")
-            code = CODES.get(reason) or ("provider_unavailable" if error.get("type") == "Retry" else "internal")
-            return await end(tx, course, "failed", code, reason or None)
+            return await end(tx, course, "failed", code_of(reason, message), reason)
+
+
+def code_of(reason: str | None, message: str | None) -> ErrorCode:
+    """Return the error code for the reason that the engine gives. The job's own errors begin with their code."""
+    named = (message or "").partition(":")[0]
+    return CODES.get(reason or "") or next((code for code in get_args(ErrorCode) if code == named), "internal")

@@ -119,7 +119,7 @@ async def _hold_slot(tx: Tx, job: Job, course: Any) -> str:
         await reserve(tx, job.id, [tiers.limit(f"coursegen:user:{course['user_id']}", tier), Limit(GLOBAL)])
     except LimitReached as reached:
         if admitted:
-            raise Permanent(f"no free slot: {reached}") from None
+            raise Permanent(f"no_slot: no free slot: {reached}") from None
         raise Snooze(SLOT_WAIT_S, f"waits for a slot: {reached}") from None
     return tier
 

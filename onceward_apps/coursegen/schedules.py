@@ -32,4 +32,5 @@ async def end_if_over(row: Any, tx: Tx) -> None:
     # A replayed job has an older end in its history, from before this start.
     started = course["begun_at"] or course["queued_at"]
     if started is None or finished.finished_at >= started:
-        await ending.end_by_outcome(tx, course, finished)
+        error = finished.error or {}
+        await ending.end_by_outcome(tx, course, finished.outcome, error.get("reason"), error.get("message"))
