@@ -133,9 +133,11 @@ class Engine:
             placed[n] = result
         return placed
 
-    def note_refusal(self, refused: limits.LimitReached, metadata: dict[str, Any]) -> None:
+    def note_refusal(
+        self, refused: limits.LimitReached, metadata: dict[str, Any], refusal: limits.Refusal | None = None
+    ) -> None:
         """Record `concurrency_limit_hit` in the background: the refused transaction still holds its connection."""
-        self.later(limits.note_refusal(self.db, refused, metadata=metadata))
+        self.later(limits.note_refusal(self.db, refused, metadata=metadata, refusal=refusal))
 
     def later(self, what: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in the background. `stop` waits 5 seconds for it; use it only for work that may be lost."""

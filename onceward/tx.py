@@ -164,10 +164,12 @@ class Tx(Transaction):
         tier: str | None = None,
         at_most: int | None = None,
         everywhere: bool = True,
+        refusal: limits.Refusal | None = None,
     ) -> None:
         """Reserve an admission slot for a job of this transaction until the job ends, or raise `LimitReached` (429).
 
         The key has `at_most` slots, or the number of its tier. With `everywhere`, the job also takes a global slot.
+        `refusal` adds a user and other fields to the `concurrency_limit_hit` of a refused request.
         """
         id = job if isinstance(job, int) else job.id
         number = at_most if at_most is not None else self.engine.tiers.of(tier)
@@ -178,10 +180,15 @@ class Tx(Transaction):
                 await early.check(needed, self.organization)
             await limits.reserve(self, id, needed)
         except limits.LimitReached as refused:
-            self.engine.note_refusal(refused, {"tier": tier, "user_limit": number, "requested_by": key})
+            self.engine.note_refusal(refused, {"tier": tier, "user_limit": number, "requested_by": key}, refusal)
             raise
         if early is not None:
             self.after_commit(lambda: self.engine.later(early.note(needed, self.organization, id)))
+
+    async def cancel(self, job: Enqueued[Any] | int, /) -> str:
+        """Cancel a job of this organization. Returns `cancelled`, `asked` (it runs; its worker stops it) or `gone`."""
+        id = job if isinstance(job, int) else job.id
+        return str(await self.fetchval("select onceward.cancel($1)", id))
 
     # -- outbound webhooks -----------------------------------------------------------------------------------------
 

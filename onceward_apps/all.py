@@ -1,8 +1,9 @@
 """All bundled apps in one app, which `onceward up` runs by default."""
 
 from onceward import Onceward
-from onceward_apps import engagement, ticketing
+from onceward_apps import coursegen, engagement, ticketing
 
 app = Onceward("onceward_apps")
 app.include(ticketing.app)
 app.include(engagement.app)
+app.include(coursegen.app)

@@ -1,12 +1,28 @@
-"""All bundled apps with simulated people and services. `make demo` runs this app."""
+"""All bundled apps with simulated users and services. `make demo` runs this app."""
+
+import secrets
+
+from pydantic import SecretStr
 
 from onceward import Onceward
+from onceward.context import Context
 from onceward.feature import WEB
 from onceward_apps import all as bundled
+from onceward_apps.coursegen.demo import CoursegenDemo
 from onceward_apps.engagement.demo import EngagementDemo
 from onceward_apps.ticketing.demo import TicketingDemo
 
+
+def sign_tokens(context: Context) -> None:
+    """Let this process sign and accept tokens of simulated users, unless it accepts those of a real service."""
+    settings = context.settings
+    if settings.jwt_secret is None and settings.jwt_jwks_url is None and settings.jwt_jwks_file is None:
+        context.settings = settings.model_copy(update={"jwt_secret": SecretStr(secrets.token_hex(32))})
+
+
 app = Onceward("demo")
 app.include(bundled.app)
+app.part("demo tokens", sign_tokens, roles=WEB, stage="base")
 app.part("ticketing demo", TicketingDemo, roles=WEB)
 app.part("engagement demo", EngagementDemo, roles=WEB)
+app.part("coursegen demo", CoursegenDemo, roles=WEB)

@@ -31,6 +31,9 @@ BENCHES = (
     "messages",
     "checkout",
     "engagement",
+    "coursegen",
+    "learning",
+    "clinic",
 )
 
 

@@ -7,8 +7,8 @@ waits instead, are lanes: `job.in_lane(key, at_once=3, parent=..., parent_at_onc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -69,6 +69,15 @@ class Held:
     oldest: Any
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """What the `concurrency_limit_hit` of a refused request also records."""
+
+    user_id: UUID | None = None
+    course_id: UUID | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
 async def reserve(tx: Transaction, work_id: int, limits: Sequence[Limit]) -> None:
     """Take a slot under each limit for this work, or raise `LimitReached`. Call it where the work is created.
 
@@ -86,10 +95,19 @@ async def reserve(tx: Transaction, work_id: int, limits: Sequence[Limit]) -> Non
         raise LimitReached(row["full_key"], row["at_most"], row["held"])
 
 
-async def note_refusal(db: Database, refused: LimitReached, *, metadata: dict[str, Any] | None = None) -> None:
+async def note_refusal(
+    db: Database, refused: LimitReached, *, metadata: dict[str, Any] | None = None, refusal: Refusal | None = None
+) -> None:
     """Record `concurrency_limit_hit` in system_metrics, on a new connection: the request's transaction was rolled back."""
+    more = refusal or Refusal()
     details = {"key": refused.key, "limit": refused.at_most, "current_jobs": refused.held, **(metadata or {})}
-    await record_metric(db, "concurrency_limit_hit", metadata=details)
+    await record_metric(
+        db,
+        "concurrency_limit_hit",
+        user_id=more.user_id,
+        course_id=more.course_id,
+        metadata={**details, **more.metadata},
+    )
 
 
 async def held(conn: Database | Connection, *, most: int = 100) -> list[Held]:

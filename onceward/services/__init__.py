@@ -1,6 +1,19 @@
 """The external services that an app calls: accounts per organization, clients, files, outcomes and money."""
 
 from onceward.providers.outbound.analytics import AnalyticsEvent
+from onceward.providers.outbound.chat import (
+    ChatBroken,
+    ChatCut,
+    ChatError,
+    ChatMessage,
+    ChatRateLimited,
+    ChatRejected,
+    ChatUnavailable,
+    Completion,
+    JsonSchema,
+    ModelRefused,
+    Usage,
+)
 from onceward.providers.outbound.money import (
     SERVICES,
     exponent,
@@ -13,6 +26,7 @@ from onceward.providers.outbound.money import (
     to_minor,
     to_stripe,
 )
+from onceward.providers.outbound.openai import OpenAI
 from onceward.providers.outbound.outcome import (
     Absent,
     Accepted,
@@ -39,9 +53,20 @@ __all__ = [
     "Accepted",
     "Account",
     "AnalyticsEvent",
+    "ChatBroken",
+    "ChatCut",
+    "ChatError",
+    "ChatMessage",
+    "ChatRateLimited",
+    "ChatRejected",
+    "ChatUnavailable",
+    "Completion",
     "Files",
+    "JsonSchema",
     "Lookup",
+    "ModelRefused",
     "NotSet",
+    "OpenAI",
     "Outcome",
     "PayPal",
     "Refused",
@@ -52,6 +77,7 @@ __all__ = [
     "Throttled",
     "Unknown",
     "Unreachable",
+    "Usage",
     "check_secret_name",
     "exponent",
     "format_amount",

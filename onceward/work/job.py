@@ -8,8 +8,9 @@ from typing import Any
 from uuid import UUID
 
 from onceward.work.claimed import Claimed
+from onceward.work.gate import gate
 from onceward.work.outcomes import Superseded
-from onceward.work.statements import SAVE_CHECKPOINT
+from onceward.work.statements import HOLD_LEASE, SAVE_CHECKPOINT
 
 
 class Job:
@@ -65,10 +66,18 @@ class Job:
         return default if row is None else row["cursor"]
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[Any]:
+    async def transaction(self, *, fenced: bool = False) -> AsyncGenerator[Any]:
         """Open a transaction (a `Tx`) in a job that calls outside services and must not hold one during the call.
 
         Its commit does not end the job. A second attempt may write the same rows again, so the writes must be idempotent.
+        With `fenced`, the commit happens only if this worker still holds the job. Otherwise the transaction is rolled
+        back and `Superseded` is raised, which ends this attempt: another worker runs the job now.
         """
         async with self._work.db.acquire() as conn, self._work.open_tx(conn, self._work) as tx:
             yield tx
+            if fenced:
+                gate("fenced-before-commit")
+                if await tx.fetchval(HOLD_LEASE, self.id, self._work.lease) is None:
+                    raise Superseded
+        if fenced:
+            gate("fenced-after-commit")

@@ -32,6 +32,17 @@ async def outside(job: Job, *, n: int) -> str:
     return "called"
 
 
+@app.job(outside=True)
+async def fenced(job: Job, *, n: int) -> None:
+    """Writes twice, each time only what is not there yet. Without the fence a stalled worker writes it again."""
+    for part in ("a", "b"):
+        async with job.transaction(fenced=True) as tx:
+            what = f"fenced {n}{part}"
+            if not await tx.fetchval("select exists (select from effects where what = $1)", what):
+                await tx.execute("insert into effects (what) values ($1)", what)
+        await call(f"fenced {n}{part}")
+
+
 @app.job
 async def plain(*, n: int) -> int:
     return n + 1
@@ -52,6 +63,7 @@ async def index(jobs: list[Job], tx: Tx) -> None:
 
 async def enqueue_jobs(engine: Engine) -> None:
     await engine.enqueue(first, n=1)
+    await engine.enqueue(fenced, n=1)
     await engine.enqueue(plain, n=1)
     await engine.enqueue(stumbles, n=1)
 

@@ -35,7 +35,7 @@ SCENARIOS = [
 
 
 MOST_DANGEROUS = {
-    "jobs:job": ["before-commit", "after-run"],
+    "jobs:job": ["before-commit", "after-run", "fenced-before-commit"],
     "webhooks:inline": ["inline-before-commit"],
     "items:item": ["item-before-commit"],
     "flows:waiting_child": ["workflow-after-commit", "workflow-before-child"],

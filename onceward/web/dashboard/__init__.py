@@ -1,6 +1,29 @@
-"""The frame of the dashboard. Features add pages to it, and live queries keep the pages current."""
+"""The frame of the dashboard. Features and apps add pages to it, and live queries keep the pages current."""
 
+from onceward.web.dashboard.action import Action, ActionRefused, Done, back, reason_of
+from onceward.web.dashboard.contribution import Figure, Pages, Reason, Status
+from onceward.web.dashboard.formats import many, number
+from onceward.web.dashboard.navigation import Section
+from onceward.web.dashboard.page import Missing, Page, View
 from onceward.web.dashboard.routes import dashboard_router
 from onceward.web.dashboard.site import Site
 
-__all__ = ["Site", "dashboard_router"]
+__all__ = [
+    "Action",
+    "ActionRefused",
+    "Done",
+    "Figure",
+    "Missing",
+    "Page",
+    "Pages",
+    "Reason",
+    "Section",
+    "Site",
+    "Status",
+    "View",
+    "back",
+    "dashboard_router",
+    "many",
+    "number",
+    "reason_of",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.trust.crosswise import coursegen
 from tests.trust.crosswise.routes import CHANGING, INSTANCE, NOTHING, READING, WHY, Ask
 
 D = "/dashboard"
@@ -72,5 +73,7 @@ BUTTONS: dict[tuple[str, str], Ask] = {
 # Buttons before the changes of the API, which delete things; logging out comes last.
 # Its owner has deleted it over the API by then.
 LAST = {("POST", f"{D}/sources/delete"): Ask(form={"source": "$source"}, refused=True)}
-ROUTES: dict[tuple[str, str], Ask] = READING | PAGES | BUTTONS | CHANGING | LAST
+ROUTES: dict[tuple[str, str], Ask] = (
+    READING | coursegen.READING | PAGES | coursegen.PAGES | BUTTONS | coursegen.CHANGING | CHANGING | LAST
+)
 ROUTES["POST", "/logout"] = ROUTES.pop(("POST", "/logout"))

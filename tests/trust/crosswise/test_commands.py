@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from onceward.cli.commands import build
 from onceward.runtime import FEATURES
 from onceward_apps.all import app as bundled
+from tests.trust.crosswise import coursegen
 from tests.trust.crosswise.rows import digest, needles
 from tests.trust.crosswise.test_routes import filled
 from tests.trust.crosswise.world import World
@@ -61,6 +62,7 @@ COMMANDS: dict[str, str | None] = {
     "engagement returns": "--json",
     "engagement opt-out": "$engaged",
     "engagement test-send": None,
+    **coursegen.COMMANDS,
     "endpoints rm": "$endpoint",
     "export": "--person $message_key",
     "erase": "--person $message_key --yes",

@@ -11,6 +11,7 @@ from onceward.runtime import FEATURES
 from onceward.web.dashboard.contribution import Pages
 from onceward_apps import all as bundled
 from tests.live.conftest import Client
+from tests.trust.crosswise import coursegen
 from tests.trust.crosswise.dashboard_routes import ROUTES
 from tests.trust.crosswise.rows import needles
 from tests.trust.crosswise.test_routes import filled, strings
@@ -21,6 +22,7 @@ QUERIES: dict[str, dict[str, Any]] = {
     "ticketing.seats": {"event_id": "$event"},
     "ticketing.occupancy": {"event_id": "$event"},
     "ticketing.order": {"checkout_id": "$checkout", "token": "@order_token"},
+    **coursegen.QUERIES,
 }
 PUBLIC = {"ticketing.seats"}
 """Which seats are free is for everybody to see; who has them is not among the letters it sends."""
@@ -68,7 +70,7 @@ async def test_no_live_query_shows_another_organizations_things(world: World) ->
     a, b = world.a, world.b
     unwanted = await needles(world.db, a.id) | {a.private, a.private.upper(), a.public}
     problems: list[str] = []
-    for who, token in (("key", b.key), ("end user", b.token()), ("nobody", None)):
+    for who, token in (("key", b.key), ("end user", b.token()), ("author", b.ids["course_token"]), ("nobody", None)):
         client = await connect(world, token)
         for query, text in (await look(world, client, a, b)).items():
             if query.strip() not in PUBLIC:
@@ -80,6 +82,10 @@ async def test_no_live_query_shows_another_organizations_things(world: World) ->
     client = await connect(world, a.key)
     told = await look(world, client, a, a)
     await client.close()
+    client = await connect(world, a.ids["course_token"])
+    told |= {query: text for query, text in (await look(world, client, a, a)).items() if query.startswith("coursegen")}
+    await client.close()
+    assert any(a.private in text for query, text in told.items() if query.startswith("coursegen.progress"))
     shown = [query for query, text in told.items() if any(each in text for each in unwanted)]
     assert len(shown) >= 15, told
 

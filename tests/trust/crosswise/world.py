@@ -25,6 +25,7 @@ from onceward.trust.secrets import secret_box
 from onceward.trust.sessions import link_for
 from onceward.web.auth import SESSION_COOKIE
 from tests.ticketing.office import SECRET, charge
+from tests.trust.crosswise import coursegen
 from tests.trust.crosswise.rows import fill_tables
 
 JWT_SECRET = "j" * 64
@@ -112,6 +113,7 @@ class World:
         await self._outbound(org)
         await self._tickets(org)
         await self._engagement(org)
+        await coursegen.fill(self.db, org.id, org.private, org.ids, JWT_SECRET)
         await fill_tables(self.db, org.id, added.webhook_id, org.private, org.ids)
         return org
 

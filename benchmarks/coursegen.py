@@ -1,0 +1,260 @@
+"""Measure course generation: `onceward bench coursegen`.
+
+accept-p95   milliseconds from the request to its 200, at 100 requests per second over HTTP
+refusal-p95  milliseconds from the request to its 429, at 100 requests per second over HTTP
+contended    1,000 courses asked for at once, with global limits of 3, 5 and 10: courses per second until all are written.
+             The simulated language model counts the calls in flight: it fails if there is ever one more than the limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import aiohttp
+import jwt
+import orjson
+from aiohttp import web
+from pydantic import SecretStr
+
+from benchmarks.measure import BenchFailed, Measurement, Size, compare
+from onceward import Onceward
+from onceward.feature import EVERY_ROLE
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
+from onceward.settings import Settings
+from onceward.testing.simulators import OpenAISimulator
+from onceward.trust import create_organization
+from onceward_apps.coursegen import app as coursegen
+from onceward_apps.coursegen.app import CoursegenSettings
+from onceward_apps.coursegen.simulated_author import write_course
+
+CASES = ("accept-p95", "refusal-p95", "contended")
+PER_S = 100
+LIMITS = (3, 5, 10)
+USERS = 100
+SECRET = "b" * 64
+ADD = """
+insert into coursegen.courses (organization_id, user_id, title, brief, lesson_count, budget_micros)
+select $1, u, u::text, '', 1, 1000000 from unnest($2::uuid[]) u returning id, user_id
+"""
+
+
+class CountingModel(OpenAISimulator):
+    """A language model that knows how many calls it serves at once, in all and for each user."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.write = write_course
+        self.piece_characters = 2000
+        self.in_flight = 0
+        self.most = 0
+        self.by_user: Counter[str] = Counter()
+        self.most_of_a_user = 0
+
+    async def _complete(self, request: web.Request) -> web.StreamResponse:
+        body = orjson.loads(await request.read())
+        user = orjson.loads(body["messages"][1]["content"])["course"]
+        self.in_flight += 1
+        self.by_user[user] += 1
+        self.most = max(self.most, self.in_flight)
+        self.most_of_a_user = max(self.most_of_a_user, self.by_user[user])
+        try:
+            return await super()._complete(request)
+        finally:
+            self.in_flight -= 1
+            self.by_user[user] -= 1
+
+
+class School:
+    """A running process with course generation, and a client."""
+
+    def __init__(self, process: Process, http: aiohttp.ClientSession, organization: UUID, model: CountingModel) -> None:
+        self.process = process
+        self.db = process.database
+        self.http = http
+        self.organization = organization
+        self.model = model
+        assert process.web is not None
+        self.url = f"{process.web.url}/api/coursegen/generate"
+        self._tokens: dict[UUID, str] = {}
+
+    async def courses(self, users: list[UUID]) -> list[tuple[str, UUID]]:
+        rows = await self.db.fetch(ADD, self.organization, users)
+        return [(str(row["id"]), row["user_id"]) for row in rows]
+
+    def headers(self, user: UUID) -> dict[str, str]:
+        if user not in self._tokens:
+            claims = {"sub": str(user), "exp": int(time.time()) + 86400, "organization_id": str(self.organization)}
+            self._tokens[user] = jwt.encode(claims, SECRET, "HS256")
+        return {"Authorization": f"Bearer {self._tokens[user]}"}
+
+    async def ask(self, course: str, user: UUID) -> tuple[int, Any]:
+        async with self.http.post(self.url, json={"courseId": course}, headers=self.headers(user)) as reply:
+            return reply.status, await reply.json(content_type=None)
+
+    async def set_limit(self, at_most: int) -> None:
+        await self.db.execute(
+            "update onceward.limits set at_most = $1, changed_at = clock_timestamp() where name = 'global'", at_most
+        )
+
+    async def p95(self, asked: list[tuple[str, UUID]], status: int, after: Any) -> float:
+        """Ask at a steady rate, and return the time below which 95 % of the answers came."""
+        took: list[float] = []
+
+        async def ask(course: str, user: UUID, at: float) -> None:
+            await asyncio.sleep(at - time.perf_counter())
+            began = time.perf_counter()
+            got, body = await self.ask(course, user)
+            took.append((time.perf_counter() - began) * 1000)
+            if got != status:
+                raise BenchFailed(f"a request got {got} instead of {status}: {str(body)[:200]}")
+            await after(body)
+
+        for course, user in asked[:5]:
+            await ask(course, user, time.perf_counter())
+        took.clear()
+        begin = time.perf_counter() + 0.1
+        await asyncio.gather(*(ask(*each, begin + n / PER_S) for n, each in enumerate(asked[5:])))
+        return sorted(took)[int(len(took) * 0.95)]
+
+
+@asynccontextmanager
+async def opened(url: str, *, workers: bool) -> AsyncIterator[School]:
+    model = CountingModel()
+    await model.start()
+    app = Onceward("bench")
+    app.include(coursegen)
+    coursegen.use_settings(CoursegenSettings.model_validate({"call_wait_s": 0.05}))
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(
+            database_url=SecretStr(url),
+            data_dir=Path(folder),
+            port=0,
+            poll_interval_ms=100,
+            jwt_secret=SecretStr(SECRET),
+            secret_key=SecretStr("k" * 32),
+            openai_api_key=SecretStr("sk-bench"),
+            openai_model="gpt-simulated",
+            openai_url=model.base_url,
+        )
+        process = Process(app, settings, FEATURES)
+        await process.start(EVERY_ROLE if workers else {"web"})
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(connector=connector) as http:
+            try:
+                async with process.database.transaction(role="engine") as tx:
+                    slug = f"bench-{uuid4().hex[:8]}"
+                    created = await create_organization(tx, slug, actor="bench")
+                yield School(process, http, created.organization_id, model)
+            finally:
+                await process.stop()
+                await model.stop()
+
+
+async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
+    results: list[Measurement] = []
+    for name, case, workers in (
+        ("accept-p95", _accept, False),
+        ("refusal-p95", _refusal, False),
+        ("contended", _contended, True),
+    ):
+        if only in (None, name):
+            async with opened(url, workers=workers) as school:
+                results.append(await case(school, size))
+    return results
+
+
+async def _accept(school: School, size: Size) -> Measurement:
+    await school.set_limit(64)
+
+    async def free(body: Any) -> None:
+        await school.db.fetchval("select onceward.cancel($1)", int(body["jobId"]))
+
+    async def once() -> float:
+        asked = await school.courses([uuid4() for _ in range(size.pick(PER_S * 15, PER_S * 5, 15))])
+        return await school.p95(asked, 200, free)
+
+    return await _against(size, "accept-p95", once, target_ms=50.0)
+
+
+async def _refusal(school: School, size: Size) -> Measurement:
+    user = uuid4()
+    [(course, _)] = await school.courses([user])
+    if (await school.ask(course, user))[0] != 200:
+        raise BenchFailed("the first course was not accepted")
+
+    async def nothing(_body: Any) -> None: ...
+
+    async def once() -> float:
+        asked = await school.courses([user] * size.pick(PER_S * 15, PER_S * 5, 15))
+        return await school.p95(asked, 429, nothing)
+
+    return await _against(size, "refusal-p95", once, target_ms=5.0)
+
+
+async def _against(size: Size, case: str, once: Any, *, target_ms: float) -> Measurement:
+    async def target() -> float:
+        return target_ms
+
+    return await compare(
+        "coursegen",
+        case,
+        once,
+        unit="ms",
+        baseline=f"target of {target_ms:.0f} ms",
+        theirs=target,
+        turns=size.turns(),
+        smaller_is_better=True,
+    )
+
+
+async def _contended(school: School, size: Size) -> Measurement:
+    number = size.pick(1000, 150, 9)
+
+    async def once() -> float:
+        users = [uuid4() for _ in range(USERS)]
+        began = time.perf_counter()
+        for limit in LIMITS:
+            await school.set_limit(limit)
+            school.model.most = school.model.most_of_a_user = 0
+            asked = await school.courses([users[n % USERS] for n in range(number // len(LIMITS))])
+            await asyncio.gather(*(_until_accepted(school, *each) for each in asked))
+            await _until_written(school)
+            if school.model.most > limit or school.model.most_of_a_user > 1:
+                raise BenchFailed(
+                    f"limit {limit}: the model served {school.model.most} calls at once,"
+                    f" {school.model.most_of_a_user} of one user"
+                )
+        return number // len(LIMITS) * len(LIMITS) / (time.perf_counter() - began)
+
+    return await compare("coursegen", "contended", once, unit="courses/s", turns=size.turns(2, 1))
+
+
+async def _until_accepted(school: School, course: str, user: UUID) -> None:
+    """Ask again after each 429, as a patient client does."""
+    while True:
+        status, body = await school.ask(course, user)
+        if status == 200:
+            return
+        if status != 429:
+            raise BenchFailed(f"a request got {status}: {str(body)[:200]}")
+        await asyncio.sleep(0.5)
+
+
+async def _until_written(school: School) -> None:
+    while True:
+        rows = await school.db.fetch("select status, count(*) from coursegen.courses group by 1")
+        states = {row["status"]: row["count"] for row in rows}
+        if states.get("failed"):
+            raise BenchFailed(f"{states['failed']} courses failed")
+        if not states.keys() & {"queued", "generating", "draft"}:
+            return
+        await asyncio.sleep(0.1)

@@ -1,0 +1,74 @@
+"""Personal data of course generation: who asked for a course, and what they wrote about it."""
+
+from __future__ import annotations
+
+from onceward.trust import Eraser
+
+ERASERS: tuple[Eraser, ...] = (
+    Eraser(
+        name="courses",
+        table="coursegen.courses",
+        columns={"user_id": "whole", "title": "text", "brief": "text", "webhook_url": "text"},
+        blank={
+            "user_id": "'00000000-0000-0000-0000-000000000000'::uuid",
+            "title": "'erased'",
+            "brief": "''",
+            "webhook_url": "null",
+        },
+        together=True,
+        # A course that is being generated needs its description.
+        waits="t.status in ('queued', 'generating')",
+        names=("user_id",),
+    ),
+    Eraser(
+        name="plans and reviews of courses",
+        table="coursegen.courses",
+        columns={"outline": "json", "review": "json", "generation_progress": "json", "error": "text"},
+        blank={
+            "outline": """'{"erased": true}'""",
+            "review": """'{"erased": true}'""",
+            "generation_progress": "coursegen.fresh_progress()",
+            "error": "'erased'",
+        },
+        waits="t.status in ('queued', 'generating')",
+    ),
+    Eraser(
+        name="lessons",
+        table="coursegen.course_lessons",
+        columns={"title": "text", "summary": "text", "content": "text", "exercises": "json"},
+        blank={"title": "'erased'", "summary": "''", "content": "''", "exercises": "'[]'"},
+        together=True,
+    ),
+    Eraser(
+        name="drafts of lessons",
+        table="coursegen.drafts",
+        columns={"title": "text", "text": "text"},
+        delete=True,
+    ),
+    Eraser(
+        name="users of course generation",
+        table="coursegen.users",
+        columns={"user_id": "whole"},
+        delete=True,
+        names=("user_id",),
+    ),
+    Eraser(
+        name="calls to the language model",
+        table="coursegen.llm_calls",
+        columns={"error": "text"},
+        blank={"error": "'erased'"},
+    ),
+)
+
+UNSEARCHED: dict[str, str] = {
+    "coursegen.users.tier": "a closed set",
+    "coursegen.courses.language": "a language",
+    "coursegen.courses.tier": "a closed set",
+    "coursegen.courses.request_id": "random",
+    "coursegen.courses.error_code": "a closed set",
+    "coursegen.drafts.item": "the name of a step",
+    "coursegen.llm_calls.item": "the name of a step",
+    "coursegen.llm_calls.tier": "a closed set",
+    "coursegen.llm_calls.model": "the name of a model",
+    "coursegen.tier_costs.*": "sums",
+}

@@ -1,0 +1,69 @@
+"""The words on the pages for users, in Russian and English."""
+
+from __future__ import annotations
+
+from onceward_apps.coursegen.texts import Locale
+
+WORDS: dict[str, dict[Locale, str]] = {
+    "courses": {"ru": "Мои курсы", "en": "My courses"},
+    "new": {"ru": "Новый курс", "en": "New course"},
+    "title": {"ru": "Название", "en": "Title"},
+    "brief": {"ru": "О чём курс и для кого", "en": "What it is about, and for whom"},
+    "language": {"ru": "Язык", "en": "Language"},
+    "lesson_count": {"ru": "Уроков", "en": "Lessons"},
+    "create": {"ru": "Создать и сгенерировать", "en": "Create and generate"},
+    "none": {"ru": "Здесь появятся ваши курсы.", "en": "Your courses appear here."},
+    "sign_in": {
+        "ru": "Откройте страницу по ссылке из вашего приложения: она содержит ключ доступа.",
+        "en": "Open this page through the link of your application: it contains your access token.",
+    },
+    "skip": {"ru": "К содержанию", "en": "Skip to the content"},
+    "back": {"ru": "← Мои курсы", "en": "← My courses"},
+    "steps": {"ru": "Этапы", "en": "Steps"},
+    "lessons": {"ru": "Уроки", "en": "Lessons"},
+    "writing": {"ru": "Пишется сейчас", "en": "Being written now"},
+    "cost": {"ru": "Потрачено", "en": "Cost so far"},
+    "of_budget": {"ru": "из", "en": "of"},
+    "start": {"ru": "Сгенерировать", "en": "Generate"},
+    "cancel": {"ru": "Отменить", "en": "Cancel"},
+    "resume": {"ru": "Продолжить", "en": "Resume"},
+    "again": {"ru": "Сгенерировать заново", "en": "Generate again"},
+    "again_sure": {
+        "ru": "Все уроки будут написаны и оплачены заново. Продолжить?",
+        "en": "All lessons are written and paid for again. Continue?",
+    },
+    "delete": {"ru": "Удалить", "en": "Delete"},
+    "delete_sure": {"ru": "Удалить курс навсегда?", "en": "Delete the course for ever?"},
+    "markdown": {"ru": "Скачать Markdown", "en": "Download Markdown"},
+    "json": {"ru": "Скачать JSON", "en": "Download JSON"},
+    "read": {"ru": "Читать", "en": "Read"},
+    "close": {"ru": "Закрыть", "en": "Close"},
+    "retry": {"ru": "Переписать", "en": "Write again"},
+    "exercises": {"ru": "Упражнения", "en": "Exercises"},
+    "answer": {"ru": "Ответ", "en": "Answer"},
+    "review": {"ru": "Отзыв", "en": "Review"},
+    "strengths": {"ru": "Сильные стороны", "en": "Strengths"},
+    "improvements": {"ru": "Что улучшить", "en": "What could be improved"},
+    "offline": {
+        "ru": "Нет соединения. Показано последнее известное состояние.",
+        "en": "No connection. This is the last known state.",
+    },
+    "failed": {"ru": "Не получилось. Попробуйте ещё раз.", "en": "This did not work. Try again."},
+    "missing": {"ru": "Такого курса нет, или он не ваш.", "en": "This course does not exist, or is not yours."},
+    "calls": {"ru": "вызовы модели", "en": "model calls"},
+    "tokens": {"ru": "токены", "en": "tokens"},
+    "s.draft": {"ru": "Черновик", "en": "Draft"},
+    "s.queued": {"ru": "В очереди", "en": "Queued"},
+    "s.generating": {"ru": "Генерируется", "en": "Generating"},
+    "s.completed": {"ru": "Готов", "en": "Completed"},
+    "s.failed": {"ru": "Ошибка", "en": "Failed"},
+    "s.cancelled": {"ru": "Отменён", "en": "Cancelled"},
+    "p.pending": {"ru": "ожидает", "en": "waiting"},
+    "p.in_progress": {"ru": "выполняется", "en": "in progress"},
+    "p.completed": {"ru": "готово", "en": "done"},
+    "p.failed": {"ru": "ошибка", "en": "failed"},
+}
+
+
+def words(locale: Locale) -> dict[str, str]:
+    return {key: translations[locale] for key, translations in WORDS.items()}

@@ -1,0 +1,1 @@
+"""All SQL of course generation."""
