@@ -14,12 +14,15 @@ from uuid import UUID
 
 import asyncpg
 import orjson
+import structlog
 
 from onceward.db.errors import FAILED, OUTAGE, Unavailable
-from onceward.db.lost import note_lost_connection
+from onceward.db.lost import is_gone, note_lost_connection
 from onceward.db.outage import Outage
 from onceward.db.transaction import Cause, Connection, Role, Transaction
 from onceward.providers import exact_json
+
+log = structlog.get_logger(__name__)
 
 SESSION_SETTINGS = {
     "timezone": "UTC",
@@ -167,7 +170,18 @@ class Database:
         return self._outage.lasts
 
     async def give_back(self, conn: Connection) -> None:
-        """Return a borrowed connection to the pool."""
+        """Return a borrowed connection to the pool. A transaction that is still open on it is rolled back.
+
+        A transaction stays open if its task is cancelled while it begins, or if a handler began one by hand. asyncpg
+        would roll it back too, and print a traceback of the loop.
+        """
+        if not is_gone(conn) and conn.is_in_transaction():
+            try:
+                await conn.execute("rollback")
+            except (*OUTAGE, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
+                log.info("connection.discarded", error=type(error).__name__)
+                if not is_gone(conn):
+                    conn.terminate()
         await self.pool.release(conn)  # pyright: ignore[reportArgumentType]
 
     @property
