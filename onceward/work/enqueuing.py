@@ -64,20 +64,23 @@ def items(
 ParamStyle = Literal["numeric_dollar", "format", "named"]
 
 PARAMETER_TYPES = (
-    "text",
-    "jsonb",
-    "text",
-    "timestamptz",
-    "float8",
-    "int",
-    "text",
-    "text",
-    "text",
-    "text",
-    "int",
-    "boolean",
-    "text",
-) + ("int", "int", "text[]", "bigint", "uuid", "bigint")
+    *(
+        "text",
+        "jsonb",
+        "text",
+        "timestamptz",
+        "float8",
+        "int",
+        "text",
+        "text",
+        "text",
+        "text",
+        "int",
+        "boolean",
+        "text",
+    ),
+    *("int", "int", "text[]", "bigint", "uuid", "bigint"),
+)
 """The types of the parameters of `enqueue_unique.sql`, in order."""
 
 
