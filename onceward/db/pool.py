@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
 from uuid import UUID
 
 import asyncpg
@@ -73,6 +74,18 @@ class PooledConnection(asyncpg.Connection):  # pyright: ignore[reportMissingType
         return ""
 
 
+def server_of(url: str) -> str:
+    """Return the host and port of a URL, for messages: never the user or the password."""
+    try:
+        parts = urlsplit(url)
+        given = parse_qs(parts.query)
+        host = given.get("host", [parts.hostname or "localhost"])[0]
+        port = given.get("port", [str(parts.port or 5432)])[0]
+    except ValueError:  # for example a port that is not a number
+        return "the configured URL"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class Database:
     """The database of one process. Open it with `await Database.open(url)`, and close it at the end."""
 
@@ -109,7 +122,9 @@ class Database:
                 max_inactive_connection_lifetime=300.0,
             )
         except FAILED as error:
-            raise Unavailable(f"cannot connect to PostgreSQL: {error or type(error).__name__}") from error
+            raise Unavailable(
+                f"cannot connect to PostgreSQL at {server_of(url)}: {error or type(error).__name__}"
+            ) from error
         return cls(pool, url, pgbouncer=pgbouncer)
 
     async def close(self) -> None:

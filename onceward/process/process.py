@@ -24,7 +24,7 @@ from onceward.settings import Settings, check_prefixes, warn_of_unknown_names
 from onceward.telemetry import get_logger
 from onceward.trust.secrets import OrganizationSecrets, secret_box
 from onceward.trust.sessions import admin_link, save_web_address
-from onceward.web.server import WebServer
+from onceward.web.server import WebServer, check_address
 
 log = get_logger("onceward.process")
 
@@ -73,6 +73,8 @@ class Process:
         chosen = frozenset(roles)
         check_prefixes(self.features.settings)
         warn_of_unknown_names(self.features.settings)
+        if "web" in chosen:
+            check_address(self.settings)
         self.app.services.configure(self.settings)
         self._undo.append(("services", self.app.services.aclose))
         try:
