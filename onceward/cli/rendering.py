@@ -48,6 +48,13 @@ def say(text: str) -> None:
     Console(highlight=False).print(Text(text), soft_wrap=True)
 
 
+def boxed(*lines: str) -> None:
+    """Print lines between two rules, on stdout. No line is cut or wrapped, so a link can be clicked and copied."""
+    rule = "-" * min(max(len(line) for line in lines), 100)
+    for line in (rule, *lines, rule):
+        say(line)
+
+
 def verdict(status: str, subject: str, text: str) -> None:
     """Print a line that begins with its status: ok, warn or fail."""
     line = Text(f"{status:<5}", style=STYLES.get(status, ""))

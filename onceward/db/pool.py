@@ -10,16 +10,20 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
 from uuid import UUID
 
 import asyncpg
 import orjson
+import structlog
 
 from onceward.db.errors import FAILED, OUTAGE, Unavailable
-from onceward.db.lost import note_lost_connection
+from onceward.db.lost import is_gone, note_lost_connection
 from onceward.db.outage import Outage
 from onceward.db.transaction import Cause, Connection, Role, Transaction
 from onceward.providers import exact_json
+
+log = structlog.get_logger(__name__)
 
 SESSION_SETTINGS = {
     "timezone": "UTC",
@@ -70,6 +74,18 @@ class PooledConnection(asyncpg.Connection):  # pyright: ignore[reportMissingType
         return ""
 
 
+def server_of(url: str) -> str:
+    """Return the host and port of a URL, for messages: never the user or the password."""
+    try:
+        parts = urlsplit(url)
+        given = parse_qs(parts.query)
+        host = given.get("host", [parts.hostname or "localhost"])[0]
+        port = given.get("port", [str(parts.port or 5432)])[0]
+    except ValueError:  # for example a port that is not a number
+        return "the configured URL"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class Database:
     """The database of one process. Open it with `await Database.open(url)`, and close it at the end."""
 
@@ -106,7 +122,9 @@ class Database:
                 max_inactive_connection_lifetime=300.0,
             )
         except FAILED as error:
-            raise Unavailable(f"cannot connect to PostgreSQL: {error or type(error).__name__}") from error
+            raise Unavailable(
+                f"cannot connect to PostgreSQL at {server_of(url)}: {error or type(error).__name__}"
+            ) from error
         return cls(pool, url, pgbouncer=pgbouncer)
 
     async def close(self) -> None:
@@ -167,7 +185,18 @@ class Database:
         return self._outage.lasts
 
     async def give_back(self, conn: Connection) -> None:
-        """Return a borrowed connection to the pool."""
+        """Return a borrowed connection to the pool. A transaction that is still open on it is rolled back.
+
+        A transaction stays open if its task is cancelled while it begins, or if a handler began one by hand. asyncpg
+        would roll it back too, and print a traceback of the loop.
+        """
+        if not is_gone(conn) and conn.is_in_transaction():
+            try:
+                await conn.execute("rollback")
+            except (*OUTAGE, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
+                log.info("connection.discarded", error=type(error).__name__)
+                if not is_gone(conn):
+                    conn.terminate()
         await self.pool.release(conn)  # pyright: ignore[reportArgumentType]
 
     @property

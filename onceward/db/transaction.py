@@ -128,6 +128,11 @@ class Transaction:
             await self.conn.execute(self.opening())
         except BROKEN as error:
             raise Unavailable(f"could not open a transaction: {error}") from error
+        except BaseException:
+            # Cancelled, or refused after BEGIN: the server may have begun the transaction, so it must be told to end it.
+            self._opened = True
+            await asyncio.shield(self.rollback())
+            raise
         self._opened = True
 
     async def take_over(self, other: Transaction, first: str) -> None:

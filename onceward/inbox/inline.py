@@ -31,6 +31,7 @@ from onceward.inbox.waiting import WAIT_S, Waiting
 from onceward.statements import read_statement
 from onceward.work import Claimed, Permanent, Reply, Snooze, TimedOut, judge
 from onceward.work.claim import new_lease
+from onceward.work.failure_text import loggable, own_frame
 from onceward.work.gate import gate
 from onceward.work.settle import describe, final_statement, settle
 
@@ -240,7 +241,11 @@ class Known(OncewardError):
 
 
 def _answer_to(failure: Exception, work: Claimed) -> Answer:
-    log.warning("handler.failed", id=work.id, task=work.task, error=type(failure).__name__, at=_where(failure))
+    error = describe(failure)
+    log_fields = {"message": loggable(error["message"]), "at": own_frame(error.get("stack") or [])}
+    if "hint" in error:
+        log_fields["fix"] = error["hint"]
+    log.warning("handler.failed", id=work.id, task=work.task, error=error["type"], **log_fields)
     match failure:
         case Permanent():
             status = failure.status if failure.status is not None and 400 <= failure.status < 500 else 400
@@ -250,8 +255,3 @@ def _answer_to(failure: Exception, work: Claimed) -> Answer:
             return Answer(200, answers.ACCEPTED)
         case _:
             return answers.failed(work.id)
-
-
-def _where(failure: Exception) -> str | None:
-    frames: list[str] = describe(failure)["stack"]
-    return frames[-1] if frames else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from onceward.cli.loading import AppArgument, load_app
-from onceward.cli.rendering import say
+from onceward.cli.rendering import boxed, say
 from onceward.cli.session import configure_process, features_here, run, spare_collector
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ def _run(path: str | None, roles: set[Role], **overrides: Any) -> None:
         address = f" at {process.web.url}" if process.web is not None else ""
         database = "an embedded PostgreSQL" if settings.database_url is None else "PostgreSQL"
         say(f"{process.app.name} is up{address} on {database} ({', '.join(sorted(roles))}); press Ctrl-C to stop")
-        if process.first_login is not None:
-            say(f"log in as administrator (works once, for 24 h): {process.first_login}")
+        if process.login_url is not None:
+            boxed(f"Log in as {process.login_account} (this link works once, for 24 hours):", process.login_url)
+        elif process.web is not None:
+            say("for a new login link: `onceward users login-link ADDRESS` (`onceward users ls` lists the addresses)")
 
     run(process.run(roles, ready=ready))

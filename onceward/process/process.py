@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
@@ -22,8 +23,8 @@ from onceward.health import Health
 from onceward.settings import Settings, check_prefixes, warn_of_unknown_names
 from onceward.telemetry import get_logger
 from onceward.trust.secrets import OrganizationSecrets, secret_box
-from onceward.trust.sessions import first_admin_link
-from onceward.web.server import WebServer
+from onceward.trust.sessions import admin_link, save_web_address
+from onceward.web.server import WebServer, check_address
 
 log = get_logger("onceward.process")
 
@@ -49,8 +50,10 @@ class Process:
         self.health = Health()
         self.context: Context | None = None
         self.engine: Engine | None = None
-        self.first_login: str | None = None
-        """The login link that `up` prints for the administrator, until somebody has logged in."""
+        self.login_url: str | None = None
+        """The login link that `up` prints for an administrator while no administrator is logged in."""
+        self.login_account: str | None = None
+        """The account that `login_url` opens."""
         self._undo: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         self._opening = ConfiguredDatabase(settings, self.features.migrations)
 
@@ -70,6 +73,8 @@ class Process:
         chosen = frozenset(roles)
         check_prefixes(self.features.settings)
         warn_of_unknown_names(self.features.settings)
+        if "web" in chosen:
+            check_address(self.settings)
         self.app.services.configure(self.settings)
         self._undo.append(("services", self.app.services.aclose))
         try:
@@ -81,9 +86,7 @@ class Process:
             for name, component in self._make_parts(chosen):
                 await wait_for_server(component.start, limit_s=wait_s)
                 self._undo.append((name, component.stop))
-            # Only for `up`: many people can read the logs that keep the output of `serve`.
-            if self.web is not None and chosen == EVERY_ROLE and (token := await first_admin_link(self.database)):
-                self.first_login = f"{self.settings.public_url or self.web.url}/login?token={token}"
+            await self._prepare_login(chosen)
         except BaseException:
             await self.stop()
             raise
@@ -144,6 +147,21 @@ class Process:
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
 
+    async def _prepare_login(self, roles: frozenset[Role]) -> None:
+        """Store the address of the web server, and create the login link that `up` prints."""
+        if self.web is None:
+            return
+        url = self.settings.public_url or self.web.url
+        async with self.database.acquire() as conn:
+            await save_web_address(conn, url)
+        # Only for `up`: many people can read the logs that keep the output of `serve`. For the same reason a server of
+        # your own gets a link only before the first login, unless a person reads the output on a terminal.
+        if roles == EVERY_ROLE:
+            private = self.settings.database_url is None or sys.stdout.isatty()
+            if (link := await admin_link(self.database, after_first_login=private)) is not None:
+                self.login_url = f"{url}/login?token={link.token}"
+                self.login_account = link.email
+
     async def _ask_database(self) -> None:
         await self.database.fetchval("select 1")
         if self.database.is_away:
@@ -159,12 +177,13 @@ class Process:
                 "ONCEWARD_AUTO_MIGRATE is false: run `onceward migrate`"
             )
         applied = await self._opening.migrate()
-        for migration in applied:
-            if isinstance(migration, Migration):
-                log.info("migration.applied", migration=str(migration))
+        migrations = [str(file) for file in applied if isinstance(file, Migration)]
         functions = [str(file) for file in applied if isinstance(file, FunctionFile)]
-        if functions:
-            log.info("functions.applied", count=len(functions), first=functions[0])
+        for name in migrations:
+            log.debug("migration.applied", migration=name)
+        log.info(
+            "schema.migrated", migrations=len(migrations), functions=len(functions), last=(migrations or functions)[-1]
+        )
 
     # -- the parts -----------------------------------------------------------------------------------------
 

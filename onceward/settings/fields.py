@@ -418,7 +418,12 @@ class Settings(BaseSettings):
     @field_validator("database_url", "direct_url")
     @classmethod
     def _postgresql_only(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
+        if value is None:
+            return None
+        scheme, colon, rest = value.get_secret_value().partition("://")
+        if colon and scheme in ("postgresql+asyncpg", "postgresql+psycopg", "postgresql+psycopg2"):
+            return SecretStr(f"postgresql://{rest}")  # a URL for SQLAlchemy, which names the driver
+        if not colon or scheme not in ("postgresql", "postgres"):
             raise ValueError("must start with postgresql:// (PostgreSQL 15 or newer is the only database)")
         return value
 

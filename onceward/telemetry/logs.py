@@ -36,6 +36,10 @@ QUIET = ("asyncio", "aiohttp.access", "uvicorn", "botocore", "urllib3")
 """Libraries whose routine log lines we do not need."""
 
 
+ONLY_IN_FILES = frozenset({"audit.sealed"})
+"""Events that are worth keeping, but that nobody reads as they happen: a terminal does not show them."""
+
+
 def get_logger(name: str) -> Any:
     """Return a logger for calls such as `log.info("job.finished", duration_ms=12)`: the event, then its fields."""
     return structlog.stdlib.get_logger(name)
@@ -73,6 +77,13 @@ def describe_exception(_logger: WrappedLogger, _method: str, event: EventDict) -
                 event[name] = getattr(error, name)
         frames = traceback.extract_tb(error.__traceback__)[-12:]
         event["frames"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+    return event
+
+
+def drop_on_terminal(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Skip the lines that are written only for a log that is kept."""
+    if event.get("event") in ONLY_IN_FILES:
+        raise structlog.DropEvent
     return event
 
 
@@ -129,6 +140,7 @@ def configure_logging(
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
+            *((drop_on_terminal,) if pretty else ()),
             *shared,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],

@@ -34,6 +34,18 @@ class Organization:
 
 
 @dataclass(frozen=True, slots=True)
+class User:
+    """An account of the instance. `organizations` has one entry per membership: the slug and the role."""
+
+    user_id: UUID
+    email: str
+    name: str
+    admin: bool
+    disabled: bool
+    organizations: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     user_id: UUID
     email: str
@@ -217,6 +229,18 @@ async def list_members(conn: Connection, organization: UUID) -> list[Member]:
         organization,
     )
     return [Member(**dict(row)) for row in rows]
+
+
+async def list_users(conn: Connection) -> list[User]:
+    """Return every account of the instance, disabled accounts too. Runs as the engine."""
+    rows: list[Any] = await conn.fetch(
+        "select u.user_id, u.email, u.name, u.admin, u.disabled_at is not null as disabled,"
+        " coalesce(array_agg(o.slug || ':' || m.role order by o.slug) filter (where o.slug is not null), '{}')"
+        " as organizations from onceward.users u left join onceward.memberships m using (user_id)"
+        " left join onceward.organizations o using (organization_id)"
+        " group by u.user_id order by lower(u.email)"
+    )
+    return [User(**dict(row)) for row in rows]
 
 
 def _uuid(text: str) -> UUID | None:

@@ -25,6 +25,7 @@ FIRST_ADMIN = "admin@localhost"
 FIRST_ADMIN_LOCK = 0x61646D696E  # "admin"
 TOKEN_LENGTH = 43
 
+ADMIN_USE = read_statement("trust", "find_admin_use")
 FIND = read_statement("trust", "find_session")
 USE_LINK = read_statement("trust", "use_login_link")
 
@@ -52,27 +53,56 @@ async def create_link(tx: Transaction, user_id: UUID, *, hours: float = 24, acto
     return token
 
 
-async def first_admin_link(db: Database) -> str | None:
-    """Create the first administrator and return a login token. Returns None once anybody has logged in.
+@dataclass(frozen=True, slots=True)
+class AdminLink:
+    """A login link for an administrator: the token, and the address of the account that it opens."""
 
-    Until then every start creates a new link and deletes the previous one, so a lost link can be replaced.
+    token: str
+    email: str
+
+
+async def admin_link(db: Database, *, after_first_login: bool) -> AdminLink | None:
+    """Return a new login link for an administrator while no administrator has an open session, otherwise None.
+
+    The first start creates the first administrator. Every start replaces the unused link of the start before. Without
+    `after_first_login` it returns None as soon as somebody has logged in once, because the output may be kept in a log.
     """
     async with db.transaction(role="engine") as tx:
         await tx.execute("select pg_advisory_xact_lock($1)", FIRST_ADMIN_LOCK)
-        in_use = await tx.fetchval(
-            "select exists (select from onceward.login_links where used_at is not null)"
-            " or exists (select from onceward.users where email <> $1)",
-            FIRST_ADMIN,
-        )
-        if in_use:
+        use = await tx.fetchrow(ADMIN_USE, FIRST_ADMIN)
+        assert use is not None  # the statement always returns one row
+        if use["in_use"] and (use["logged_in"] or not after_first_login):
             return None
-        user_id = await tx.fetchval(
-            "insert into onceward.users (email, name, admin) values ($1, 'Administrator', true)"
-            " on conflict (lower(email)) do update set admin = true returning user_id",
+        if not use["in_use"]:
+            await tx.execute(
+                "insert into onceward.users (email, name, admin) values ($1, 'Administrator', true)"
+                " on conflict (lower(email)) do update set admin = true",
+                FIRST_ADMIN,
+            )
+        admin = await tx.fetchrow(
+            "select user_id, email from onceward.users where admin and disabled_at is null"
+            " order by email <> $1, created_at, user_id limit 1",
             FIRST_ADMIN,
         )
-        await tx.execute("delete from onceward.login_links where user_id = $1", user_id)
-        return await create_link(tx, user_id, hours=24, actor="system:first-start")
+        if admin is None:
+            return None
+        await tx.execute("delete from onceward.login_links where user_id = $1 and used_at is null", admin["user_id"])
+        token = await create_link(tx, admin["user_id"], hours=24, actor="system:start")
+        return AdminLink(token, admin["email"])
+
+
+async def save_web_address(conn: Connection, url: str) -> None:
+    """Store the URL of the web server that has just started, for the login links that commands print."""
+    await conn.execute(
+        "insert into onceward.web_address (url) values ($1)"
+        " on conflict (only_row) do update set url = excluded.url, started_at = onceward.now()",
+        url,
+    )
+
+
+async def find_web_address(conn: Connection) -> str | None:
+    """Return the URL of the web server that started last, or None if none has started yet."""
+    return await conn.fetchval("select url from onceward.web_address")
 
 
 async def link_for(tx: Transaction, email: str, *, hours: float = 24, actor: str) -> str:

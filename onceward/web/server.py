@@ -86,12 +86,23 @@ class WebServer:
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def _bind(self) -> socket.socket:
-        host, port = self._settings.host, self._settings.port
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            return socket.create_server((host, port), family=family, backlog=self._edge.backlog)
-        except OSError as error:
-            raise CannotListen(
-                f"cannot listen on {host}:{port}: {error.strerror}; "
-                "stop the process that uses the port, or set ONCEWARD_PORT (and ONCEWARD_HOST)"
-            ) from error
+        return listen(self._settings, backlog=self._edge.backlog)
+
+
+def listen(settings: Settings, *, backlog: int) -> socket.socket:
+    """Return a listening socket at the configured address, or raise `CannotListen`."""
+    host, port = settings.host, settings.port
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=backlog)
+    except OSError as error:
+        raise CannotListen(
+            f"cannot listen on {host}:{port}: {error.strerror}; "
+            "stop the process that uses the port, or set ONCEWARD_PORT (and ONCEWARD_HOST)"
+        ) from error
+
+
+def check_address(settings: Settings) -> None:
+    """Raise `CannotListen` if the configured address is in use now, before the rest of the process starts."""
+    if settings.port != 0:
+        listen(settings, backlog=1).close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
@@ -35,7 +36,7 @@ class Arguments:
         try:
             text = self.model(**arguments).model_dump_json()
         except ValidationError as error:
-            raise TypeError(f"{self.name}: argument {_first_problem(error, 'arguments')}") from None
+            raise TypeError(f"{self.name}: argument {self._problem(error)}") from None
         except ValueError as error:
             raise TypeError(f"{self.name}: arguments cannot be written as JSON: {error}") from None
         if len(text) > MAX_ARGS_BYTES:
@@ -51,7 +52,17 @@ class Arguments:
         try:
             return dict(self._validate(arguments).__dict__)
         except ValidationError as error:
-            raise PayloadInvalid(f"{self.name}: argument {_first_problem(error, 'arguments')}") from None
+            raise PayloadInvalid(f"{self.name}: argument {self._problem(error)}") from None
+
+    def _problem(self, error: ValidationError) -> str:
+        """Describe the first problem. A misspelt argument is named before the required one that it leaves missing."""
+        for each in error.errors(include_url=False, include_input=False, include_context=False):
+            if each["type"] == "extra_forbidden":
+                known = list(self.model.model_fields)
+                close = get_close_matches(str(each["loc"][0]), known, n=1)
+                hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(known) or 'no arguments'}"
+                return f"{each['loc'][0]}: {self.name} has no argument of this name; {hint}"
+        return _first_problem(error, "arguments")
 
 
 class ResultType:

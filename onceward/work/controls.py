@@ -62,10 +62,11 @@ async def jobs(
     task: str | None = None,
     before: int | None = None,
     organization: UUID | None = None,
+    state: str | None = None,
     limit: int = 50,
 ) -> list[dict[str, Any]]:
-    """Return jobs with their state, newest first."""
-    return [dict(row) for row in await db.fetch(JOBS, task, before, organization, limit)]
+    """Return jobs with their state, newest first: all, or those in this state."""
+    return [dict(row) for row in await db.fetch(JOBS, task, before, organization, limit, state)]
 
 
 async def show(db: Database, id: int, *, organization: UUID | None = None) -> dict[str, Any] | None:

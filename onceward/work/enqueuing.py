@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, overload
 from uuid import UUID
 
 from onceward.db import Connection, RawJson, Transaction
@@ -15,6 +16,7 @@ from onceward.work.statements import ENQUEUE, ENQUEUE_UNIQUE
 from onceward.work.wake import Waker
 
 AT_ONCE = 2000
+PLACEHOLDER = re.compile(r"\$(\d+)(?:::[a-z0-9]+(?:\[\])?)?")
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -59,14 +61,74 @@ def items(
     return (item(each.job, each.arguments, organization=organization, caused_by=caused_by) for each in calls)
 
 
-def enqueue_sql(call: BoundJob[Any], /) -> tuple[str, list[Any]]:
-    """Return an enqueue as SQL text and parameters ($1, $2, ...) for your own connection: psycopg, SQLAlchemy, Django.
+ParamStyle = Literal["numeric_dollar", "format", "named"]
 
-    `enqueue_sql(pack.for_organization(o).call(order=1))`. Run the statement in the transaction that should cause the
-    job. Workers find the job at their next poll.
+PARAMETER_TYPES = (
+    *(
+        "text",
+        "jsonb",
+        "text",
+        "timestamptz",
+        "float8",
+        "int",
+        "text",
+        "text",
+        "text",
+        "text",
+        "int",
+        "boolean",
+        "text",
+    ),
+    *("int", "int", "text[]", "bigint", "uuid", "bigint"),
+)
+"""The types of the parameters of `enqueue_unique.sql`, in order."""
+
+
+@overload
+def enqueue_sql(
+    call: BoundJob[Any], /, *, paramstyle: Literal["numeric_dollar", "format"] = ...
+) -> tuple[str, list[Any]]: ...
+@overload
+def enqueue_sql(call: BoundJob[Any], /, *, paramstyle: Literal["named"]) -> tuple[str, dict[str, Any]]: ...
+def enqueue_sql(
+    call: BoundJob[Any], /, *, paramstyle: ParamStyle = "numeric_dollar"
+) -> tuple[str, list[Any] | dict[str, Any]]:
+    """Return an enqueue as SQL text and parameters, for your own connection and transaction.
+
+    `enqueue_sql(pack.for_organization(o).call(order=1), paramstyle="format")`. Run the statement in the transaction that
+    should cause the job. Workers find the job at their next poll.
+
+    | paramstyle | for |
+    |---|---|
+    | `numeric_dollar` | asyncpg (`await conn.fetchrow(text, *parameters)`), psycopg's raw cursors |
+    | `format` | psycopg and the cursor of Django (`cursor.execute(text, parameters)`) |
+    | `named` | SQLAlchemy (`session.execute(sqlalchemy.text(text), parameters)`) |
     """
     one = item(call.job, call.arguments)
-    return ENQUEUE_UNIQUE, [str(each) if isinstance(each, RawJson) else each for each in _parameters(one, None)]
+    values = [str(each) if isinstance(each, RawJson) else each for each in _parameters(one, None)]
+    match paramstyle:
+        case "numeric_dollar":
+            return ENQUEUE_UNIQUE, values
+        case "format":
+            order = [int(number) - 1 for number in PLACEHOLDER.findall(ENQUEUE_UNIQUE)]
+            return _with_placeholders(lambda _number: "%s"), [values[index] for index in order]
+        case "named":
+            named = {f"p{number}": value for number, value in enumerate(values, 1)}
+            return _with_placeholders(lambda number: f":p{number}"), named
+        case _:
+            raise ValueError(f"paramstyle is {paramstyle!r}: use 'numeric_dollar', 'format' or 'named'")
+
+
+def _with_placeholders(placeholder: Callable[[int], str]) -> str:
+    """Return the statement with other placeholders. Each has a cast, because only asyncpg asks the server for the types."""
+    text = "\n".join(line for line in ENQUEUE_UNIQUE.splitlines() if not line.startswith("--"))
+    assert "%" not in text  # it would have to be doubled for psycopg
+
+    def replaced(match: re.Match[str]) -> str:
+        number = int(match[1])
+        return f"cast({placeholder(number)} as {PARAMETER_TYPES[number - 1]})"
+
+    return PLACEHOLDER.sub(replaced, text)
 
 
 async def insert(

@@ -23,6 +23,7 @@ from onceward.db import (
 from onceward.trust.metrics_events import record_metric
 from onceward.work.claimed import Claimed
 from onceward.work.end_hooks import run_end_hook
+from onceward.work.failure_text import loggable, own_frame
 from onceward.work.forms import differs_elsewhere
 from onceward.work.gate import gate
 from onceward.work.leases import Leases
@@ -405,14 +406,16 @@ def _timed_out(outcome: Outcome) -> bool:
 
 
 def _log_failure(work: Claimed, outcome: Outcome, *, critical: bool) -> None:
-    """Log one line per failure with the error's type. The message and stack are in `attempts`."""
+    """Log one line per failure: the error's type, its scrubbed message, the user's line. The rest is in `attempts`."""
     error: dict[str, Any] | None = getattr(outcome, "error", None)
     if error is None:
         return
     log_fields = {"kind": work.kind, "id": work.id, "task": work.task, "attempt": work.attempt, "error": error["type"]}
-    frames: list[str] = error.get("stack") or []
-    if frames:
-        log_fields["at"] = frames[-1]
+    log_fields["message"] = loggable(error["message"])
+    if (at := own_frame(error.get("stack") or [])) is not None:
+        log_fields["at"] = at
+    if "hint" in error:
+        log_fields["fix"] = error["hint"]
     match outcome:
         case Dead(reason) if not critical:
             log.warning("work.failed", reason=reason, **log_fields)

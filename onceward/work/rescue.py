@@ -1,7 +1,8 @@
 """Release the work of silent workers. Any node may run this loop; a missed tick delays a rescue by one interval.
 
 A worker counts as dead when its heartbeat counter has not changed over three observations of this rescuer. For half a
-minute after PostgreSQL has started, no worker is declared dead, because all workers are reconnecting.
+minute after PostgreSQL has started, no worker is declared dead, because all workers are reconnecting. Where the kernel
+proves the death of a worker (`WorkerLocks`), the rescuer waits for nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import structlog
 
 from onceward.db import Connection
 from onceward.work.statements import OBSERVE_WORKERS
+from onceward.work.worker_locks import WorkerLocks
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +43,8 @@ class Rescued:
 class Rescuer:
     """Remembers earlier observations. Each `step` observes once."""
 
-    def __init__(self, *, apart_s: float = 1.5, settle_s: float = 30.0) -> None:
+    def __init__(self, *, apart_s: float = 1.5, settle_s: float = 30.0, locks: WorkerLocks | None = None) -> None:
+        self._locks = locks
         self._seen: dict[int, _Seen] = {}
         self._apart_s = apart_s
         self._settle_s = settle_s
@@ -54,6 +57,11 @@ class Rescuer:
         self._seen = {id: seen for id, seen in self._seen.items() if id in present}
         rescued: list[Rescued] = []
         for row in rows:
+            if row["id"] != own and self._locks is not None and self._locks.is_dead(row["id"]):
+                rescued += await self._rescue(conn, row["id"], row["beat"])
+                self._seen.pop(row["id"], None)
+                self._locks.forget(row["id"])
+                continue
             if row["id"] == own or row["settling"]:
                 self._seen.pop(row["id"], None)
                 continue

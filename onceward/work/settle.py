@@ -14,6 +14,7 @@ import structlog
 
 from onceward.db import Connection, Database, RawJson, clean_json, clean_text, dump_json, loudness, quote, retry
 from onceward.work.claimed import Claimed
+from onceward.work.failure_text import kept_frames, permission_hint
 from onceward.work.leases import Leases
 from onceward.work.outcomes import Again, Crashed, Dead, NotKnown, Outcome, Stopped, Succeeded
 from onceward.work.record import Written, is_refused, record
@@ -31,7 +32,7 @@ def describe(error: BaseException, reason: str | None = None) -> dict[str, Any]:
     kept: dict[str, Any] = {"type": clean_text(type(error).__name__), "message": _message(error)}
     if reason is not None:
         kept["reason"] = reason
-    stack = [clean_text(f"{frame.filename}:{frame.lineno} {frame.name}") for frame in frames[-20:]]
+    stack = [clean_text(frame) for frame in kept_frames(frames)]
     details: object = getattr(error, "details", None)
     if isinstance(details, dict):
         # The handler described this outcome itself: a stack would not help.
@@ -40,6 +41,8 @@ def describe(error: BaseException, reason: str | None = None) -> dict[str, Any]:
     if isinstance(error, asyncpg.PostgresError):
         kept["sqlstate"] = getattr(error, "sqlstate", None)
         kept["constraint"] = getattr(error, "constraint_name", None)
+        if (hint := permission_hint(error)) is not None:
+            kept["hint"] = hint
     return kept
 
 

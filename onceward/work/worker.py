@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 
 import structlog
 
@@ -29,6 +30,7 @@ from onceward.work.slot import SuspectTurn
 from onceward.work.task import Registry, Task, open_transaction
 from onceward.work.upkeep import forget_finished, prune, release_orphans, release_unknown, set_aside_unclaimed
 from onceward.work.wake import Waker
+from onceward.work.worker_locks import WorkerLocks
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +49,8 @@ class WorkerOptions:
     grace_s: float = 30.0
     keep_finished: timedelta = timedelta(days=7)
     version: str = "0"
+    locks_dir: Path | None = None
+    """A directory that all workers of the database share, for kernel locks that prove the death of a process."""
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
@@ -116,7 +120,11 @@ class Worker:
             tasks=tasks,
             forms=[form(registry.tasks[name]) for name in tasks],
         )
-        self._rescuer = Rescuer(apart_s=self._options.observe_s * 0.75, settle_s=self._options.settle_s)
+        locks_dir = self._options.locks_dir
+        self._locks = None if locks_dir is None else WorkerLocks(locks_dir)
+        self._rescuer = Rescuer(
+            apart_s=self._options.observe_s * 0.75, settle_s=self._options.settle_s, locks=self._locks
+        )
         self._loops = [
             Loop("deadlines", self._check_deadlines, every_s=0.25),
             Loop("rescue", self.rescue, every_s=self._options.observe_s),
@@ -131,6 +139,8 @@ class Worker:
     async def start(self) -> None:
         """Register the worker, then start to claim."""
         loop = asyncio.get_running_loop()
+        if self._locks is not None:
+            self._locks.hold(self.id)
         await Heartbeat.register(self._db, self.identity)
         await register_end_hooks(self._db, self._registry)
         self._heartbeat = Heartbeat(
@@ -162,6 +172,8 @@ class Worker:
             # Nothing runs here any more: rows that still carry a lease of this worker were claimed and never started.
             await release_unknown(conn, self.id, lambda _lease: False)
             await conn.execute("delete from onceward.workers where id = $1", self.id)
+        if self._locks is not None:
+            self._locks.release(self.id)
         log.info("worker.stopped", worker=self.id)
 
     def _wake(self, queue: str) -> None:

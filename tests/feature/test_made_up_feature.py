@@ -21,7 +21,7 @@ from onceward.runtime import FEATURES
 from onceward.settings import Settings, all_settings
 from onceward.telemetry.metrics import DECLARED, REGISTRY
 from onceward.trust import verify
-from onceward.trust.sessions import first_admin_link
+from onceward.trust.sessions import admin_link
 from onceward.work import trace
 
 FILES = {
@@ -158,13 +158,14 @@ def test_a_made_up_feature_is_in_help_and_in_settings(features: Features, monkey
 async def test_a_made_up_feature_is_in_the_api_the_dashboard_and_the_metrics(process: Process) -> None:
     assert process.web is not None
     assert await process.database.fetchval("select public.parcel_count()") == 0
-    token = await first_admin_link(process.database)
+    link = await admin_link(process.database, after_first_login=True)
+    assert link is not None
     async with aiohttp.ClientSession(process.web.url, cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
         async with http.get("/api/v1/openapi.json") as response:
             assert "/api/v1/parcels" in (await response.json())["paths"]
         async with http.get("/api/v1/parcels") as response:
             assert await response.json() == ["one"]
-        async with http.post("/login", data={"token": token}) as response:
+        async with http.post("/login", data={"token": link.token}) as response:
             assert response.status == 200
         async with http.get("/dashboard/parcels") as response:
             text = await response.text()

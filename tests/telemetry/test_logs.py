@@ -87,3 +87,17 @@ def test_less_severe_lines_are_left_out(lines) -> None:
     configure_logging(level="warning", format="json")
     get_logger("x").info("chatter")
     assert lines.read() == []
+
+
+def test_a_terminal_does_not_show_the_links_of_the_audit_chain(capsys: pytest.CaptureFixture[str], lines) -> None:
+    get_logger("x").info("audit.sealed", head="1:00")
+    assert [line["event"] for line in lines.read()] == ["audit.sealed"]
+    root = logging.getLogger()
+    before = root.handlers[:]
+    configure_logging(format="pretty")
+    get_logger("x").info("audit.sealed", head="1:00")
+    get_logger("x").info("started")
+    shown = capsys.readouterr().err
+    root.handlers[:] = before
+    assert "started" in shown
+    assert "audit.sealed" not in shown

@@ -12,14 +12,15 @@ from onceward.trust import NotAllowed, NotAuthenticated, NotFound, TooManyFailur
 from onceward.trust.failures import FailureLimit, fingerprint, forget_old
 from onceward.trust.identity import Identity
 from onceward.trust.keys import NewKey, authenticate_key, create_key, list_keys, revoke_key
-from onceward.trust.organizations import add_user, remove_member, set_member
+from onceward.trust.organizations import add_user, remove_member, set_disabled, set_member
 from onceward.trust.sessions import (
+    FIRST_ADMIN,
+    admin_link,
     authenticate_session,
     close_session,
     create_link,
     csrf_matches,
     csrf_token,
-    first_admin_link,
     link_for,
     redeem_link,
 )
@@ -120,12 +121,14 @@ async def test_scopes_that_make_no_sense_are_refused(db: Database, two: Two, sco
 
 
 async def test_the_first_start_makes_one_administrator_and_a_link_that_works_once(db: Database) -> None:
-    old, token = await first_admin_link(db), await first_admin_link(db)
+    old, new = await admin_link(db, after_first_login=False), await admin_link(db, after_first_login=False)
     assert old is not None
-    assert token is not None
+    assert new is not None
+    assert new.email == FIRST_ADMIN
+    token = new.token
     async with db.transaction(role="engine") as tx:
         with pytest.raises(NotAuthenticated):
-            await redeem_link(tx, old)
+            await redeem_link(tx, old.token)
         session = await redeem_link(tx, token)
     async with db.acquire() as conn:
         identity = await authenticate_session(conn, session.token)
@@ -134,20 +137,45 @@ async def test_the_first_start_makes_one_administrator_and_a_link_that_works_onc
     with pytest.raises(NotAuthenticated):
         async with db.transaction(role="engine") as tx:
             await redeem_link(tx, token)
-    assert await first_admin_link(db) is None
+    assert await admin_link(db, after_first_login=False) is None
+    assert await admin_link(db, after_first_login=True) is None, "an administrator is logged in"
     assert await db.fetchval("select count(*) from onceward.users") == 1
 
 
+async def test_after_the_session_has_ended_a_start_offers_a_new_link_for_the_same_account(db: Database) -> None:
+    first = await admin_link(db, after_first_login=True)
+    assert first is not None
+    async with db.transaction(role="engine") as tx:
+        await redeem_link(tx, first.token)
+    await db.execute("update onceward.sessions set expires_at = onceward.now()")
+    again = await admin_link(db, after_first_login=True)
+    assert again is not None
+    assert again.email == first.email
+    async with db.transaction(role="engine") as tx:
+        await redeem_link(tx, again.token)
+
+
+async def test_a_disabled_first_administrator_gets_no_link_but_the_next_one_does(db: Database) -> None:
+    assert await admin_link(db, after_first_login=True) is not None
+    async with db.transaction(role="engine") as tx:
+        await set_disabled(tx, FIRST_ADMIN, disabled=True, actor="test")
+        await add_user(tx, "ops@example.org", admin=True, actor="test")
+    link = await admin_link(db, after_first_login=True)
+    assert link is not None
+    assert link.email == "ops@example.org"
+
+
 async def test_two_nodes_starting_first_make_one_administrator(db: Database) -> None:
-    links = await asyncio.gather(*(first_admin_link(db) for _ in range(4)))
+    links = await asyncio.gather(*(admin_link(db, after_first_login=False) for _ in range(4)))
     assert all(links)
     assert await db.fetchval("select count(*) from onceward.users") == 1
     assert await db.fetchval("select count(*) from onceward.login_links") == 1
 
 
 async def test_a_link_used_by_two_at_once_opens_one_session(db: Database) -> None:
-    token = await first_admin_link(db)
-    assert token is not None
+    link = await admin_link(db, after_first_login=False)
+    assert link is not None
+    token = link.token
 
     async def redeem() -> bool:
         try:

@@ -52,9 +52,11 @@ def test_organizations_users_and_keys_are_made_listed_and_revoked(onceward: Run)
     assert (listed["slug"], listed["name"]) == ("acme", "Acme Ltd")
     added = onceward("users", "add", "ann@example.org", "-o", "acme", "--role", "owner")
     assert "/login?token=" in added.stdout
-    assert "/login?token=" in onceward("users", "link", "ann@example.org").stdout
+    assert "/login?token=" in onceward("users", "login-link", "ann@example.org").stdout
     [member] = json.loads(onceward("users", "ls", "-o", "acme", "--json").stdout)
     assert (member["email"], member["role"]) == ("ann@example.org", "owner")
+    [user] = json.loads(onceward("users", "ls", "--json").stdout)
+    assert (user["email"], user["organizations"], user["admin"]) == ("ann@example.org", ["acme:owner"], False)
     key = onceward("keys", "add", "ci", "-o", "acme", "--scope", "operator", "--days", "30").stdout.strip()
     assert key.startswith("ow_")
     listing = onceward("keys", "ls", "--json").stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -11,8 +12,10 @@ import aiohttp
 import jwt as pyjwt
 import pytest
 from pydantic import SecretStr
+from typer.testing import CliRunner
 
 from onceward import Onceward
+from onceward.cli.commands import build
 from onceward.db import Database
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
@@ -240,9 +243,9 @@ async def test_the_first_start_offers_a_login_link_until_it_was_used(database_ur
     for use in (True, False):
         runtime = Process(Onceward("test"), settings, FEATURES)
         await runtime.start()
-        offered.append(runtime.first_login)
-        if use and runtime.first_login is not None:
-            url, _, token = runtime.first_login.partition("?token=")
+        offered.append(runtime.login_url)
+        if use and runtime.login_url is not None:
+            url, _, token = runtime.login_url.partition("?token=")
             async with (
                 aiohttp.ClientSession() as http,
                 http.post(url, data={"token": token}, allow_redirects=False) as reply,
@@ -253,13 +256,35 @@ async def test_the_first_start_offers_a_login_link_until_it_was_used(database_ur
     assert offered[1] is None
 
 
+async def test_a_login_link_from_the_command_line_leads_to_the_port_that_was_chosen_at_start(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(database_url=SecretStr(database_url), port=0, pool_min=1, pool_max=5)
+    runtime = Process(Onceward("test"), settings, FEATURES)
+    await runtime.start()
+    monkeypatch.setenv("ONCEWARD_DATABASE_URL", database_url)
+    try:
+        assert runtime.web is not None
+        command = ("users", "login-link", "admin@localhost")
+        printed = await asyncio.to_thread(CliRunner().invoke, build(FEATURES), command)
+        url, _, token = printed.stdout.strip().partition("?token=")
+        assert url == f"{runtime.web.url}/login"
+        async with aiohttp.ClientSession() as http:
+            async with http.post(url, data={"token": token}, allow_redirects=False) as reply:
+                assert reply.status == 303
+            async with http.get(url) as reply:
+                assert "@" not in await reply.text(), "the login page shows no address"
+    finally:
+        await runtime.stop()
+
+
 async def test_a_process_that_only_serves_offers_no_login_link(database_url: str) -> None:
     runtime = Process(
         Onceward("test"), Settings(database_url=SecretStr(database_url), port=0, pool_min=1, pool_max=5), FEATURES
     )
     await runtime.start({"web"})
     try:
-        assert runtime.first_login is None
+        assert runtime.login_url is None
         assert await runtime.database.fetchval("select count(*) from onceward.login_links") == 0
     finally:
         await runtime.stop()

@@ -62,15 +62,23 @@ def _die_unless(flag: Path) -> None:
 async def nothing(*, n: int) -> None: ...
 
 
-async def main(url: str, concurrency: int) -> None:
-    options = WorkerOptions(concurrency=concurrency, poll_s=0.05, beat_s=0.2, observe_s=0.4, settle_s=0.0, grace_s=5.0)
+async def main(url: str, concurrency: int, locks_dir: Path | None) -> None:
+    options = WorkerOptions(
+        concurrency=concurrency,
+        poll_s=0.05,
+        beat_s=0.2,
+        observe_s=0.4,
+        settle_s=0.0,
+        grace_s=5.0,
+        locks_dir=locks_dir,
+    )
     await work_until_terminated(url, app, options)
 
 
-def spawn(url: str, concurrency: int = 8) -> subprocess.Popen[str]:
+def spawn(url: str, concurrency: int = 8, *, locks_dir: Path | None = None) -> subprocess.Popen[str]:
     """Start one; `wait_until_ready` says when it claims."""
     return subprocess.Popen(
-        command("tests.work.process", url, str(concurrency)),
+        command("tests.work.process", url, str(concurrency), *([] if locks_dir is None else [str(locks_dir)])),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -86,4 +94,4 @@ def wait_until_ready(process: subprocess.Popen[str]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]) if len(sys.argv) > 3 else None))

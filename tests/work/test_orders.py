@@ -171,7 +171,8 @@ async def test_a_long_job_goes_on_where_its_checkpoint_is(engine: Engine) -> Non
     [
         (typed, {"id": "no uuid", "at": datetime.now(UTC), "amount": 1}, "typed: argument id"),
         (typed, {"id": uuid4(), "at": datetime.now(UTC)}, "typed: argument amount: Field required"),
-        (note, {"what": "x", "extra": 1}, "note: argument extra: Extra inputs"),
+        (note, {"what": "x", "extra": 1}, "note: argument extra: note has no argument of this name; it has what"),
+        (note, {"waht": "x"}, "note: argument waht: note has no argument of this name; did you mean what?"),
         (note, {"what": object()}, "note: argument what"),
     ],
 )

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from onceward.cli.rendering import JsonOption, document, listing, say
 from onceward.cli.session import opened_database, run
 
+if TYPE_CHECKING:
+    from onceward.db import Connection
+
 ACTOR = "operator:cli"
 
 organizations = typer.Typer(no_args_is_help=True, help="Organizations: tenants that never see each other's rows.")
 users = typer.Typer(no_args_is_help=True, help="People who use the dashboard, and their login links.")
 
-OrganizationOption = Annotated[str, typer.Option("--organization", "-o", help="Slug or id of the organization.")]
+OrganizationOption = Annotated[
+    str | None, typer.Option("--organization", "-o", help="Slug or id of the organization. Default: all.")
+]
 
 
 def register(cli: typer.Typer) -> None:
@@ -80,24 +85,24 @@ def add_user(
             if organization is not None:
                 row = await find_organization(tx.conn, organization)
                 await trust.set_member(tx, row.organization_id, email, role, actor=ACTOR)
-            return await create_link(tx, user_id, actor=ACTOR)
+            return await _login_url(tx.conn, await create_link(tx, user_id, actor=ACTOR))
 
     if organization is None and not admin:
         raise typer.BadParameter("give --organization, or --admin for the whole instance")
-    _say_link(run(work()))
+    say(run(work()))
 
 
-@users.command("link")
-def link(email: Annotated[str, typer.Argument(help="Email address of the person.")]) -> None:
+@users.command("login-link")
+def login_link(email: Annotated[str, typer.Argument(help="Email address of the person.")]) -> None:
     """Print a new login link for an existing user. The link works once, for 24 hours."""
 
     async def work() -> str:
         from onceward.trust.sessions import link_for
 
         async with opened_database() as db, db.transaction(role="engine") as tx:
-            return await link_for(tx, email, actor=ACTOR)
+            return await _login_url(tx.conn, await link_for(tx, email, actor=ACTOR))
 
-    _say_link(run(work()))
+    say(run(work()))
 
 
 @users.command("disable")
@@ -131,21 +136,28 @@ def _set_disabled(email: str, *, disabled: bool, reason: str | None) -> None:
 
 
 @users.command("ls")
-def list_users(organization: OrganizationOption, as_json: JsonOption = False) -> None:
-    """List the members of an organization."""
+def list_users(organization: OrganizationOption = None, as_json: JsonOption = False) -> None:
+    """List the people of the whole instance, or the members of one organization."""
 
     async def work() -> list[dict[str, Any]]:
         from onceward.trust import find_organization
-        from onceward.trust.organizations import list_members
+        from onceward.trust import organizations as trust
 
         async with opened_database() as db, db.acquire() as conn:
+            if organization is None:
+                return [asdict(one) for one in await trust.list_users(conn)]
             row = await find_organization(conn, organization)
-            return [asdict(one) for one in await list_members(conn, row.organization_id)]
+            return [asdict(one) for one in await trust.list_members(conn, row.organization_id)]
 
-    listing(run(work()), columns=("email", "role", "admin", "user_id"), as_json=as_json)
+    columns = ("email", "admin", "organizations", "disabled") if organization is None else ("email", "role", "admin")
+    listing(run(work()), columns=(*columns, "user_id"), as_json=as_json)
 
 
-def _say_link(token: str) -> None:
+async def _login_url(conn: Connection, token: str) -> str:
+    """Return the login link with the address of the running web server."""
     from onceward.settings import load_settings
+    from onceward.trust.sessions import find_web_address
 
-    say(f"{load_settings().url}/login?token={token}")
+    settings = load_settings()
+    base = settings.public_url or await find_web_address(conn) or settings.url
+    return f"{base}/login?token={token}"

@@ -82,6 +82,14 @@ create table onceward.login_links (
 create index login_links_user on onceward.login_links (user_id);
 grant select, insert, update, delete on onceward.login_links to onceward_engine;
 
+-- Where the web server that started last is reached, so that `onceward users login-link` prints a link to it.
+create table onceward.web_address (
+    only_row boolean primary key default true check (only_row),
+    url text not null,
+    started_at timestamptz not null default onceward.now()
+);
+grant select, insert, update, delete on onceward.web_address to onceward_engine;
+
 -- Unlogged: after a crash the counts begin at zero, which gives an attacker at most one more minute of attempts.
 create unlogged table onceward.auth_failures (
     client bytea primary key,              -- sha256 of the address or network

@@ -24,8 +24,9 @@ PAGE = """<!doctype html>
 NO_TOKEN = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Log in - Onceward</title><link rel="stylesheet" href="/dashboard/static/now/style.css"></head>
-<body class="alone"><main class="card"><h1>Onceward</h1><p>You need a login link. An administrator can create one with
-<code>onceward users link you@example.org</code>.</p></main></body></html>
+<body class="alone"><main class="card"><h1>Onceward</h1><p>You need a login link. On the machine that runs Onceward,
+<code>onceward users ls</code> lists the accounts, and <code>onceward users login-link</code> with the address of one prints a
+new link.</p></main></body></html>
 """
 PRIVATE = {
     "Cache-Control": "no-store",

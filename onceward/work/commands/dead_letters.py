@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from onceward.cli.exits import CommandFailed
+from onceward.cli.exits import CommandFailed, Exit
 from onceward.cli.rendering import JsonOption, document, listing, say
 from onceward.cli.session import opened_database, run
 
@@ -163,6 +163,8 @@ def discard(
     ids: Ids = None,
     kind: Kind = None,
     task: Task = None,
+    provider: Provider = None,
+    dead_reason: Why = None,
     error: Error = None,
     since: Since = None,
     until: Until = None,
@@ -175,7 +177,14 @@ def discard(
     from onceward.work import dead_letters
 
     filter = dead_letters.Filter(
-        ids=ids or None, kind=kind, task=task, error=error, since=moment(since), until=moment(until)
+        ids=ids or None,
+        kind=kind,
+        task=task,
+        provider=provider,
+        reason=dead_reason,
+        error=error,
+        since=moment(since),
+        until=moment(until),
     )
     _act("discard", filter, limit=limit, reason=reason, dry_run=dry_run, as_json=as_json)
 
@@ -184,11 +193,15 @@ def _act(verb: str, filter: Any, *, limit: int, reason: str, dry_run: bool, as_j
     from onceward.trust.identity import COMMAND_LINE
     from onceward.work import dead_letters
 
+    if filter.empty:
+        options = "--kind, --task, --provider, --dead-reason, --error, --since or --until"
+        raise CommandFailed(f"{verb} needs the ids of dead letters, or a filter: {options}", Exit.USAGE)
+    if not dry_run and not reason.strip():
+        raise CommandFailed(f"{verb} needs --reason, which is written to the audit log", Exit.USAGE)
+
     async def work() -> Any:
         async with opened_database() as db:
             if dry_run:
-                if filter.empty:
-                    raise dead_letters.NoFilter(f"{verb} needs an id or a filter")
                 return await dead_letters.find(db, filter, limit=limit)
             return await getattr(dead_letters, verb)(db, filter, actor=COMMAND_LINE, reason=reason, limit=limit)
 

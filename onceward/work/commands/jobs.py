@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from onceward.db import Database
 
 T = TypeVar("T")
+
+State = Literal["pending", "processing", "success", "dead_letter", "failed", "cancelled", "discarded", "unknown"]
 
 Id = Annotated[int, typer.Argument(metavar="ID", help="The id of the job.")]
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The name of the queue.")]
@@ -45,6 +47,7 @@ def _query(read: Callable[[Database], Awaitable[T]]) -> T:
 @jobs.command("ls")
 def jobs_ls(
     task: Annotated[str | None, typer.Option("--task", help="Only jobs of this name.")] = None,
+    state: Annotated[State | None, typer.Option("--state", help="Only jobs in this state.")] = None,
     before: Annotated[int | None, typer.Option("--before", help="Only jobs with a smaller id: the next page.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000)] = 50,
     as_json: JsonOption = False,
@@ -52,7 +55,7 @@ def jobs_ls(
     """List jobs, newest first, with their state."""
     from onceward.work import controls
 
-    rows = _query(lambda db: controls.jobs(db, task=task, before=before, limit=limit))
+    rows = _query(lambda db: controls.jobs(db, task=task, state=state, before=before, limit=limit))
     listing(rows, columns=JOB_COLUMNS, as_json=as_json, empty="no jobs")
 
 

@@ -1,16 +1,21 @@
--- Return jobs with their state, newest first, after the id $2.
-select j.id, j.task, j.organization_id, j.created_at, j.caused_by, j.tags,
-       case when w.id is null then coalesce(last.outcome, 'unknown')
-            when w.dead_reason is not null then 'dead_letter'
-            when w.lease is not null then 'processing'
-            else 'pending' end as state,
-       coalesce(w.attempts, last.number) as attempts, w.sort_at as due_at, w.queue, last.finished_at
-  from onceward.jobs j
-  left join onceward.work w on w.id = j.id
-  left join lateral (
-      select a.outcome, a.number, a.finished_at from onceward.attempts a where a.work_id = j.id
-       order by a.finished_at desc limit 1
-  ) last on true
- where ($1::text is null or j.task = $1) and ($2::bigint is null or j.id < $2)
-   and ($3::uuid is null or j.organization_id = $3)
- order by j.id desc limit $4
+-- Return jobs with their state, newest first, before the id $2. A parameter that is null does not restrict the selection.
+select * from (
+    select j.id, j.task, j.organization_id, j.created_at, j.caused_by, j.tags,
+           case when w.id is null then coalesce(last.outcome, 'unknown')
+                when w.dead_reason is not null then 'dead_letter'
+                when w.lease is not null then 'processing'
+                else 'pending' end as state,
+           -- The attempt that made a dead letter is not counted in its row.
+           coalesce(w.attempts + (w.dead_reason is not null)::int, last.number) as attempts,
+           w.sort_at as due_at, w.queue, last.finished_at
+      from onceward.jobs j
+      left join onceward.work w on w.id = j.id
+      left join lateral (
+          select a.outcome, a.number, a.finished_at from onceward.attempts a where a.work_id = j.id
+           order by a.finished_at desc limit 1
+      ) last on true
+     where ($1::text is null or j.task = $1) and ($2::bigint is null or j.id < $2)
+       and ($3::uuid is null or j.organization_id = $3)
+) listed
+ where $5::text is null or listed.state = $5
+ order by listed.id desc limit $4
