@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from onceward.services import CATALOG
 from onceward.settings import Settings, SettingsError, all_settings, load_settings, unknown_names, warn_of_unknown_names
 
 
@@ -112,7 +113,9 @@ def test_every_setting_is_read_somewhere() -> None:
         for path in (root / folder).rglob("*.py")
         if path.name != "settings.py" and path.parent.name != "settings"
     )
-    unread = [name for name in Settings.model_fields if f".{name}" not in code and name not in READ_BY_SETTINGS]
+    accounts = {each.setting for declared in CATALOG.values() for each in declared.fields}
+    read = READ_BY_SETTINGS | accounts | {declared.url_setting for declared in CATALOG.values()}
+    unread = [name for name in Settings.model_fields if f".{name}" not in code and name not in read]
     assert unread == [], "delete these settings, or use them"
 
 

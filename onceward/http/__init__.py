@@ -9,6 +9,7 @@ from .exchange import Response
 from .guarded import GuardedClient
 from .plain import ServiceClient
 from .resolving import Resolver, ThreadResolver
+from .streaming import StreamedResponse
 from .urls import CheckedUrl, check_url, parse_url
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Resolver",
     "Response",
     "ServiceClient",
+    "StreamedResponse",
     "ThreadResolver",
     "Unreachable",
     "UrlRefused",

@@ -103,16 +103,16 @@ async def exchange(
     try:
         return await _exchange(session, method, url, headers, body, started, timeout_s, max_response_bytes)
     except TimeoutError:
-        raise _timed_out(attempt, url, timeout_s) from None
+        raise timed_out(attempt, url, timeout_s) from None
     except aiohttp.InvalidURL:
         raise UrlRefused("the URL is not valid; write it as https://host/path") from None
     except (aiohttp.ClientError, OSError) as error:
-        raise _failed(attempt, url, error) from None
+        raise failed(attempt, url, error) from None
     except RuntimeError as error:
         # uvloop raises RuntimeError for some failed connections; a closed session is an error of the caller.
         if session.closed or attempt.connected:
             raise
-        raise _failed(attempt, url, error) from None
+        raise failed(attempt, url, error) from None
     finally:
         current_attempt.reset(token)
 
@@ -149,14 +149,14 @@ async def _exchange(
             answer.close()
     return Response(
         status=answer.status,
-        headers=_joined(answer),
+        headers=joined_headers(answer),
         body=bytes(read[:max_response_bytes]),
         elapsed_ms=round((time.monotonic() - started) * 1000),
         truncated=truncated,
     )
 
 
-def _joined(answer: aiohttp.ClientResponse) -> dict[str, str]:
+def joined_headers(answer: aiohttp.ClientResponse) -> dict[str, str]:
     joined: dict[str, str] = {}
     for name, value in answer.headers.items():
         earlier = joined.get(name.lower())
@@ -164,14 +164,14 @@ def _joined(answer: aiohttp.ClientResponse) -> dict[str, str]:
     return joined
 
 
-def _timed_out(attempt: Attempt, url: URL, timeout_s: float) -> Unreachable | Ambiguous:
+def timed_out(attempt: Attempt, url: URL, timeout_s: float) -> Unreachable | Ambiguous:
     where = f"{url.raw_host}:{url.port}"
     if attempt.connected:
         return Ambiguous(f"{where}: no answer within {timeout_s:g} s")
     return Unreachable(f"{where}: no connection within {timeout_s:g} s")
 
 
-def _failed(attempt: Attempt, url: URL, error: Exception) -> Unreachable | Ambiguous:
+def failed(attempt: Attempt, url: URL, error: Exception) -> Unreachable | Ambiguous:
     where = f"{url.raw_host}:{url.port}"
     if attempt.connected:
         # Includes answers with a line or header over our limits: the server answered, but the outcome is unknown.

@@ -3,7 +3,8 @@
 It raises the same errors as the guarded client, but allows all addresses.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from ssl import SSLContext
 from typing import Self
 
@@ -13,6 +14,7 @@ from yarl import URL
 from .errors import Ambiguous, UrlRefused
 from .exchange import Response, exchange, open_session
 from .resolving import ConnectorResolver, ThreadResolver
+from .streaming import StreamedResponse, open_stream
 
 
 class ServiceClient:
@@ -53,12 +55,7 @@ class ServiceClient:
         timeout_s: float | None = None,
     ) -> Response:
         """Send the request once, without retries. Raise UrlRefused, Unreachable or Ambiguous."""
-        try:
-            parsed = URL(url)
-        except ValueError:
-            raise UrlRefused("the service's base URL is not valid; write it as https://host") from None
-        if parsed.scheme not in ("https", "http") or not parsed.raw_host:
-            raise UrlRefused("the service's base URL must start with https:// or http:// and contain a host")
+        parsed = _parsed(url)
         response = await exchange(
             self._opened(),
             method,
@@ -71,6 +68,29 @@ class ServiceClient:
         if response.truncated:
             raise Ambiguous(f"{parsed.raw_host}: the answer was truncated", status=response.status)
         return response
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout_s: float | None = None,
+        idle_timeout_s: float = 30.0,
+    ) -> AsyncGenerator[StreamedResponse]:
+        """Send the request once and read the answer while it arrives. Leaving the block closes the connection."""
+        async with open_stream(
+            self._opened(),
+            method,
+            _parsed(url),
+            headers=headers or {},
+            body=body,
+            timeout_s=self._timeout_s if timeout_s is None else timeout_s,
+            idle_timeout_s=idle_timeout_s,
+        ) as response:
+            yield response
 
     async def aclose(self) -> None:
         if self._session is not None:
@@ -94,3 +114,13 @@ class ServiceClient:
             )
             self._session = open_session(connector, user_agent=self._user_agent)
         return self._session
+
+
+def _parsed(url: str) -> URL:
+    try:
+        parsed = URL(url)
+    except ValueError:
+        raise UrlRefused("the service's base URL is not valid; write it as https://host") from None
+    if parsed.scheme not in ("https", "http") or not parsed.raw_host:
+        raise UrlRefused("the service's base URL must start with https:// or http:// and contain a host")
+    return parsed

@@ -8,4 +8,11 @@ from onceward.messages.service import MessageService
 
 def channels(context: Context) -> MessageService:
     engine = context.engine
-    return MessageService(context.database, context.settings, engine.templates, context.registry, waker=engine.waker)
+    return MessageService(
+        context.database,
+        context.settings,
+        engine.templates,
+        context.registry,
+        waker=engine.waker,
+        services=context.app.services,
+    )

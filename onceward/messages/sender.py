@@ -18,6 +18,7 @@ from obstore.store import MemoryStore
 
 from onceward.db import Database
 from onceward.messages import metrics
+from onceward.messages.accounts import OrganizationChannels
 from onceward.messages.attachments import LoadedAttachment, load_attachments
 from onceward.messages.channel import Channel, Letter
 from onceward.messages.errors import Declined, LookLater, NotConfigured, NotYet, Parked, Rejected, UnknownTemplate
@@ -43,6 +44,8 @@ FORGET_PUSH = "update onceward.recipients set push = null where organization_id 
 """The browser has ended the subscription; the service would refuse every later push."""
 
 NO_ORGANIZATION = UUID(int=0)
+OWN_PAUSE_S = 30.0
+"""How long a message waits if the account of its organization is over a limit, and the service does not say until when."""
 LOOK_AFTER_S = 30.0
 """A service may need some seconds before a lookup finds a message that it accepted."""
 
@@ -71,10 +74,12 @@ class Sender:
         limits: Mapping[str, Sequence[Limit]] | None = None,
         options: SendingOptions | None = None,
         files: Files | None = None,
+        own_channels: OrganizationChannels | None = None,
     ) -> None:
         self._db = db
         self._files = files or Files(MemoryStore())
         self._channels: dict[str, Channel] = {channel.name: channel for channel in channels}
+        self._own_channels = own_channels
         self._templates = templates
         self._limits = Limits(db, limits or {})
         self._options = options or SendingOptions()
@@ -103,7 +108,10 @@ class Sender:
     async def run(self, work: Claimed, _tx: Any) -> dict[str, Any]:
         """Make one attempt. Return the service's reference of the message, or why the message was suppressed."""
         message: Message = work.body
-        channel = self._channels.get(message.channel)
+        own = None
+        if self._own_channels is not None:
+            own = await self._own_channels.find(message.channel, message.organization_id)
+        channel = own or self._channels.get(message.channel)
         if channel is None:
             raise NotConfigured(f"channel {message.channel} is not configured: see `onceward settings`")
         if message.address is None:
@@ -120,6 +128,10 @@ class Sender:
             outcome = await channel.send(letter)
             gate("after-send")
             metrics.SENT.labels(message.channel, type(outcome).__name__.lower()).inc()
+            if own is not None and isinstance(outcome, Throttled):
+                # Only this organization's account is over its limit; the others go on.
+                pause_s = OWN_PAUSE_S if outcome.retry_after_s is None else max(outcome.retry_after_s, 1.0)
+                raise Parked(pause_s, "the organization's account is over its limit")
             return await self._evaluate(work, message, channel, outcome)
 
     # -- before ---------------------------------------------------------------------------------------------------------

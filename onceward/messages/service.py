@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from onceward.db import Database
 from onceward.http import GuardedClient, ServiceClient
+from onceward.messages.accounts import OrganizationChannels
 from onceward.messages.channel import Channel
 from onceward.messages.channels import (
     BrevoChannel,
@@ -31,7 +32,7 @@ from onceward.providers.outbound.smtp import Encryption, Relay, Smtp
 from onceward.providers.outbound.twilio import Twilio
 from onceward.providers.outbound.webpush import VapidKey, WebPush
 from onceward.providers.outbound.whatsapp import WhatsApp
-from onceward.services import Files
+from onceward.services import Files, Services
 from onceward.settings import Settings
 from onceward.work import Loop, Registry, Waker
 
@@ -42,7 +43,14 @@ class MessageService:
     """Sends messages and reports notices in a worker process; also strips old messages and deletes old counters."""
 
     def __init__(
-        self, db: Database, settings: Settings, templates: Templates, registry: Registry, *, waker: Waker | None = None
+        self,
+        db: Database,
+        settings: Settings,
+        templates: Templates,
+        registry: Registry,
+        *,
+        waker: Waker | None = None,
+        services: Services | None = None,
     ) -> None:
         self._client = ServiceClient()
         self._guarded = GuardedClient(allow_loopback_http=settings.allow_loopback_endpoints)
@@ -54,6 +62,7 @@ class MessageService:
             limits=limits(settings),
             options=sending_options(settings),
             files=Files.at(settings.files_url, settings.data_dir),
+            own_channels=None if services is None else OrganizationChannels(services),
         )
         self.sender.install(registry)
         self.notifier = Notifier(
@@ -85,15 +94,24 @@ def configured_channels(
     """Return email, dashboard, and each other channel that has an account in the settings."""
     channels: list[Channel] = [_mail(settings, client), DashboardChannel(db)]
     if settings.slack_bot_token is not None:
-        channels.append(SlackChannel(Slack(client, settings.slack_bot_token.get_secret_value())))
+        channels.append(
+            SlackChannel(Slack(client, settings.slack_bot_token.get_secret_value(), base_url=settings.slack_url))
+        )
     elif settings.slack_webhook_url is not None:
         channels.append(SlackWebhookChannel(SlackWebhook(guarded, settings.slack_webhook_url.get_secret_value())))
     if settings.twilio_account_sid and settings.twilio_auth_token and settings.twilio_from:
-        twilio = Twilio(client, settings.twilio_account_sid, settings.twilio_auth_token.get_secret_value())
+        twilio = Twilio(
+            client,
+            settings.twilio_account_sid,
+            settings.twilio_auth_token.get_secret_value(),
+            base_url=settings.twilio_url,
+        )
         channels.append(SmsChannel(twilio, sender=settings.twilio_from))
     if settings.whatsapp_access_token and settings.whatsapp_phone_number_id:
         token = settings.whatsapp_access_token.get_secret_value()
-        channels.append(WhatsAppChannel(WhatsApp(client, settings.whatsapp_phone_number_id, token)))
+        channels.append(
+            WhatsAppChannel(WhatsApp(client, settings.whatsapp_phone_number_id, token, base_url=settings.whatsapp_url))
+        )
     if settings.webpush_private_key and settings.webpush_subject:
         vapid = VapidKey(settings.webpush_private_key.get_secret_value())
         channels.append(PushChannel(WebPush(guarded, vapid=vapid, subject=settings.webpush_subject)))
@@ -102,7 +120,10 @@ def configured_channels(
 
 def _mail(settings: Settings, client: ServiceClient) -> Channel:
     if settings.brevo_api_key is not None:
-        return BrevoChannel(Brevo(client, settings.brevo_api_key.get_secret_value()), sender=settings.mail_from)
+        return BrevoChannel(
+            Brevo(client, settings.brevo_api_key.get_secret_value(), base_url=settings.brevo_url),
+            sender=settings.mail_from,
+        )
     if settings.smtp_host is not None:
         relay = Relay(
             host=settings.smtp_host,

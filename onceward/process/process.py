@@ -21,7 +21,7 @@ from onceward.feature import EVERY_ROLE, Features, Role, resolve
 from onceward.health import Health
 from onceward.settings import Settings, check_prefixes, warn_of_unknown_names
 from onceward.telemetry import get_logger
-from onceward.trust.secrets import secret_box
+from onceward.trust.secrets import OrganizationSecrets, secret_box
 from onceward.trust.sessions import first_admin_link
 from onceward.web.server import WebServer
 
@@ -182,6 +182,7 @@ class Process:
             box=secret_box(self.settings),
         )
         self.context = context
+        self.app.services.use_secrets(OrganizationSecrets(self.database, context.box))
         components: list[tuple[str, Component]] = [("engine", self.engine)]
         for part in self.features.parts(roles):
             component = resolve(part.make)(context)

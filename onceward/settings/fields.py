@@ -265,9 +265,11 @@ class Settings(BaseSettings):
     brevo_api_key: SecretStr | None = Field(
         default=None, description="Brevo API key; sends emails through Brevo instead of SMTP."
     )
+    brevo_url: str = Field(default="https://api.brevo.com", description="URL of Brevo's API.")
 
     # -- Slack, SMS, WhatsApp, Web Push ------------------------------------------------------------
     slack_bot_token: SecretStr | None = Field(default=None, description="Token to post as a Slack app (`xoxb-...`).")
+    slack_url: str = Field(default="https://slack.com", description="URL of Slack's Web API.")
     slack_webhook_url: SecretStr | None = Field(
         default=None, description="Slack incoming webhook, for use without a Slack app."
     )
@@ -285,8 +287,10 @@ class Settings(BaseSettings):
     twilio_from: str | None = Field(
         default=None, description="Twilio sender: a phone number or a messaging service (`MG...`)."
     )
+    twilio_url: str = Field(default="https://api.twilio.com", description="URL of Twilio's API.")
     whatsapp_access_token: SecretStr | None = Field(default=None, description="WhatsApp Cloud API token.")
     whatsapp_phone_number_id: str | None = Field(default=None, description="Id of the WhatsApp sender's phone number.")
+    whatsapp_url: str = Field(default="https://graph.facebook.com", description="URL of Meta's Graph API.")
     webpush_private_key: SecretStr | None = Field(default=None, description="VAPID private key (base64url).")
     webpush_subject: str | None = Field(default=None, description="VAPID contact: a `mailto:` or `https:` URL.")
 
@@ -302,6 +306,53 @@ class Settings(BaseSettings):
     paypal_url: str = Field(
         default="https://api-m.paypal.com",
         description="URL of PayPal's API; in development, of its sandbox or a simulator.",
+    )
+
+    # -- Services ----------------------------------------------------------------------------------
+    calcom_api_key: SecretStr | None = Field(default=None, description="Cal.com API key (`cal_live_...`) for bookings.")
+    calcom_url: str = Field(default="https://api.cal.com", description="URL of Cal.com's API.")
+    hubspot_token: SecretStr | None = Field(default=None, description="Token of a HubSpot private app (`pat-...`).")
+    hubspot_url: str = Field(default="https://api.hubapi.com", description="URL of HubSpot's API.")
+    ga4_measurement_id: str | None = Field(default=None, description="Google Analytics 4 measurement id (`G-...`).")
+    ga4_api_secret: SecretStr | None = Field(
+        default=None, description="Google Analytics 4 Measurement Protocol API secret."
+    )
+    ga4_url: str = Field(default="https://www.google-analytics.com", description="URL of Google Analytics.")
+    mixpanel_secret: SecretStr | None = Field(
+        default=None, description="Mixpanel project token, or the secret of a service account."
+    )
+    mixpanel_username: str | None = Field(
+        default=None, description="User name of the Mixpanel service account, if one is used."
+    )
+    mixpanel_project_id: str | None = Field(
+        default=None, description="Mixpanel project id, needed with a service account."
+    )
+    mixpanel_url: str = Field(
+        default="https://api.mixpanel.com",
+        description="URL of Mixpanel's API; `https://api-eu.mixpanel.com` for Europe.",
+    )
+    segment_write_key: SecretStr | None = Field(default=None, description="Write key of the Segment source.")
+    segment_url: str = Field(
+        default="https://api.segment.io",
+        description="URL of Segment's API; `https://events.eu1.segmentapis.com` for Europe.",
+    )
+    posthog_project_token: SecretStr | None = Field(default=None, description="PostHog project token (`phc_...`).")
+    posthog_url: str = Field(
+        default="https://us.i.posthog.com", description="URL of PostHog; `https://eu.i.posthog.com` for Europe."
+    )
+    daily_api_key: SecretStr | None = Field(default=None, description="Daily API key, for video rooms and recordings.")
+    daily_url: str = Field(default="https://api.daily.co", description="URL of Daily's API.")
+    openai_api_key: SecretStr | None = Field(
+        default=None,
+        description="Key of OpenAI or of a service with the same chat API; any text if the service needs no key.",
+    )
+    openai_model: str | None = Field(default=None, description="Name of the chat model that calls use by default.")
+    openai_url: str = Field(
+        default="https://api.openai.com/v1", description="Base URL of the chat API, up to and including `/v1`."
+    )
+    openai_token_limit_field: Literal["max_completion_tokens", "max_tokens"] = Field(
+        default="max_completion_tokens",
+        description="Name of the field that limits an answer; many compatible services know only `max_tokens`.",
     )
 
     # -- Files -------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ TrustError
 ├── AlreadyActing         the transaction already acts for another organization
 ├── UserDisabled          an administrator has disabled the account
 ├── SecretError
+│   ├── BadSecret         the name or the value of a secret is not acceptable
 │   ├── BadSecretKey      an encryption key is missing or too short
 │   ├── UnknownSecretKey  a value is encrypted with a key that is not configured
 │   └── Tampered          a value was changed, or encrypted for another table, row or column
@@ -53,6 +54,10 @@ class UserDisabled(TrustError):
 
 class SecretError(TrustError):
     """Base class of errors about encrypted values. The message never contains the value."""
+
+
+class BadSecret(SecretError):
+    """The name or the value of a secret is not acceptable. The message names the rule, never the value."""
 
 
 class BadSecretKey(SecretError):

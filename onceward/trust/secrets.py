@@ -12,6 +12,7 @@ import os
 import secrets as random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from uuid import UUID
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -172,7 +173,9 @@ async def put_secret(tx: Transaction, box: SecretBox, name: str, value: str) -> 
         name,
     )
     sealed = box.seal(value.encode(), table="onceward.secrets", row=row, column="value")
-    await tx.execute("update onceward.secrets set value = $1 where secret_id = $2", sealed, row)
+    await tx.execute(
+        "update onceward.secrets set value = $1, changed_at = onceward.now() where secret_id = $2", sealed, row
+    )
 
 
 async def get_secret(tx: Transaction, box: SecretBox, name: str) -> str:
@@ -185,6 +188,38 @@ async def get_secret(tx: Transaction, box: SecretBox, name: str) -> str:
     if row is None:
         raise NotFound(f"secret {name!r} does not exist in this organization")
     return box.open(row["value"], table="onceward.secrets", row=row["secret_id"], column="value").decode()
+
+
+async def delete_secret(tx: Transaction, name: str) -> bool:
+    """Delete a named secret of the transaction's organization. Returns False if it does not exist."""
+    deleted = await tx.fetchval(
+        "delete from onceward.secrets"
+        " where name = $1 and organization_id is not distinct from onceward.organization() returning secret_id",
+        name,
+    )
+    return deleted is not None
+
+
+class OrganizationSecrets:
+    """Reads the secrets of organizations, for `Services`."""
+
+    def __init__(self, db: Database, box: SecretBox) -> None:
+        self._db = db
+        self._box = box
+
+    async def read(self, organization: UUID, names: Sequence[str]) -> dict[str, str]:
+        """Return those of the named secrets that the organization has."""
+        rows = await self._db.fetch(
+            "select secret_id, name, value from onceward.secrets where organization_id = $1 and name = any($2)",
+            organization,
+            list(names),
+        )
+        return {
+            row["name"]: self._box.open(
+                row["value"], table="onceward.secrets", row=row["secret_id"], column="value"
+            ).decode()
+            for row in rows
+        }
 
 
 async def unreadable(conn: Connection, box: SecretBox, columns: Iterable[SealedColumn]) -> list[str]:

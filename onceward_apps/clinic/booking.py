@@ -153,9 +153,7 @@ async def demand(tx: Tx, id: UUID, trigger: Trigger, *, actor: str) -> Row:
     return changed
 
 
-async def reschedule(
-    tx: Tx, id: UUID, starts_at: datetime, *, duration_minutes: int | None = None, actor: str
-) -> Row:
+async def reschedule(tx: Tx, id: UUID, starts_at: datetime, *, duration_minutes: int | None = None, actor: str) -> Row:
     """Move an appointment to another time. Reminders of the old time are withdrawn, and the room gets new times."""
     _check_time(starts_at)
     await demand(tx, id, "reschedule", actor=actor)

@@ -142,7 +142,9 @@ def normalize_number(text: str, *, country_code: str | None = None, internationa
         digits = digits[2:]
     elif not international:
         if country_code is None:
-            raise BadNumber("the number has no country code: write it as + and digits, or set the clinic's country_code")
+            raise BadNumber(
+                "the number has no country code: write it as + and digits, or set the clinic's country_code"
+            )
         if digits.startswith("0"):
             digits = country_code + digits[1:]
         elif not (digits.startswith(country_code) and len(digits) >= 10):
@@ -192,9 +194,5 @@ def due_reminder(*, starts_at: datetime, booked_at: datetime, now: datetime, hou
 
     Who booked later than a reminder would have been sent does not get it.
     """
-    due = [
-        each
-        for each in hours
-        if booked_at <= starts_at - timedelta(hours=each) <= now < starts_at
-    ]
+    due = [each for each in hours if booked_at <= starts_at - timedelta(hours=each) <= now < starts_at]
     return min(due, default=None)

@@ -117,7 +117,14 @@ async def refresh(tx: Tx, appointment_id: UUID) -> str:
 
 
 async def refund(
-    tx: Tx, appointment_id: UUID, *, amount: int | None, reason: str, key: str, actor: str, payment_id: UUID | None = None
+    tx: Tx,
+    appointment_id: UUID,
+    *,
+    amount: int | None,
+    reason: str,
+    key: str,
+    actor: str,
+    payment_id: UUID | None = None,
 ) -> Row:
     """Refund an amount of a payment, or what is left of it. The same key twice is one refund."""
     if (known := await payments.refund_by_key(tx, key)) is not None:
@@ -183,7 +190,9 @@ async def fail_refund(tx: Tx, refund_id: UUID, failure: str) -> str:
     if row["appointment_id"] is not None:
         await refresh(tx, row["appointment_id"])
     details = {"refund_id": str(refund_id), "amount": row["amount"], "currency": row["currency"], "failure": failure}
-    await tx.notify_admins("CLINIC_REFUND_FAILED", "error", "A refund failed; the patient does not have the money", details)
+    await tx.notify_admins(
+        "CLINIC_REFUND_FAILED", "error", "A refund failed; the patient does not have the money", details
+    )
     return "failed"
 
 

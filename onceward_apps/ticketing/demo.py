@@ -65,9 +65,11 @@ class TicketingDemo:
         return self._context.part(WebServer).url
 
     async def start(self) -> None:
-        await self.stripe.start()
-        await self.paypal.start()
         settings = self._context.settings
+        for simulator in (self.stripe, self.paypal):
+            # Beside the database, so that a second start of the demo knows the payments of the first.
+            simulator.keep_in(settings.data_dir / "simulators")
+            await simulator.start()
         app.services.configure(
             settings.model_copy(
                 update={

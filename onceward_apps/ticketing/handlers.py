@@ -245,7 +245,7 @@ async def reconcile(
         return await _page_ended(job, page, declined=isinstance(end, paying.Declined))
     if payment is None:
         return {"message": "Not paid"}
-    reported = await service_refunds.list_all(payment.provider, payment.id)
+    reported = await service_refunds.list_all(job.organization, payment.provider, payment.id)
     if not isinstance(reported, list):
         raise await again(job, payment.provider, reported)
     async with job.transaction() as tx:

@@ -47,6 +47,7 @@ async def refund_payment(job: Job, *, refund_id: UUID, attempt: int = 1) -> dict
     if refund["status"] == "done" or refund["attempt"] != attempt:
         return {"refund": refund["provider_refund_id"], "status": refund["status"]}
     outcome = await service_refunds.create(
+        job.organization,
         refund["provider"],
         refund["provider_payment_id"],
         service_refunds.Attempt(refund_id, attempt),
@@ -79,7 +80,7 @@ async def refund_payment(job: Job, *, refund_id: UUID, attempt: int = 1) -> dict
 @app.job(name="ticketing.follow_refund", outside=True, timeout=60)
 async def follow_refund(job: Job, *, provider: str, payment: str, reference: str) -> str:
     """Ask the payment service for the state of one refund, and do what its webhook would have done."""
-    reported = await service_refunds.look_up(provider, payment, reference)
+    reported = await service_refunds.look_up(job.organization, provider, payment, reference)
     if not isinstance(reported, service_refunds.ServiceRefund):
         raise await again(job, provider, reported)
     async with job.transaction() as tx:
@@ -92,7 +93,7 @@ async def follow_refund(job: Job, *, provider: str, payment: str, reference: str
 @app.job(name="ticketing.list_refunds", outside=True, timeout=60)
 async def list_refunds(job: Job, *, provider: str, payment: str) -> dict[str, int]:
     """Ask the payment service for all refunds of a payment: somebody may have made one there."""
-    reported = await service_refunds.list_all(provider, payment)
+    reported = await service_refunds.list_all(job.organization, provider, payment)
     if not isinstance(reported, list):
         raise await again(job, provider, reported)
     counts: dict[str, int] = {}
@@ -142,7 +143,9 @@ async def close_payment(job: Job, *, provider: str, session: str) -> str:
     """Close the payment page of a checkout that ended. Best effort: a late payment is refunded."""
     if provider != "stripe":
         return "nothing to close"
-    outcome = await app.services.stripe.expire_checkout_session(session, key=job.key("expire"))
+    outcome = await (await app.services.stripe(job.organization)).expire_checkout_session(
+        session, key=job.key("expire")
+    )
     match outcome:
         case Accepted() | Refused(permanent=True):
             return "closed"

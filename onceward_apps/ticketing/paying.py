@@ -121,11 +121,11 @@ async def _older_page(engine: Engine, order: Any, provider: Provider, url: str) 
     """Return where an order with a payment page is paid. None: that page is closed, and a new one may be opened."""
     older, session = order["provider"], order["provider_session"]
     try:
-        state = await page_state(older, session)
+        state = await page_state(order["organization_id"], older, session)
         if state == "open" and older == provider:
             return order["payment_url"]
         if state == "open":
-            state = await close_page(older, session)
+            state = await close_page(order["organization_id"], older, session)
     except (Unanswered, NotSet) as error:
         if older == provider:
             outcome = error.outcome if isinstance(error, Unanswered) else error
@@ -160,7 +160,8 @@ async def look_up(checkout: Any) -> Payment | None:
     session = checkout["provider_session"]
     match checkout["provider"]:
         case "stripe":
-            return _stripe(checkout, _answer(await app.services.stripe.retrieve_checkout_session(session)))
+            stripe = await app.services.stripe(checkout["organization_id"])
+            return _stripe(checkout, _answer(await stripe.retrieve_checkout_session(session)))
         case "paypal":
             return await _paypal(checkout, session)
         case _:
@@ -200,10 +201,11 @@ def _stripe(checkout: Any, session: Any) -> Payment | None:
 
 async def _paypal(checkout: Any, order_id: str) -> Payment | None:
     """Capture an approved order while the checkout is open. After that, an approved order counts as not paid."""
-    order = _answer(await app.services.paypal.get_order(order_id))
+    paypal = await app.services.paypal(checkout["organization_id"])
+    order = _answer(await paypal.get_order(order_id))
     if order.get("status") == "APPROVED" and checkout["status"] in ("started", "failed"):
         key = f"checkout:{checkout['id']}:capture:{order_id}"
-        outcome = await app.services.paypal.capture_order(order_id, key=key)
+        outcome = await paypal.capture_order(order_id, key=key)
         if isinstance(outcome, Refused) and outcome.permanent:
             raise Declined(outcome.reason)
         order = _answer(outcome)

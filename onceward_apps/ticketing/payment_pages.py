@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
+from uuid import UUID
 
 import structlog
 
@@ -60,7 +61,8 @@ async def open_page(opening: Opening) -> Outcome:
     """Open a payment page at the service. A repeated opening returns the same page."""
     order, url = opening.order, opening.return_url
     if opening.provider == "paypal":
-        return await app.services.paypal.create_order(
+        paypal = await app.services.paypal(order["organization_id"])
+        return await paypal.create_order(
             key=opening.key,
             amount_minor=order["total_cents"],
             currency=order["currency"],
@@ -72,7 +74,8 @@ async def open_page(opening: Opening) -> Outcome:
     name = f"{order['event_name']}: {', '.join(item['place'] for item in opening.items)}"
     amount = to_stripe(order["total_cents"], order["currency"])
     price = {"currency": order["currency"].lower(), "unit_amount": amount, "product_data": {"name": name[:250]}}
-    return await app.services.stripe.create_checkout_session(
+    stripe = await app.services.stripe(order["organization_id"])
+    return await stripe.create_checkout_session(
         key=opening.key,
         line_items=[{"quantity": 1, "price_data": price}],
         success_url=f"{url}&paid=stripe",
@@ -88,9 +91,9 @@ async def open_page(opening: Opening) -> Outcome:
     )
 
 
-async def page_state(provider: str, session: str) -> PageState:
+async def page_state(organization: UUID, provider: str, session: str) -> PageState:
     """Ask the service for the state of a page. Raises `Unanswered` if the service gives no answer."""
-    outcome = await _retrieve(provider, session)
+    outcome = await _retrieve(organization, provider, session)
     if isinstance(outcome, Refused) and (
         outcome.detail.get("code") == "resource_missing" or outcome.detail.get("status") == 404
     ):
@@ -106,21 +109,22 @@ async def page_state(provider: str, session: str) -> PageState:
             return "open"
 
 
-async def close_page(provider: str, session: str) -> PageState:
+async def close_page(organization: UUID, provider: str, session: str) -> PageState:
     """Close an open page and return its state: a buyer may have paid at the last moment.
 
     A PayPal order cannot be closed. It is never captured once the checkout has another page.
     """
     if provider != "stripe":
         return "closed"
-    outcome = await app.services.stripe.expire_checkout_session(session, key=f"close:{session}")
-    return "closed" if isinstance(outcome, Accepted) else await page_state(provider, session)
+    stripe = await app.services.stripe(organization)
+    outcome = await stripe.expire_checkout_session(session, key=f"close:{session}")
+    return "closed" if isinstance(outcome, Accepted) else await page_state(organization, provider, session)
 
 
-async def _retrieve(provider: str, session: str) -> Outcome:
+async def _retrieve(organization: UUID, provider: str, session: str) -> Outcome:
     if provider == "paypal":
-        return await app.services.paypal.get_order(session)
-    return await app.services.stripe.retrieve_checkout_session(session)
+        return await (await app.services.paypal(organization)).get_order(session)
+    return await (await app.services.stripe(organization)).retrieve_checkout_session(session)
 
 
 def check_currency(provider: str, currency: str) -> None:

@@ -104,12 +104,13 @@ def read(provider: str, payment: str, refund: Mapping[str, Any]) -> ServiceRefun
     return read_stripe(payment, refund) if provider == "stripe" else read_paypal(payment, refund)
 
 
-async def create(provider: str, payment: str, attempt: Attempt, *, amount_cents: int, currency: str, age_s: float,
-                 checkout_id: UUID | None) -> Outcome | None:  # fmt: skip
+async def create(organization: UUID | None, provider: str, payment: str, attempt: Attempt, *, amount_cents: int,
+                 currency: str, age_s: float, checkout_id: UUID | None) -> Outcome | None:  # fmt: skip
     """Request a refund from the service; None if the service is unknown. The idempotency key prevents a second refund."""
     match provider:
         case "stripe":
-            return await app.services.stripe.create_refund(
+            stripe = await app.services.stripe(organization)
+            return await stripe.create_refund(
                 key=attempt.key,
                 amount_minor=to_stripe(amount_cents, currency),
                 metadata={"refund_id": str(attempt.refund_id), "checkout_id": str(checkout_id)},
@@ -117,28 +118,27 @@ async def create(provider: str, payment: str, attempt: Attempt, *, amount_cents:
                 **_named(payment),
             )
         case "paypal":
-            return await app.services.paypal.refund_capture(
-                payment, key=attempt.key, amount_minor=amount_cents, currency=currency
-            )
+            paypal = await app.services.paypal(organization)
+            return await paypal.refund_capture(payment, key=attempt.key, amount_minor=amount_cents, currency=currency)
         case _:
             return None
 
 
-async def look_up(provider: str, payment: str, reference: str) -> ServiceRefund | Outcome:
+async def look_up(organization: UUID | None, provider: str, payment: str, reference: str) -> ServiceRefund | Outcome:
     """Return one refund in its present state, or the outcome of a failed call."""
     if provider == "stripe":
-        outcome = await app.services.stripe.retrieve_refund(reference)
+        outcome = await (await app.services.stripe(organization)).retrieve_refund(reference)
     else:
-        outcome = await app.services.paypal.get_refund(reference)
+        outcome = await (await app.services.paypal(organization)).get_refund(reference)
     return read(provider, payment, outcome.detail) if isinstance(outcome, Accepted) else outcome
 
 
-async def list_all(provider: str, payment: str) -> list[ServiceRefund] | Outcome:
+async def list_all(organization: UUID | None, provider: str, payment: str) -> list[ServiceRefund] | Outcome:
     """Return all refunds of a payment in their present state, oldest first, or the outcome of a failed call."""
     if provider == "stripe":
-        outcome = await app.services.stripe.list_refunds(**_named(payment))
+        outcome = await (await app.services.stripe(organization)).list_refunds(**_named(payment))
     else:
-        outcome = await app.services.paypal.list_refunds(payment)
+        outcome = await (await app.services.paypal(organization)).list_refunds(payment)
     if not isinstance(outcome, Accepted):
         return outcome
     return [read(provider, payment, refund) for refund in reversed(outcome.detail["refunds"])]

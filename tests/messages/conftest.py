@@ -13,6 +13,7 @@ from onceward import Engine, Onceward
 from onceward.db import Database
 from onceward.http import GuardedClient, ServiceClient
 from onceward.messages import Channel, Limit, Sender, SendingOptions
+from onceward.messages.accounts import OrganizationChannels
 from onceward.messages.channels import (
     BrevoChannel,
     DashboardChannel,
@@ -96,6 +97,7 @@ class Office:
         *,
         limits: dict[str, list[Limit]] | None = None,
         options: SendingOptions | None = None,
+        own_channels: OrganizationChannels | None = None,
     ) -> Sender:
         sender = Sender(
             self.db,
@@ -103,6 +105,7 @@ class Office:
             self.engine.templates,
             limits=limits,
             options=options or SendingOptions(look_after_s=0.05, public_url="https://shop.example.org"),
+            own_channels=own_channels,
         )
         sender.install(self.app.registry)
         return sender

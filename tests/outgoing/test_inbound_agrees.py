@@ -15,6 +15,8 @@ from onceward.providers.outbound.whatsapp import WhatsApp
 from onceward.testing.simulators import CustomerEndpoint, Received
 from tests.outcomes import reference_of
 
+SECRET = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
+
 
 async def _no_fetch(url: str) -> bytes:
     raise AssertionError(f"the certificate of {url} is configured and must not be fetched")
@@ -111,3 +113,91 @@ async def test_whatsapp_statuses_and_replies_are_read_by_the_inbox(client, sims)
         await sims.whatsapp.webhooks.settle()
     config = SourceConfig(provider="whatsapp", secrets=(sims.whatsapp.app_secret,))
     assert await types(config, receiver) == {"status.sent", "status.delivered", "message.text"}
+
+
+async def test_daily_meetings_and_recordings_are_read_by_the_inbox(sims) -> None:
+    secret = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+    async with CustomerEndpoint() as receiver:
+        sims.daily.send_webhooks_to(receiver.hook_url, secret=secret)
+        session = sims.daily.join("visit-7")
+        recording = sims.daily.start_recording("visit-7")
+        sims.daily.finish_recording(recording)
+        sims.daily.fail_recording(sims.daily.start_recording("visit-7"))
+        sims.daily.leave(session)
+        await sims.daily.webhooks.settle()
+    config = SourceConfig(provider="daily", secrets=(secret,))
+    assert await types(config, receiver) == {
+        "meeting.started",
+        "participant.joined",
+        "recording.started",
+        "recording.ready-to-download",
+        "recording.error",
+        "participant.left",
+        "meeting.ended",
+    }
+    orders = {item.ordering for received in receiver.received for item in await read(config, received)}
+    assert orders == {"visit-7"}
+
+
+async def test_formbricks_responses_are_read_by_the_inbox(sims) -> None:
+    async with CustomerEndpoint() as receiver:
+        sims.formbricks.send_webhooks_to(receiver.hook_url, secret=SECRET)
+        sims.formbricks.answer_survey("exit", {"nps": 9}, token="t1")
+        await sims.formbricks.webhooks.settle()
+    config = SourceConfig(provider="formbricks", secrets=(SECRET,))
+    assert await types(config, receiver) == {"responseCreated", "responseUpdated", "responseFinished"}
+
+
+async def test_calcom_meetings_and_no_shows_are_read_by_the_inbox(client, sims) -> None:
+    sims.calcom.needs_confirmation.add(8)
+    async with CustomerEndpoint() as receiver:
+        sims.calcom.send_webhooks_to(receiver.hook_url, secret="cal-secret")
+        cal = CalCom(client, "cal_1", sims.calcom.url)
+        booked = sims.calcom.book(event_type_id=7, start=datetime.now(UTC), name="Ada", email="ada@example.com")
+        sims.calcom.end_meeting(booked["uid"])
+        sims.calcom.end_meeting(booked["uid"], flat=False)
+        await cal.mark_absent(booked["uid"], emails=["ada@example.com"])
+        attendee = Attendee("Bo", "bo@example.com")
+        asked = await cal.create_booking(key="k", event_type_id=8, start=datetime.now(UTC), attendee=attendee)
+        await cal.decline_booking(asked.reference, reason="full")
+        await sims.calcom.webhooks.settle()
+    config = SourceConfig(provider="calcom", secrets=("cal-secret",))
+    assert await types(config, receiver) == {
+        "BOOKING_CREATED",
+        "MEETING_ENDED",
+        "BOOKING_NO_SHOW_UPDATED",
+        "BOOKING_REQUESTED",
+        "BOOKING_REJECTED",
+    }
+
+
+async def test_messages_from_people_are_read_by_the_inbox(sims) -> None:
+    async with CustomerEndpoint() as receiver:
+        sims.twilio.send_webhooks_to(receiver.hook_url)
+        sims.twilio.receive_text("+15550001111", "Grüße")
+        await sims.twilio.webhooks.settle()
+        config = SourceConfig(provider="twilio", secrets=(sims.twilio.auth_token,), public_url=receiver.url)
+        assert await types(config, receiver) == {"message.received"}
+    async with CustomerEndpoint() as receiver:
+        sims.whatsapp.send_webhooks_to(receiver.hook_url)
+        sims.whatsapp.receive_button("15550001111", "help", "Help")
+        sims.whatsapp.receive_choice("15550001111", "later", "Later")
+        await sims.whatsapp.webhooks.settle()
+    config = SourceConfig(provider="whatsapp", secrets=(sims.whatsapp.app_secret,))
+    assert await types(config, receiver) == {"message.button", "message.interactive"}
+
+
+async def test_a_webhook_can_come_late_in_another_order_and_twice_under_one_id(sims) -> None:
+    async with CustomerEndpoint() as receiver:
+        sims.formbricks.send_webhooks_to(receiver.hook_url, secret=SECRET)
+        sims.formbricks.webhooks.hold()
+        sims.formbricks.answer_survey("exit", {"nps": 9})
+        assert receiver.received == []
+        assert sims.formbricks.webhooks.release(reverse=True) == 3
+        await sims.formbricks.webhooks.settle()
+        sims.formbricks.webhooks.repeat(sims.formbricks.webhooks.deliveries[0])
+        await sims.formbricks.webhooks.settle()
+    config = SourceConfig(provider="formbricks", secrets=(SECRET,))
+    ids = [item.event_id for received in receiver.received for item in await read(config, received)]
+    assert len(ids) == 4
+    assert len(set(ids)) == 3

@@ -9,14 +9,16 @@ import pytest
 
 from onceward.http import Response, ServiceClient
 from onceward.providers.outbound import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
+from onceward.providers.outbound.analytics import AnalyticsEvent
 from onceward.providers.outbound.brevo import Brevo, Mailbox
 from onceward.providers.outbound.calcom import Attendee, CalCom
 from onceward.providers.outbound.call import flatten_form, judge_failure, retry_after
+from onceward.providers.outbound.daily import Daily
 from onceward.providers.outbound.ga4 import Ga4, Ga4Event
 from onceward.providers.outbound.hubspot import CrmRecord, HubSpot
-from onceward.providers.outbound.mixpanel import Mixpanel, MixpanelEvent
+from onceward.providers.outbound.mixpanel import Mixpanel
 from onceward.providers.outbound.paypal import PayPal
-from onceward.providers.outbound.posthog import PostHog, PostHogEvent
+from onceward.providers.outbound.posthog import PostHog
 from onceward.providers.outbound.segment import Segment, SegmentCall
 from onceward.providers.outbound.slack import Slack
 from onceward.providers.outbound.stripe import Stripe
@@ -103,6 +105,12 @@ CASES = [
         lambda sim: len(sim.records.get("contacts", {})),
     ),
     Case(
+        "daily",
+        lambda client, url: Daily(client, SECRET, url),
+        lambda daily: daily.create_room("visit-7"),
+        lambda sim: len(sim.rooms),
+    ),
+    Case(
         "ga4",
         lambda client, url: Ga4(client, "G-1", SECRET, url),
         lambda ga4: ga4.send([Ga4Event("purchase", {"value": 1})], client_id="1.2"),
@@ -111,7 +119,7 @@ CASES = [
     Case(
         "mixpanel",
         lambda client, url: Mixpanel(client, SECRET, base_url=url),
-        lambda mixpanel: mixpanel.import_events([MixpanelEvent("e:1", "Sold", "u1", NOW, {"a": 1})]),
+        lambda mixpanel: mixpanel.import_events([AnalyticsEvent("e:1", "Sold", "u1", NOW, {"a": 1})]),
         lambda sim: len(sim.events),
     ),
     Case(
@@ -123,7 +131,7 @@ CASES = [
     Case(
         "posthog",
         lambda client, url: PostHog(client, SECRET, url),
-        lambda posthog: posthog.capture([PostHogEvent("e:1", "sold", "u1", NOW, {})]),
+        lambda posthog: posthog.capture([AnalyticsEvent("e:1", "sold", "u1", NOW, {})]),
         lambda sim: len(sim.events),
     ),
 ]

@@ -6,11 +6,12 @@ import pytest
 
 from onceward.http import Response
 from onceward.providers.outbound import Absent, Accepted, Refused, Unknown
+from onceward.providers.outbound.analytics import AnalyticsEvent
 from onceward.providers.outbound.calcom import Attendee, CalCom
 from onceward.providers.outbound.ga4 import Ga4, Ga4Event
 from onceward.providers.outbound.hubspot import CrmRecord, HubSpot
-from onceward.providers.outbound.mixpanel import Mixpanel, MixpanelEvent
-from onceward.providers.outbound.posthog import PostHog, PostHogEvent, event_uuid
+from onceward.providers.outbound.mixpanel import Mixpanel
+from onceward.providers.outbound.posthog import PostHog, event_uuid
 from onceward.providers.outbound.segment import Segment, SegmentCall, message_id
 from onceward.providers.outbound.segment import judge as judge_segment
 
@@ -100,14 +101,14 @@ async def test_what_google_would_drop_in_silence_is_refused_here(client, sims, e
 
 async def test_mixpanel_counts_a_key_once_and_names_what_it_refused(client, sims) -> None:
     mixpanel = Mixpanel(client, "token", base_url=sims.mixpanel.url)
-    event = MixpanelEvent("e:1", "Sold", "u1", NOW, {"amount": 5})
+    event = AnalyticsEvent("e:1", "Sold", "u1", NOW, {"amount": 5})
     assert isinstance(await mixpanel.import_events([event, event]), Accepted)
     assert len(sims.mixpanel.events) == 1
-    refused = await mixpanel.import_events([event, MixpanelEvent("e:2", "", "u1", NOW, {})])
+    refused = await mixpanel.import_events([event, AnalyticsEvent("e:2", "", "u1", NOW, {})])
     assert isinstance(refused, Refused)
     assert refused.detail["failed"] == [1]
     many = await mixpanel.import_events([event] * 2001)
-    wide = await mixpanel.import_events([MixpanelEvent("e", "n", "u", NOW, {str(n): n for n in range(256)})])
+    wide = await mixpanel.import_events([AnalyticsEvent("e", "n", "u", NOW, {str(n): n for n in range(256)})])
     assert isinstance(many, Refused)
     assert isinstance(wide, Refused)
 
@@ -138,8 +139,8 @@ def test_segment_without_success_in_its_answer_is_unknown_and_long_keys_are_hash
 async def test_posthog_over_its_quota_is_not_taken_for_success(client, sims) -> None:
     posthog = PostHog(client, "phc_1", sims.posthog.url)
     sims.posthog.quota_is_used_up = True
-    outcome = await posthog.capture([PostHogEvent("e:1", "sold", "u1", NOW, {})])
+    outcome = await posthog.capture([AnalyticsEvent("e:1", "sold", "u1", NOW, {})])
     assert isinstance(outcome, Refused)
     assert not outcome.permanent
-    assert isinstance(await posthog.capture([PostHogEvent("e:1", "", "u1", NOW, {})]), Refused)
+    assert isinstance(await posthog.capture([AnalyticsEvent("e:1", "", "u1", NOW, {})]), Refused)
     assert event_uuid("e:1") == event_uuid("e:1")

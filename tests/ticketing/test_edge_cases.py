@@ -20,7 +20,7 @@ from tests.ticketing.office import Office, Show, charge
 
 async def paid_at_stripe(office: Office, checkout: Any) -> str:
     """A payment that the simulated service knows, so that it can be refunded there."""
-    made = await office.app.services.stripe.create_payment_intent(
+    made = await (await office.app.services.stripe(None)).create_payment_intent(
         key=f"test:{checkout['id']}:{time.monotonic_ns()}",
         amount_minor=checkout["total_cents"] or 100,
         currency=checkout["currency"],

@@ -37,7 +37,7 @@ async def test_a_page_opened_late_in_the_checkout_is_accepted_by_stripe(office: 
 
 async def test_the_simulator_refuses_an_expiry_of_less_than_half_an_hour(office: Office) -> None:
     price = {"currency": "eur", "unit_amount": 100}
-    made = await office.app.services.stripe.create_checkout_session(
+    made = await (await office.app.services.stripe(None)).create_checkout_session(
         key="k1",
         line_items=[{"price_data": price}],
         success_url="https://shop.example",

@@ -41,7 +41,7 @@ async def test_the_reconciler_records_a_capture_that_was_refunded_before_it_was_
 ) -> None:
     show, checkout, order_id = await opened(office)
     office.paypal.approve(order_id)
-    await office.app.services.paypal.capture_order(order_id, key="elsewhere")
+    await (await office.app.services.paypal(None)).capture_order(order_id, key="elsewhere")
     [capture] = office.paypal.books.captures.values()
     office.paypal.refund(capture["id"], "10.00" if part else None)
     assert capture["status"] == ("PARTIALLY_REFUNDED" if part else "REFUNDED")

@@ -280,7 +280,7 @@ async def sell_by_paypal(office: Office) -> tuple[Sold, dict[str, Any]]:
 
 async def paid_at_paypal(office: Office, show: Show) -> tuple[Any, dict[str, Any]]:
     checkout = await office.checkout(show, "Stalls A1", "Stalls A2")
-    made = await office.app.services.paypal.create_order(
+    made = await (await office.app.services.paypal(None)).create_order(
         key=str(checkout["id"]),
         amount_minor=checkout["total_cents"],
         currency=checkout["currency"],
@@ -289,7 +289,7 @@ async def paid_at_paypal(office: Office, show: Show) -> tuple[Any, dict[str, Any
         cancel_url="https://x.example/",
     )
     office.paypal.approve(reference_of(made))
-    await office.app.services.paypal.capture_order(reference_of(made), key="capture")
+    await (await office.app.services.paypal(None)).capture_order(reference_of(made), key="capture")
     [capture] = office.paypal.books.captures.values()
     return checkout, dict(capture)
 

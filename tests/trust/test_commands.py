@@ -15,7 +15,10 @@ from onceward.cli.commands import build
 from onceward.cli.exits import code_for
 from onceward.db import Database
 from onceward.runtime import FEATURES
+from onceward.settings import load_settings
 from onceward.trust import Sealer
+from onceward.trust.errors import BadSecret
+from onceward.trust.secrets import OrganizationSecrets, secret_box
 
 Run = Callable[..., Result]
 
@@ -26,8 +29,8 @@ def onceward(database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setenv("ONCEWARD_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("ONCEWARD_POOL_MIN", "1")
 
-    def run(*arguments: str) -> Result:
-        return CliRunner().invoke(build(FEATURES), list(arguments))
+    def run(*arguments: str, input: str | None = None) -> Result:
+        return CliRunner().invoke(build(FEATURES), list(arguments), input=input)
 
     return run
 
@@ -141,3 +144,38 @@ def test_erase_shows_what_it_found_and_asks_first(onceward: Run) -> None:
 
 def test_secrets_are_rotated(onceward: Run) -> None:
     assert onceward("secrets", "rotate").exit_code == 0
+
+
+def test_a_secret_is_set_from_standard_input_listed_without_value_and_removed(onceward: Run, database_url: str) -> None:
+    onceward("organizations", "add", "acme")
+    assert (
+        "onceward secrets set"
+        not in onceward("secrets", "set", "acme", "twilio.auth_token", input="t0p-secret\n").stdout
+    )
+    shown = onceward("secrets", "ls", "acme", "--json")
+    [listed] = json.loads(shown.stdout)
+    assert listed["name"] == "twilio.auth_token"
+    assert "t0p-secret" not in shown.output + onceward("audit", "ls", "--json").output
+    onceward("secrets", "set", "acme", "shop.callback", "--custom", input="another\n")
+
+    async def stored(db: Database) -> Any:
+        organization = await db.fetchval("select organization_id from onceward.organizations")
+        box = secret_box(load_settings())
+        return await OrganizationSecrets(db, box).read(organization, ["twilio.auth_token", "shop.callback"])
+
+    assert with_database(database_url, stored) == {"twilio.auth_token": "t0p-secret", "shop.callback": "another"}
+    assert onceward("secrets", "rm", "acme", "twilio.auth_token").exit_code == 0
+    assert [each["name"] for each in json.loads(onceward("secrets", "ls", "--json").stdout)] == ["shop.callback"]
+    actions = [entry["action"] for entry in json.loads(onceward("audit", "ls", "--json").stdout)]
+    assert (actions.count("secret.set"), actions.count("secret.removed")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("strip.secret_key", "x"), ("stripe.url", "x"), ("stripe.secret_key", "  "), ("stripe.secret_key", "a\nb")],
+)
+def test_a_misspelt_name_and_an_unusable_value_are_refused(onceward: Run, name: str, value: str) -> None:
+    onceward("organizations", "add", "acme")
+    refused = onceward("secrets", "set", "acme", name, input=value)
+    assert isinstance(refused.exception, BadSecret)
+    assert json.loads(onceward("secrets", "ls", "--json").stdout) == []

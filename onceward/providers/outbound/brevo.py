@@ -21,7 +21,10 @@ class Mailbox:
 
 @dataclass(frozen=True, slots=True)
 class Brevo:
-    """Calls Brevo with one API key. The idempotency key prevents a duplicate within a short time, not after days."""
+    """Calls Brevo with one API key. The idempotency key prevents a duplicate within a short time, not after days.
+
+    `sender` is the account's sender, as `Name <address>`, for callers that have none of their own.
+    """
 
     repeatable: ClassVar[bool] = True
 
@@ -29,6 +32,7 @@ class Brevo:
     api_key: str = field(repr=False)
     base_url: str = "https://api.brevo.com"
     timeout_s: float = 30.0
+    sender: str | None = None
 
     async def send_email(
         self,

@@ -1,16 +1,16 @@
 """Mixpanel: events imported in batches; `$insert_id` drops repeats of the same event, time and person."""
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from hashlib import sha256
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from onceward.http import Response
 
-from .call import Client, call, judge_failure, objects, read_json, short_reason, write_json
+from .analytics import AnalyticsEvent, send_batch
+from .call import Client, judge_failure, objects, read_json, short_reason, write_json
 from .outcome import Accepted, Outcome, Refused
 
 MAX_EVENTS = 2000
@@ -18,17 +18,6 @@ MAX_BODY_BYTES = 10_000_000
 MAX_EVENT_BYTES = 1_000_000
 MAX_PROPERTIES = 255
 MAX_INSERT_ID = 36
-
-
-@dataclass(frozen=True, slots=True)
-class MixpanelEvent:
-    """One event. `key` determines its `$insert_id`, so events with the same key, name, time and person count once."""
-
-    key: str
-    name: str
-    distinct_id: str = field(repr=False)
-    at: datetime
-    properties: Mapping[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +33,7 @@ class Mixpanel:
     base_url: str = "https://api.mixpanel.com"
     timeout_s: float = 30.0
 
-    async def import_events(self, events: Sequence[MixpanelEvent]) -> Outcome:
+    async def import_events(self, events: Sequence[AnalyticsEvent]) -> Outcome:
         """Import up to 2000 events. If Mixpanel refuses some of them, `detail["failed"]` has their positions."""
         packed: list[bytes] = []
         for event in events:
@@ -67,15 +56,11 @@ class Mixpanel:
             )
         query = {"strict": "1"} | ({"project_id": self.project_id} if self.project_id else {})
         login = f"{self.username}:{self.secret}" if self.username else f"{self.secret}:"
-        return await call(
+        return await send_batch(
             self.client,
-            "POST",
             f"{self.base_url}/import?{urlencode(query)}",
-            headers={
-                "Authorization": "Basic " + b64encode(login.encode()).decode("ascii"),
-                "Content-Type": "application/json",
-            },
-            body=body,
+            body,
+            headers={"Authorization": "Basic " + b64encode(login.encode()).decode("ascii")},
             judge=judge,
             timeout_s=self.timeout_s,
         )
@@ -97,7 +82,7 @@ def judge(response: Response) -> Outcome:
     return judge_failure(response, repeatable=True, reason=reason)
 
 
-def _written(event: MixpanelEvent) -> dict[str, Any]:
+def _written(event: AnalyticsEvent) -> dict[str, Any]:
     return {
         "event": event.name,
         "properties": {

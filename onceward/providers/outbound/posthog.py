@@ -3,28 +3,20 @@
 PostHog answers 200 to events without a name or person, so this client refuses them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, ClassVar
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from onceward.http import Response
 
-from .call import Client, call, judge_failure, read_json, short_reason, write_json
+from .analytics import AnalyticsEvent, send_batch
+from .call import Client, judge_failure, read_json, short_reason, write_json
 from .outcome import Accepted, Outcome, Refused
 
 MAX_BODY_BYTES = 20_000_000
 MAX_NAME_CHARACTERS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class PostHogEvent:
-    key: str
-    name: str
-    distinct_id: str = field(repr=False)
-    at: datetime
-    properties: Mapping[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +30,7 @@ class PostHog:
     base_url: str = "https://us.i.posthog.com"
     timeout_s: float = 15.0
 
-    async def capture(self, events: Sequence[PostHogEvent], *, historical: bool = False) -> Outcome:
+    async def capture(self, events: Sequence[AnalyticsEvent], *, historical: bool = False) -> Outcome:
         if not events:
             return Accepted(None, {"captured": 0})
         for event in events:
@@ -56,15 +48,7 @@ class PostHog:
         )
         if len(body) > MAX_BODY_BYTES:
             return Refused(f"batch has {len(body)} bytes, PostHog takes {MAX_BODY_BYTES}", permanent=True)
-        return await call(
-            self.client,
-            "POST",
-            f"{self.base_url}/batch/",
-            headers={"Content-Type": "application/json"},
-            body=body,
-            judge=judge,
-            timeout_s=self.timeout_s,
-        )
+        return await send_batch(self.client, f"{self.base_url}/batch/", body, judge=judge, timeout_s=self.timeout_s)
 
 
 def event_uuid(key: str) -> UUID:
@@ -82,7 +66,7 @@ def judge(response: Response) -> Outcome:
     return judge_failure(response, repeatable=True, reason=short_reason(f"HTTP {response.status}", answer.get("code")))
 
 
-def _written(event: PostHogEvent) -> dict[str, Any]:
+def _written(event: AnalyticsEvent) -> dict[str, Any]:
     return {
         "event": event.name,
         "uuid": str(event_uuid(event.key)),

@@ -1,4 +1,4 @@
-"""Stripe: refunds, checkout sessions and payment intents, each created once per key.
+"""Stripe: refunds, checkout sessions, payment intents and subscriptions, each created once per key.
 
 Stripe stores the result of a key for 24 hours. For an older key, the object is first looked up by the key, which we
 store in the object's metadata.
@@ -80,17 +80,8 @@ class Stripe:
 
     async def list_refunds(self, *, payment_intent: str | None = None, charge: str | None = None) -> Outcome:
         """Return all refunds of a payment in `detail["refunds"]`, newest first."""
-        query: dict[str, Any] = {"payment_intent": payment_intent, "charge": charge, "limit": 100}
-        refunds: list[dict[str, Any]] = []
-        while True:
-            answer = await self._get("refunds", query)
-            if not isinstance(answer, Accepted):
-                return answer
-            page = objects(answer.detail, "data")
-            refunds += page
-            if not answer.detail.get("has_more") or not page:
-                return Accepted(payment_intent or charge, {"refunds": refunds})
-            query["starting_after"] = page[-1].get("id")
+        fields = {"payment_intent": payment_intent, "charge": charge}
+        return await self._list("refunds", fields, "refunds", reference=payment_intent or charge)
 
     async def create_checkout_session(
         self,
@@ -108,6 +99,8 @@ class Stripe:
     ) -> Outcome:
         """Start a hosted payment. `detail["url"]` is the page for the buyer. Metadata is copied to the payment.
 
+        With mode `subscription` the prices need `recurring`, and metadata is copied to the subscription.
+
         A session lives at most 24 hours, no longer than its key, so an older session is never looked up.
         """
         kept = {**(metadata or {}), KEY_METADATA: key}
@@ -124,6 +117,7 @@ class Stripe:
                 "locale": locale,
                 "metadata": kept,
                 "payment_intent_data": {"metadata": kept} if mode == "payment" else None,
+                "subscription_data": {"metadata": kept} if mode == "subscription" else None,
             },
             key=key,
         )
@@ -175,7 +169,29 @@ class Stripe:
     async def retrieve_refund(self, refund: str) -> Outcome:
         return await self._get(f"refunds/{quote(refund, safe='')}")
 
-    async def _create(self, path: str, fields: Mapping[str, Any], *, key: str) -> Outcome:
+    async def retrieve_subscription(self, subscription: str) -> Outcome:
+        return await self._get(f"subscriptions/{quote(subscription, safe='')}")
+
+    async def cancel_subscription(self, subscription: str, *, key: str, at_period_end: bool = True) -> Outcome:
+        """Cancel a subscription now, or let its last paid period end first. Cancelling again counts as success."""
+        path = f"subscriptions/{quote(subscription, safe='')}"
+        if at_period_end:
+            return await self._create(path, {"cancel_at_period_end": True}, key=key)
+        outcome = await self._create(path, {}, key=key, method="DELETE")
+        if isinstance(outcome, Refused) and outcome.detail.get("code") == "resource_missing":
+            current = await self.retrieve_subscription(subscription)
+            if isinstance(current, Accepted) and current.detail.get("status") == "canceled":
+                return current
+        return outcome
+
+    async def retrieve_invoice(self, invoice: str) -> Outcome:
+        return await self._get(f"invoices/{quote(invoice, safe='')}")
+
+    async def list_invoices(self, *, subscription: str) -> Outcome:
+        """Return all invoices of a subscription in `detail["invoices"]`, newest first."""
+        return await self._list("invoices", {"subscription": subscription}, "invoices", reference=subscription)
+
+    async def _create(self, path: str, fields: Mapping[str, Any], *, key: str, method: str = "POST") -> Outcome:
         if not 0 < len(key) <= MAX_KEY_CHARACTERS:
             raise ValueError(f"key must have 1 to {MAX_KEY_CHARACTERS} characters, not {len(key)}")
         headers = {
@@ -185,7 +201,7 @@ class Stripe:
         }
         return await call(
             self.client,
-            "POST",
+            method,
             f"{self.base_url}/v1/{path}",
             headers=headers,
             body=write_form(flatten_form(fields)),
@@ -203,6 +219,20 @@ class Stripe:
             judge=judge,
             timeout_s=self.timeout_s,
         )
+
+    async def _list(self, path: str, fields: Mapping[str, Any], name: str, *, reference: str | None) -> Outcome:
+        """Return all objects of a list, page by page, in `detail[name]`, newest first."""
+        query = {**fields, "limit": 100}
+        listed: list[dict[str, Any]] = []
+        while True:
+            answer = await self._get(path, query)
+            if not isinstance(answer, Accepted):
+                return answer
+            page = objects(answer.detail, "data")
+            listed += page
+            if not answer.detail.get("has_more") or not page:
+                return Accepted(reference, {name: listed})
+            query["starting_after"] = page[-1].get("id")
 
     async def _find(self, path: str, fields: Mapping[str, Any], *, key: str) -> Lookup:
         """Search a list, page by page, for the object with the key in its metadata."""

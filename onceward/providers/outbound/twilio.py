@@ -23,7 +23,10 @@ _CLOCK_SLACK = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True)
 class Twilio:
-    """Calls one Twilio account, with its auth token or an API key (`api_key_sid` and its secret)."""
+    """Calls one Twilio account, with its auth token or an API key (`api_key_sid` and its secret).
+
+    `sender` is the phone number or messaging service (`MG...`) for messages that name none.
+    """
 
     repeatable: ClassVar[bool] = False
 
@@ -31,6 +34,7 @@ class Twilio:
     account_sid: str
     secret: str = field(repr=False)
     api_key_sid: str | None = None
+    sender: str | None = None
     base_url: str = "https://api.twilio.com"
     timeout_s: float = 20.0
 
@@ -48,8 +52,10 @@ class Twilio:
         validity_s: int | None = None,
     ) -> Outcome:
         """Send a message. The reference is its sid. After Unknown, call `find_message` before a retry."""
+        if from_ is None and messaging_service_sid is None and self.sender is not None:
+            from_, messaging_service_sid = split_sender(self.sender)
         if (from_ is None) == (messaging_service_sid is None):
-            raise ValueError("a message needs either from_ or messaging_service_sid")
+            raise ValueError("a message needs either from_ or messaging_service_sid, or the account a default sender")
         if body is None and content_sid is None and not media_urls:
             raise ValueError("a message needs body, media_urls or content_sid")
         if body is not None and len(body) > MAX_BODY_CHARACTERS:
@@ -118,6 +124,11 @@ class Twilio:
     def _headers(self) -> dict[str, str]:
         user = self.api_key_sid or self.account_sid
         return {"Authorization": "Basic " + b64encode(f"{user}:{self.secret}".encode()).decode("ascii")}
+
+
+def split_sender(sender: str) -> tuple[str | None, str | None]:
+    """Return the phone number and the messaging service that a sender is: exactly one of them is not None."""
+    return (None, sender) if sender.startswith("MG") else (sender, None)
 
 
 def judge(response: Response) -> Outcome:

@@ -15,7 +15,10 @@ from .analytics import Ga4Simulator, MixpanelSimulator, PostHogSimulator, Segmen
 from .brevo import BrevoSimulator
 from .calcom import CalComSimulator
 from .customer import CustomerEndpoint
+from .daily import DailySimulator
+from .formbricks import FormbricksSimulator
 from .hubspot import HubSpotSimulator
+from .openai import ChatCall, OpenAISimulator
 from .paypal import PayPalSimulator
 from .server import Received, Simulator
 from .slack import SlackSimulator
@@ -43,6 +46,9 @@ class Simulators:
         self.mixpanel = MixpanelSimulator()
         self.segment = SegmentSimulator()
         self.posthog = PostHogSimulator()
+        self.daily = DailySimulator()
+        self.formbricks = FormbricksSimulator()
+        self.openai = OpenAISimulator()
         self.customer = CustomerEndpoint()
         self.smtp = SmtpSimulator()
 
@@ -73,10 +79,14 @@ class Simulators:
 __all__ = [
     "BrevoSimulator",
     "CalComSimulator",
+    "ChatCall",
     "CustomerEndpoint",
+    "DailySimulator",
+    "FormbricksSimulator",
     "Ga4Simulator",
     "HubSpotSimulator",
     "MixpanelSimulator",
+    "OpenAISimulator",
     "PayPalSimulator",
     "PostHogSimulator",
     "Received",

@@ -13,6 +13,8 @@ Json = dict[str, Any]
 class Ga4Simulator(Simulator):
     """Google Analytics 4. Keeps `events`, and answers 204 even for events that it drops."""
 
+    kept = ("events",)
+
     def __init__(self) -> None:
         super().__init__()
         self.events: list[Json] = []
@@ -31,6 +33,8 @@ class Ga4Simulator(Simulator):
 
 class MixpanelSimulator(Simulator):
     """Mixpanel. Keeps each (event, time, person, insert id) once, and refuses events without an insert id."""
+
+    kept = ("events", "_seen")
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,6 +71,8 @@ class MixpanelSimulator(Simulator):
 class SegmentSimulator(Simulator):
     """Segment. Keeps each messageId once. A batch of more than 2500 calls is dropped, but answered with 200."""
 
+    kept = ("calls",)
+
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[Json] = []
@@ -86,6 +92,8 @@ class SegmentSimulator(Simulator):
 
 class PostHogSimulator(Simulator):
     """PostHog. Keeps each uuid once. An event without a name or person is dropped, but answered with 200."""
+
+    kept = ("events",)
 
     def __init__(self) -> None:
         super().__init__()

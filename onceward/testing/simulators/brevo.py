@@ -13,6 +13,8 @@ Json = dict[str, Any]
 class BrevoSimulator(Simulator):
     """One account. `mails` are the sent mails, `blocked` the refused addresses."""
 
+    kept = ("mails", "_ids_by_key")
+
     def __init__(self) -> None:
         super().__init__()
         self.mails: list[Json] = []

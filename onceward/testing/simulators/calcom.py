@@ -1,4 +1,4 @@
-"""A simulator of Cal.com v2: create, list, reschedule and cancel bookings, with signed webhooks."""
+"""A simulator of Cal.com v2: create, list, reschedule and cancel bookings, meetings and no-shows, with signed webhooks."""
 
 import hashlib
 import hmac
@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from .server import Simulator, answer, part, read_object
+from .server import Simulator, answer, part, parts, read_object
 from .webhooks import WebhookSender
 
 Json = dict[str, Any]
@@ -18,12 +18,16 @@ Json = dict[str, Any]
 class CalComSimulator(Simulator):
     """One user whose calendar is always free. Every booking lasts 30 minutes."""
 
+    kept = ("bookings",)
+
     def __init__(self) -> None:
         super().__init__()
         self.bookings: dict[str, Json] = {}
         self.webhooks = WebhookSender()
         self.webhook_secret = ""
         self._webhook_url: str | None = None
+        self.needs_confirmation: set[int] = set()
+        """Event types whose bookings wait for `confirm`; Cal.com then sends BOOKING_REQUESTED first."""
 
     def send_webhooks_to(self, url: str, *, secret: str) -> None:
         self._webhook_url = url
@@ -54,7 +58,11 @@ class CalComSimulator(Simulator):
         if not body.get("start") or not body.get("eventTypeId") or not attendee.get("email"):
             return _error("start, eventTypeId and attendee are required", 400)
         booking = self._book(body["start"], body)
-        self._emit("BOOKING_CREATED", booking)
+        if booking["eventTypeId"] in self.needs_confirmation:
+            booking["status"] = "pending"
+            self._emit("BOOKING_REQUESTED", booking)
+        else:
+            self._emit("BOOKING_CREATED", booking)
         return _success(booking, status=201)
 
     async def _list(self, request: web.Request) -> web.Response:
@@ -101,20 +109,70 @@ class CalComSimulator(Simulator):
         return _success(new, status=201)
 
     async def _confirm(self, request: web.Request) -> web.Response:
-        return self._set(request, status="accepted")
+        return self._set(request, "BOOKING_CREATED", status="accepted")
 
     async def _decline(self, request: web.Request) -> web.Response:
-        return self._set(request, status="rejected")
+        return self._set(request, "BOOKING_REJECTED", status="rejected")
 
     async def _mark_absent(self, request: web.Request) -> web.Response:
-        return self._set(request, absentHost=bool((await read_object(request)).get("host")))
+        booking = self.bookings.get(request.match_info["uid"])
+        if booking is None:
+            return _error("Booking not found", 404)
+        body = await read_object(request)
+        booking["absentHost"] = bool(body.get("host"))
+        absent = {str(each.get("email")): bool(each.get("absent")) for each in parts(body, "attendees")}
+        self.report_no_show(booking["uid"], absent)
+        return _success(booking)
 
-    def _set(self, request: web.Request, **values: Any) -> web.Response:
+    def _set(self, request: web.Request, trigger: str, **values: Any) -> web.Response:
         booking = self.bookings.get(request.match_info["uid"])
         if booking is None:
             return _error("Booking not found", 404)
         booking.update(values)
+        self._emit(trigger, booking)
         return _success(booking)
+
+    # -- what happens without a call of ours -----------------------------------------------------------------------
+
+    def book(self, *, event_type_id: int, start: datetime, name: str, email: str, **metadata: str) -> Json:
+        """Let a person book on the booking page."""
+        attendee = {"name": name, "email": email, "timeZone": "UTC", "language": "en"}
+        booking = self._book(_iso(start), {"eventTypeId": event_type_id, "attendee": attendee, "metadata": metadata})
+        self._emit("BOOKING_CREATED", booking)
+        return booking
+
+    def end_meeting(self, uid: str, *, flat: bool = True) -> None:
+        """Send MEETING_ENDED, as Cal.com does at the planned end: without an envelope (`flat`), or with one."""
+        booking = self.bookings[uid]
+        if not flat:
+            self._emit("MEETING_ENDED", booking)
+            return
+        row = {
+            "uid": uid,
+            "id": booking["id"],
+            "eventTypeId": booking["eventTypeId"],
+            "startTime": booking["start"],
+            "endTime": booking["end"],
+            "createdAt": booking["createdAt"],
+            "status": booking["status"].upper(),
+            "attendees": booking["attendees"],
+            "metadata": booking["metadata"],
+        }
+        self._post({"triggerEvent": "MEETING_ENDED", **row})
+
+    def report_no_show(self, uid: str, absent: dict[str, bool]) -> None:
+        """Record by address who did not come, and send BOOKING_NO_SHOW_UPDATED."""
+        booking = self.bookings[uid]
+        for attendee in booking["attendees"]:
+            attendee["absent"] = absent.get(attendee["email"], attendee.get("absent", False))
+        payload = {
+            "message": "Attendees were marked",
+            "bookingUid": uid,
+            "bookingId": booking["id"],
+            "attendees": [{"email": email, "noShow": value} for email, value in absent.items()],
+        }
+        now = _iso(datetime.now(UTC))
+        self._post({"triggerEvent": "BOOKING_NO_SHOW_UPDATED", "createdAt": now, "payload": payload})
 
     def _book(self, start: str, body: Json) -> Json:
         begins = datetime.fromisoformat(start).astimezone(UTC)
@@ -127,6 +185,7 @@ class CalComSimulator(Simulator):
             "start": _iso(begins),
             "end": _iso(begins + timedelta(minutes=30)),
             "duration": 30,
+            "createdAt": _iso(datetime.now(UTC)),
             "eventTypeId": body["eventTypeId"],
             "attendees": [dict(body["attendee"])],
             "metadata": part(body, "metadata"),
@@ -135,8 +194,6 @@ class CalComSimulator(Simulator):
         return booking
 
     def _emit(self, trigger: str, booking: Json, **more: Any) -> None:
-        if self._webhook_url is None:
-            return
         payload = {
             "uid": booking["uid"],
             "bookingId": booking["id"],
@@ -149,8 +206,11 @@ class CalComSimulator(Simulator):
             "metadata": booking["metadata"],
             **more,
         }
-        body = orjson.dumps({"triggerEvent": trigger, "createdAt": _iso(datetime.now(UTC)), "payload": payload})
-        self.webhooks.send(self._webhook_url, body, self._sign)
+        self._post({"triggerEvent": trigger, "createdAt": _iso(datetime.now(UTC)), "payload": payload})
+
+    def _post(self, body: Json) -> None:
+        if self._webhook_url is not None:
+            self.webhooks.send(self._webhook_url, orjson.dumps(body), self._sign)
 
     def _sign(self, body: bytes) -> dict[str, str]:
         return {

@@ -12,6 +12,8 @@ Json = dict[str, Any]
 class HubSpotSimulator(Simulator):
     """One account. `records` are stored by object type and unique value; values in `invalid` are refused."""
 
+    kept = ("records",)
+
     def __init__(self) -> None:
         super().__init__()
         self.records: dict[str, dict[str, Json]] = {}

@@ -76,6 +76,8 @@ class _Books:
 class PayPalSimulator(Simulator):
     """One sandbox app. A PayPal source of Onceward with `source_options` accepts its webhooks."""
 
+    kept = ("books", "_responses")
+
     def __init__(self, *, retry_delays_s: Sequence[float] = DEFAULT_RETRY_DELAYS_S) -> None:
         super().__init__()
         self.books = _Books()

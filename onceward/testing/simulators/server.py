@@ -4,15 +4,20 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, cast
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, cast
 from urllib.parse import parse_qsl
 
 import orjson
 from aiohttp import web
 
+from . import state
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _MAX_BODY_BYTES = 32 * 1024 * 1024
+SAVE_EVERY_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +49,11 @@ class _Fault:
 class Simulator(ABC):
     """One simulated service. `received` holds every request to its API, including those answered by a fault.
 
-    Each request uses up one fault, in the order of the calls that added them.
+    Each request uses up one fault, in the order of the calls that added them. After `keep_in`, the attributes in `kept` and
+    the port survive a restart.
     """
+
+    kept: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
         self.received: list[Received] = []
@@ -53,6 +61,13 @@ class Simulator(ABC):
         self._runner: web.AppRunner | None = None
         self._url: str | None = None
         self._stopping = asyncio.Event()
+        self._state_file: Path | None = None
+        self._port = 0
+        self._saving: asyncio.Task[None] | None = None
+
+    def keep_in(self, folder: Path) -> None:
+        """Keep the state in a file of this folder. Call it before `start`."""
+        self._state_file = folder / f"{self.__class__.__name__.removesuffix('Simulator').lower()}.json"
 
     @property
     def url(self) -> str:
@@ -86,20 +101,32 @@ class Simulator(ABC):
         self._faults.clear()
 
     async def start(self, *, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Start the server. Port 0 selects a free port."""
+        """Start the server. Port 0 selects the port of the last start if the state is kept, else a free port."""
         self._stopping.clear()
+        if self._state_file is not None:
+            state.load(self._state_file, self, (*self.kept, "_port"))
         app = web.Application(middlewares=[self._middleware()], client_max_size=_MAX_BODY_BYTES)
         app.add_routes(self.routes())
         self._runner = web.AppRunner(
             app, access_log=None, handler_cancellation=True, shutdown_timeout=0.5, auto_decompress=False
         )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port)
-        await site.start()
-        self._url = f"http://{host}:{cast('int', self._runner.addresses[0][1])}"
+        try:
+            await web.TCPSite(self._runner, host, port or self._port).start()
+        except OSError:
+            if port or not self._port:
+                raise
+            await web.TCPSite(self._runner, host, 0).start()  # another program has taken the port of the last start
+        self._port = cast("int", self._runner.addresses[0][1])
+        self._url = f"http://{host}:{self._port}"
+        if self._state_file is not None:
+            self._saving = asyncio.create_task(self._save_often(self._state_file))
 
     async def stop(self) -> None:
         self._stopping.set()
+        if self._saving is not None:
+            await self._saving
+            self._saving = None
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -122,6 +149,15 @@ class Simulator(ABC):
     def failure(self, status: int) -> web.Response:
         """Return an error response in the format of this service."""
         return answer({"error": {"message": f"simulated failure {status}"}}, status=status)
+
+    async def _save_often(self, path: Path) -> None:
+        """Save the state every few seconds, and once more at the end: a killed demo forgets only the last moments."""
+        while not self._stopping.is_set():
+            state.save(path, self, (*self.kept, "_port"))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SAVE_EVERY_S):
+                    await self._stopping.wait()
+        state.save(path, self, (*self.kept, "_port"))
 
     def _middleware(self) -> Any:
         @web.middleware

@@ -14,6 +14,8 @@ _WEBHOOK_PATH = "/services/T0SIM/B0SIM/s1mulated"
 class SlackSimulator(Simulator):
     """One workspace in which every channel exists. `messages` are all posted messages."""
 
+    kept = ("messages",)
+
     def __init__(self) -> None:
         super().__init__()
         self.messages: list[Json] = []

@@ -1,4 +1,4 @@
-"""A simulator of Stripe: idempotent requests, refunds limited by their charge, a payment page, signed webhooks."""
+"""A simulator of Stripe: idempotent requests, refunds, a payment page, subscriptions, signed webhooks."""
 
 import hashlib
 import hmac
@@ -11,7 +11,8 @@ import orjson
 from aiohttp import web
 
 from .pages import Choice, Line, payment_page, written_amount
-from .server import Simulator, answer
+from .server import Simulator, answer, part
+from .stripe_billing import Billing
 from .stripe_objects import Books, Json, StripeError, get_object, make_id, nest, now
 from .webhooks import WebhookSender
 
@@ -27,9 +28,12 @@ DEFAULT_RETRY_DELAYS_S = (0.5, 2.0, 10.0, 60.0, 300.0, 1800.0)
 class StripeSimulator(Simulator):
     """One Stripe test account. It sends webhooks after `send_webhooks_to` has set a receiver."""
 
+    kept = ("books", "billing", "_responses")
+
     def __init__(self, *, retry_delays_s: Sequence[float] = DEFAULT_RETRY_DELAYS_S) -> None:
         super().__init__()
         self.books = Books()
+        self.billing = Billing()
         self.webhooks = WebhookSender(retry_delays_s=retry_delays_s)
         self.webhook_secret = ""
         self._webhook_url: str | None = None
@@ -63,6 +67,11 @@ class StripeSimulator(Simulator):
             web.get("/v1/refunds/{id}", self._reading(self._refund)),
             web.get("/v1/disputes/{id}", self._reading(self._dispute)),
             web.get("/v1/charges/{id}", self._reading(self._charge)),
+            web.get("/v1/subscriptions/{id}", self._reading(self._subscription)),
+            web.post("/v1/subscriptions/{id}", self._keyed(self._update_subscription)),
+            web.delete("/v1/subscriptions/{id}", self._keyed(self._cancel_subscription)),
+            web.get("/v1/invoices", self._reading(self._list_invoices)),
+            web.get("/v1/invoices/{id}", self._reading(self._invoice)),
             web.get("/v1/events", self._reading(self._list_events)),
             web.get("/v1/events/{id}", self._reading(self._event)),
             web.get("/pay/{id}", self._show_page),
@@ -245,11 +254,118 @@ class StripeSimulator(Simulator):
     def pay(self, session_id: str) -> Json:
         """Pay a session as its page does. Paying a paid session changes nothing."""
         session = get_object(self.books.sessions, session_id, "checkout.session")
-        if session["status"] == "open":
+        if session["status"] != "open":
+            return session
+        if session["amount_total"] == 0:
+            session.update(status="complete", payment_status="no_payment_required")
+        elif session["mode"] == "subscription":
+            metadata = self.books.payment_metadata[session_id]
+            subscription = self.billing.subscribe(session, self.books.session_items[session_id], metadata)
+            self._emit("customer.subscription.created", subscription)
+            self._bill(subscription, reason="subscription_create", declined=False)
+            session.update(status="complete", payment_status="paid", invoice=subscription["latest_invoice"])
+        else:
             self._take(self.books.intent_of(session))
             session.update(status="complete", payment_status="paid")
-            self._emit("checkout.session.completed", session)
+        self._emit("checkout.session.completed", session)
         return session
+
+    def pay_later(self, session_id: str) -> Json:
+        """Complete a session with a method that takes days, such as a bank debit: it is complete, but not paid."""
+        session = get_object(self.books.sessions, session_id, "checkout.session")
+        self.books.intent_of(session)["status"] = "processing"
+        session.update(status="complete", payment_status="unpaid")
+        self._emit("checkout.session.completed", session)
+        return session
+
+    def end_late_payment(self, session_id: str, *, succeeded: bool) -> Json:
+        """Let the payment of `pay_later` succeed or fail."""
+        session = get_object(self.books.sessions, session_id, "checkout.session")
+        self._take(self.books.intent_of(session), declined=not succeeded)
+        session["payment_status"] = "paid" if succeeded else "unpaid"
+        end = "succeeded" if succeeded else "failed"
+        self._emit(f"checkout.session.async_payment_{end}", session)
+        return session
+
+    def expire(self, session_id: str) -> Json:
+        """Let a session expire, as Stripe does after `expires_at`."""
+        session = get_object(self.books.sessions, session_id, "checkout.session")
+        if session["status"] == "open":
+            session["status"] = "expired"
+            self._emit("checkout.session.expired", session)
+        return session
+
+    # Subscriptions.
+
+    def renew(self, subscription_id: str, *, declined: bool = False) -> Json:
+        """Start the next period of a subscription and charge it. Returns the invoice."""
+        subscription = get_object(self.billing.subscriptions, subscription_id, "subscription")
+        if subscription["cancel_at_period_end"]:
+            self.end_subscription(subscription_id)
+            return self.billing.invoices[subscription["latest_invoice"]]
+        self.billing.advance(subscription)
+        return self._bill(subscription, reason="subscription_cycle", declined=declined)
+
+    def retry_invoice(self, invoice_id: str, *, declined: bool = False) -> Json:
+        """Charge a failed invoice again, as Stripe does some days later."""
+        invoice = get_object(self.billing.invoices, invoice_id, "invoice")
+        return self._charge_invoice(invoice, declined=declined)
+
+    def end_subscription(self, subscription_id: str) -> Json:
+        """End a subscription now, as Stripe does at the end of its last period or after failed payments."""
+        subscription = get_object(self.billing.subscriptions, subscription_id, "subscription")
+        self.billing.end(subscription)
+        self._emit("customer.subscription.deleted", subscription)
+        return subscription
+
+    def _bill(self, subscription: Json, *, reason: str, declined: bool) -> Json:
+        invoice = self.billing.bill(subscription, reason=reason)
+        self._emit("invoice.created", invoice)
+        self._emit("invoice.finalized", invoice)
+        return self._charge_invoice(invoice, declined=declined)
+
+    def _charge_invoice(self, invoice: Json, *, declined: bool) -> Json:
+        fields = {"amount": str(invoice["amount_remaining"]), "currency": invoice["currency"]}
+        intent = self.books.new_intent(fields)
+        self._take(intent, declined=declined)
+        self.billing.settle(invoice, intent, paid=not declined)
+        if declined:
+            self._emit("invoice.payment_failed", invoice)
+        else:
+            # Stripe sends both for one payment.
+            self._emit("invoice.payment_succeeded", invoice)
+            self._emit("invoice.paid", invoice)
+        self._emit("customer.subscription.updated", self.billing.subscription_of(invoice))
+        return invoice
+
+    def _subscription(self, request: web.Request) -> Json:
+        return get_object(self.billing.subscriptions, request.match_info["id"], "subscription")
+
+    def _update_subscription(self, request: web.Request, fields: Json) -> Json:
+        subscription = self._subscription(request)
+        if "cancel_at_period_end" in fields:
+            subscription["cancel_at_period_end"] = fields["cancel_at_period_end"] == "true"
+        subscription["metadata"].update(part(fields, "metadata"))
+        self._emit("customer.subscription.updated", subscription)
+        return subscription
+
+    def _cancel_subscription(self, request: web.Request, _: Json) -> Json:
+        subscription = self._subscription(request)
+        if subscription["status"] == "canceled":
+            raise StripeError(f"No such subscription: '{subscription['id']}'", status=404, code="resource_missing")
+        return self.end_subscription(subscription["id"])
+
+    def _list_invoices(self, request: web.Request) -> Json:
+        wanted = request.query.get("subscription")
+        matching = [
+            invoice
+            for invoice in self.billing.invoices.values()
+            if wanted in (None, self.billing.subscription_of(invoice)["id"])
+        ]
+        return _page(matching, request)
+
+    def _invoice(self, request: web.Request) -> Json:
+        return get_object(self.billing.invoices, request.match_info["id"], "invoice")
 
     def decline(self, session_id: str) -> None:
         """Try to pay a session with a card that is declined."""

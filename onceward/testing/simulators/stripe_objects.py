@@ -72,6 +72,13 @@ class Books:
         currencies = {item["currency"] for item in items}
         if len(currencies) != 1:
             raise StripeError("line_items must not be empty and must have one currency.", param="line_items")
+        mode = required(fields, "mode")
+        if mode == "subscription" and not all(item["recurring"] for item in items):
+            raise StripeError(
+                "You must provide at least one recurring price in `subscription` mode.", param="line_items"
+            )
+        if mode == "payment" and any(item["recurring"] for item in items):
+            raise StripeError("You specified `payment` mode but passed a recurring price.", param="line_items")
         session_id = make_id("cs_test")
         session: Json = {
             "id": session_id,
@@ -81,20 +88,23 @@ class Books:
             "client_reference_id": fields.get("client_reference_id"),
             "created": now(),
             "currency": currencies.pop(),
+            "customer": None,
             "customer_email": fields.get("customer_email"),
             "expires_at": _expiry(fields),
             "livemode": False,
             "metadata": part(fields, "metadata"),
-            "mode": required(fields, "mode"),
+            "mode": mode,
             "payment_intent": None,
             "payment_status": "unpaid",
             "status": "open",
+            "subscription": None,
             "success_url": required(fields, "success_url"),
             "url": f"{pages_url}/pay/{session_id}",
         }
         self.sessions[session_id] = session
         self.session_items[session_id] = items
-        self.payment_metadata[session_id] = part(part(fields, "payment_intent_data"), "metadata")
+        of_what = "subscription_data" if mode == "subscription" else "payment_intent_data"
+        self.payment_metadata[session_id] = part(part(fields, of_what), "metadata")
         return session
 
     def intent_of(self, session: Json) -> Json:
@@ -267,10 +277,12 @@ def positive_integer(fields: Mapping[str, Any], name: str) -> int:
     return int(text)
 
 
-def amount(fields: Mapping[str, Any], name: str, currency: str) -> int:
-    """Return the amount if Stripe accepts it in this currency."""
+def amount(fields: Mapping[str, Any], name: str, currency: str, *, zero: bool = False) -> int:
+    """Return the amount if Stripe accepts it in this currency. A price, but no payment, may be zero."""
     if not is_taken_by("stripe", currency):
         raise StripeError(f"Invalid currency: {currency}", param="currency")
+    if zero and fields.get(name) == "0":
+        return 0
     minor_units = positive_integer(fields, name)
     multiple = stripe_multiple(currency)
     if minor_units % multiple:
@@ -300,8 +312,21 @@ def _item(item: Mapping[str, Any]) -> Json:
         "name": part(price, "product_data").get("name") or "Item",
         "quantity": quantity,
         "currency": required(price, "currency").lower(),
-        "amount_total": amount(price, "unit_amount", required(price, "currency")) * quantity,
+        "amount_total": amount(price, "unit_amount", required(price, "currency"), zero=True) * quantity,
+        "recurring": read_recurring(price),
     }
+
+
+def read_recurring(price: Mapping[str, Any]) -> Json | None:
+    """Return how often a price is charged, or None for a single payment."""
+    recurring = part(price, "recurring")
+    if not recurring:
+        return None
+    interval = required(recurring, "interval")
+    if interval not in ("day", "week", "month", "year"):
+        raise StripeError(f"Invalid interval: {interval}", param="interval")
+    count = positive_integer(recurring, "interval_count") if recurring.get("interval_count") else 1
+    return {"interval": interval, "interval_count": count}
 
 
 def nest(fields: list[tuple[str, str]]) -> Json:

@@ -22,6 +22,8 @@ INVALID_NUMBER = "+15005550001"
 class TwilioSimulator(Simulator):
     """One account. It reports a message with a StatusCallback as sent and delivered, unless `report` is false."""
 
+    kept = ("messages", "_callbacks")
+
     def __init__(self, *, account_sid: str = "AC" + "0" * 32, auth_token: str = "simulated") -> None:
         super().__init__()
         self.account_sid = account_sid
@@ -30,6 +32,34 @@ class TwilioSimulator(Simulator):
         self.webhooks = WebhookSender()
         self.report = True
         self._callbacks: dict[str, str] = {}
+        self._incoming_url: str | None = None
+
+    def send_webhooks_to(self, url: str) -> None:
+        """Set the URL for messages from people. Status callbacks go to the `StatusCallback` of each message."""
+        self._incoming_url = url
+
+    def receive_text(self, sender: str, text: str, *, to: str = "+15550100200", whatsapp: bool = False) -> str:
+        """Simulate a message from a person: send the webhook and return the message id."""
+        if self._incoming_url is None:
+            raise RuntimeError("call send_webhooks_to first: there is no URL for incoming messages")
+        prefix, sid = "whatsapp:" if whatsapp else "", "SM" + secrets.token_hex(16)
+        fields = {
+            "MessageSid": sid,
+            "SmsSid": sid,
+            "SmsMessageSid": sid,
+            "SmsStatus": "received",
+            "AccountSid": self.account_sid,
+            "From": f"{prefix}{sender}",
+            "To": f"{prefix}{to}",
+            "Body": text,
+            "NumMedia": "0",
+            "NumSegments": "1",
+            "ApiVersion": "2010-04-01",
+        }
+        if whatsapp:
+            fields |= {"WaId": sender.lstrip("+"), "ProfileName": "Simulated Person"}
+        self._post(self._incoming_url, fields)
+        return sid
 
     async def stop(self) -> None:
         await self.webhooks.aclose()
@@ -108,6 +138,9 @@ class TwilioSimulator(Simulator):
         }
         if error_code is not None:
             fields["ErrorCode"] = str(error_code)
+        self._post(url, fields)
+
+    def _post(self, url: str, fields: dict[str, str]) -> None:
         signed = self.sign(url, fields)
         self.webhooks.send(url, urlencode(fields).encode(), lambda _: signed)
 

@@ -17,6 +17,8 @@ class Delivery:
     body: bytes = field(repr=False)
     statuses: list[int] = field(default_factory=list[int])
     answers: list[bytes] = field(default_factory=list[bytes], repr=False)
+    ended: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    """Set when the webhook is delivered or has no retries left."""
 
     @property
     def delivered(self) -> bool:
@@ -31,15 +33,40 @@ class WebhookSender:
         self.retry_delays_s = tuple(retry_delays_s)
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._held: list[tuple[Delivery, Sign]] | None = None
+        self._signs: dict[int, Sign] = {}
+
+    def hold(self) -> None:
+        """Keep all webhooks from now on until `release`, so that they arrive late."""
+        if self._held is None:
+            self._held = []
+
+    def release(self, *, reverse: bool = False) -> int:
+        """Send the webhooks that were held, with `reverse` the newest first. Returns how many."""
+        held, self._held = self._held or [], None
+        for delivery, sign in reversed(held) if reverse else held:
+            self._start(delivery, sign)
+        return len(held)
+
+    def repeat(self, delivery: Delivery) -> Delivery:
+        """Send a webhook again, with the same body and a new signature, as services do after a lost answer."""
+        return self.send(delivery.url, delivery.body, self._signs[id(delivery)])
 
     def send(self, url: str, body: bytes, sign: Sign) -> Delivery:
         """Start sending one webhook. `sign` returns the headers of each attempt."""
         delivery = Delivery(url, body)
         self.deliveries.append(delivery)
+        self._signs[id(delivery)] = sign
+        if self._held is not None:
+            self._held.append((delivery, sign))
+        else:
+            self._start(delivery, sign)
+        return delivery
+
+    def _start(self, delivery: Delivery, sign: Sign) -> None:
         task = asyncio.create_task(self._deliver(delivery, sign))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return delivery
 
     async def settle(self, *, timeout_s: float = 30.0) -> None:
         """Wait until every webhook is delivered or has no retries left."""
@@ -58,7 +85,8 @@ class WebhookSender:
                 await asyncio.sleep(delay_s)
             await self._try(delivery, sign(delivery.body))
             if delivery.delivered:
-                return
+                break
+        delivery.ended.set()
 
     async def _try(self, delivery: Delivery, headers: Mapping[str, str]) -> None:
         try:

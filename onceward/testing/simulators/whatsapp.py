@@ -19,6 +19,8 @@ WINDOW_S = 24 * 3600.0
 class WhatsAppSimulator(Simulator):
     """One phone number. With `enforce_window`, texts are allowed only within 24 hours of a person's message."""
 
+    kept = ("messages", "_last_received_at")
+
     def __init__(self, *, app_secret: str = "simulated-app-secret", phone_number_id: str = "100200300") -> None:
         super().__init__()
         self.app_secret = app_secret
@@ -87,15 +89,22 @@ class WhatsAppSimulator(Simulator):
 
     def receive_text(self, sender: str, text: str) -> str:
         """Simulate a message from a person: open the window, send the webhook, return the message id."""
+        return self._receive(sender, {"type": "text", "text": {"body": text}})
+
+    def receive_button(self, sender: str, payload: str, text: str) -> str:
+        """Simulate a person who taps a quick reply of a template: `payload` is the button's id."""
+        return self._receive(sender, {"type": "button", "button": {"payload": payload, "text": text}})
+
+    def receive_choice(self, sender: str, choice_id: str, title: str) -> str:
+        """Simulate a person who taps a button of an interactive message."""
+        reply = {"type": "button_reply", "button_reply": {"id": choice_id, "title": title}}
+        return self._receive(sender, {"type": "interactive", "interactive": reply})
+
+    def _receive(self, sender: str, content: Json) -> str:
         self._last_received_at[sender] = time.time()
         wamid = f"wamid.{secrets.token_urlsafe(24)}"
-        message = {
-            "from": sender.lstrip("+"),
-            "id": wamid,
-            "timestamp": str(int(time.time())),
-            "type": "text",
-            "text": {"body": text},
-        }
+        stamp = str(int(time.time()))
+        message = {"from": sender.lstrip("+"), "id": wamid, "timestamp": stamp, **content}
         contact = {"profile": {"name": "Simulated Person"}, "wa_id": sender.lstrip("+")}
         self._emit({"contacts": [contact], "messages": [message]})
         return wamid

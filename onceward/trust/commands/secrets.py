@@ -1,22 +1,94 @@
-"""`secrets`: rotate the keys that encrypt stored secrets."""
+"""`secrets`: accounts of organizations at outside services, and the keys that encrypt stored secrets."""
 
 from __future__ import annotations
 
+import sys
+from dataclasses import asdict
+from typing import Annotated, Any
+
 import typer
 
-from onceward.cli.rendering import say
+from onceward.cli.rendering import JsonOption, listing, say
 from onceward.cli.session import features_here, opened_database, run
 
-group = typer.Typer(no_args_is_help=True, help="Stored secrets: encrypt them with a new key.")
+ACTOR = "operator:cli"
+COLUMNS = ("organization_id", "name", "created_at", "changed_at")
+Organization = Annotated[str, typer.Argument(help="Slug or id of the organization.")]
+Name = Annotated[str, typer.Argument(help="SERVICE.FIELD, such as twilio.auth_token.")]
+
+group = typer.Typer(no_args_is_help=True, help="Secrets of organizations: `set`, `ls`, `rm`, `rotate`.")
 
 
 def register(cli: typer.Typer) -> None:
     cli.add_typer(group, name="secrets")
-    group.callback()(_group)
 
 
-def _group() -> None:
-    """Stored secrets: encrypt them with a new key."""
+@group.command("set")
+def set_(
+    organization: Organization,
+    name: Name,
+    custom: Annotated[
+        bool, typer.Option("--custom", help="Allow a name that is not a field of a known service.")
+    ] = False,
+) -> None:
+    """Store a secret of an organization. The value is read from standard input, or asked for on a terminal."""
+    value = typer.prompt("Value", hide_input=True) if sys.stdin.isatty() else sys.stdin.read().removesuffix("\n")
+
+    async def work() -> None:
+        from onceward.settings import load_settings
+        from onceward.trust import find_organization
+        from onceward.trust.organization_secrets import check_name, set_secret
+        from onceward.trust.secrets import secret_box
+
+        check_name(name, custom=custom)
+        async with opened_database() as db:
+            async with db.acquire() as conn:
+                row = await find_organization(conn, organization)
+            box = secret_box(load_settings())
+            async with db.transaction(organization=row.organization_id) as tx:
+                await set_secret(tx, box, name, value.removesuffix("\r"), actor=ACTOR, custom=custom)
+
+    run(work())
+    say(f"secret {name} of {organization} is stored; running processes use it within 10 seconds")
+
+
+@group.command("ls")
+def ls(
+    organization: Annotated[
+        str | None, typer.Argument(help="Slug or id of the organization. Default: all organizations.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the names of secrets, without their values."""
+
+    async def work() -> list[dict[str, Any]]:
+        from onceward.trust import find_organization
+        from onceward.trust.organization_secrets import list_secrets
+
+        async with opened_database() as db:
+            async with db.acquire() as conn:
+                row = None if organization is None else await find_organization(conn, organization)
+            return [asdict(each) for each in await list_secrets(db, None if row is None else row.organization_id)]
+
+    listing(run(work()), columns=COLUMNS, as_json=as_json)
+
+
+@group.command("rm")
+def rm(organization: Organization, name: Name) -> None:
+    """Delete a secret of an organization. Without its account, the organization uses the installation's."""
+
+    async def work() -> None:
+        from onceward.trust import find_organization
+        from onceward.trust.organization_secrets import remove_secret
+
+        async with opened_database() as db:
+            async with db.acquire() as conn:
+                row = await find_organization(conn, organization)
+            async with db.transaction(organization=row.organization_id) as tx:
+                await remove_secret(tx, name, actor=ACTOR)
+
+    run(work())
+    say(f"secret {name} of {organization} is deleted")
 
 
 @group.command("rotate")

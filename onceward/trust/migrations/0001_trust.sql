@@ -96,6 +96,7 @@ create table onceward.secrets (
     name text not null,
     value bytea not null,                  -- encrypted, and bound to this table, row and column
     created_at timestamptz not null default onceward.now(),
+    changed_at timestamptz not null default onceward.now(),
     unique nulls not distinct (organization_id, name)
 );
 select onceward.protect('onceward.secrets');

@@ -1,4 +1,4 @@
-"""HTTP routes of trust: login, organizations, members, keys, audit."""
+"""HTTP routes of trust: login, organizations, members, keys, secrets, audit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from onceward.context import Context
 from onceward.trust.routes.access import access_router
 from onceward.trust.routes.evidence import evidence_router
 from onceward.trust.routes.login import login_router
+from onceward.trust.routes.secrets import secrets_router
 
 
-def routers(_context: Context) -> Sequence[APIRouter]:
-    return (login_router(), access_router(), evidence_router())
+def routers(context: Context) -> Sequence[APIRouter]:
+    return (login_router(), access_router(), secrets_router(context), evidence_router())

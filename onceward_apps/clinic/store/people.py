@@ -78,7 +78,8 @@ async def remove_sender(tx: Tx, kind: str, identifier: str) -> bool:
 
 async def senders(tx: Tx, kind: str | None = None) -> list[Row]:
     return await tx.fetch(
-        "select kind, identifier from clinic.senders where $1::text is null or kind = $1 order by kind, identifier", kind
+        "select kind, identifier from clinic.senders where $1::text is null or kind = $1 order by kind, identifier",
+        kind,
     )
 
 

@@ -68,6 +68,7 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{API}/organizations"): Ask(),
     ("GET", f"{API}/members"): Ask(),
     ("GET", f"{API}/keys"): Ask(),
+    ("GET", f"{API}/secrets"): Ask(),
     ("GET", f"{API}/audit"): Ask(query={"entity_id": "$endpoint"}),
     ("GET", f"{API}/audit/verify"): INSTANCE,
     ("GET", f"{API}/trace/{{ref}}"): Ask(fill={"ref": "$event_id"}),
@@ -120,6 +121,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", "/login"): Ask(form={"token": "@portal"}, shows="nothing", refused=True),
     ("POST", f"{API}/organizations"): Ask(json={"slug": "$slug"}, shows="instance"),
     ("PUT", f"{API}/members"): Ask(json={"email": "new@example.org", "role": "viewer"}),
+    ("PUT", f"{API}/secrets/{{name}}"): Ask(fill={"name": "openai.api_key"}, json={"value": "sk-1"}),
     ("POST", f"{API}/keys"): Ask(json={"name": "k", "scopes": ["viewer"]}),
     ("POST", f"{API}/notifications"): Ask(
         json={"type": "t", "recipients": ["$message_key"], "channels": ["dashboard"], "message": {"title": "t"}},
@@ -198,4 +200,5 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("DELETE", f"{API}/endpoints/{{endpoint_id}}"): Ask(fill=ENDPOINT),
     ("DELETE", f"{API}/members/{{user_id}}"): Ask(fill={"user_id": "$user"}),
     ("DELETE", f"{API}/keys/{{key}}"): Ask(fill={"key": "$key"}),
+    ("DELETE", f"{API}/secrets/{{name}}"): Ask(fill={"name": "openai.api_key"}),
 }

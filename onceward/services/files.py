@@ -1,0 +1,64 @@
+"""The files of apps: a folder of this machine or a bucket."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import obstore
+from obstore.store import MemoryStore, S3Store
+
+from onceward.private_files import PrivateFolder
+
+from .errors import NotSet
+
+Store = PrivateFolder | S3Store | MemoryStore
+
+
+class Files:
+    """Files of the apps by path, in a folder or a bucket. `put` replaces an existing file."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @classmethod
+    def at(cls, url: str | None, data_dir: Path) -> Files:
+        """Open the files at `s3://bucket/prefix` or `file:///folder`, or in the data directory if `url` is None."""
+        if url is None:
+            return cls(PrivateFolder(data_dir / "files"))
+        parts = urlsplit(url)
+        match parts.scheme:
+            case "s3":
+                # A store on this machine or in this network may have no certificate.
+                return cls(
+                    S3Store(parts.netloc, prefix=parts.path.strip("/") or None, client_options={"allow_http": True})
+                )
+            case "file":
+                return cls(PrivateFolder(Path(parts.path)))
+            case _:
+                raise NotSet(f"ONCEWARD_FILES_URL={url!r} is not valid: write s3://bucket/prefix or file:///folder")
+
+    async def put(self, path: str, content: bytes, *, content_type: str) -> None:
+        if isinstance(self._store, PrivateFolder):
+            await asyncio.to_thread(self._store.put, path, content)
+            return
+        attributes: Any = {"Content-Type": content_type} if isinstance(self._store, S3Store) else None
+        await obstore.put_async(self._store, path, content, attributes=attributes)
+
+    async def get(self, path: str) -> bytes | None:
+        """Return the content of the file, or None if the file does not exist."""
+        if isinstance(self._store, PrivateFolder):
+            return await asyncio.to_thread(self._store.get, path)
+        try:
+            stored = await obstore.get_async(self._store, path)
+        except FileNotFoundError:
+            return None
+        return bytes(await stored.bytes_async())
+
+    async def delete(self, path: str) -> None:
+        if isinstance(self._store, PrivateFolder):
+            await asyncio.to_thread(self._store.delete, path)
+            return
+        await obstore.delete_async(self._store, path)

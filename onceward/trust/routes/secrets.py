@@ -1,0 +1,59 @@
+"""Routes for the secrets of an organization. Values can be set, not read."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field, SecretStr
+
+from onceward.context import Context
+from onceward.db import Database
+from onceward.trust.identity import Identity
+from onceward.trust.organization_secrets import (
+    MAX_VALUE_CHARACTERS,
+    StoredSecret,
+    list_secrets,
+    remove_secret,
+    set_secret,
+)
+from onceward.trust.routes.access import organization_of
+from onceward.web.api import database_of
+from onceward.web.auth import require
+
+Db = Annotated[Database, Depends(database_of)]
+Owner = Annotated[Identity, Depends(require("owner"))]
+
+
+class NewSecret(BaseModel):
+    """`custom` allows a name that is not a field of a known service, for an app's own secret."""
+
+    value: SecretStr = Field(max_length=MAX_VALUE_CHARACTERS)
+    custom: bool = False
+
+
+def secrets_router(context: Context) -> APIRouter:
+    """`/api/v1/secrets`."""
+    router = APIRouter(prefix="/api/v1/secrets", tags=["access"])
+    services = context.app.services
+
+    @router.get("")
+    async def listed(db: Db, identity: Owner) -> list[StoredSecret]:  # pyright: ignore[reportUnusedFunction]
+        return await list_secrets(db, organization_of(identity))
+
+    @router.put("/{name}", status_code=204)
+    async def put(db: Db, identity: Owner, name: str, new: NewSecret) -> None:  # pyright: ignore[reportUnusedFunction]
+        organization = organization_of(identity)
+        async with db.transaction(organization=organization) as tx:
+            value = new.value.get_secret_value()
+            await set_secret(tx, context.box, name, value, actor=identity, custom=new.custom)
+        services.forget_secrets(organization)
+
+    @router.delete("/{name}", status_code=204)
+    async def remove(db: Db, identity: Owner, name: str) -> None:  # pyright: ignore[reportUnusedFunction]
+        organization = organization_of(identity)
+        async with db.transaction(organization=organization) as tx:
+            await remove_secret(tx, name, actor=identity)
+        services.forget_secrets(organization)
+
+    return router

@@ -1,0 +1,65 @@
+"""A simulator that keeps its state knows after a restart what it did before, at the same address."""
+
+from datetime import UTC, datetime
+
+from onceward.providers.outbound import Accepted
+from onceward.providers.outbound.analytics import AnalyticsEvent
+from onceward.providers.outbound.mixpanel import Mixpanel
+from onceward.providers.outbound.stripe import Stripe
+from onceward.testing.simulators import MixpanelSimulator, Simulators, StripeSimulator
+from onceward.testing.simulators.state import decode, encode
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+async def test_a_restarted_simulator_knows_payments_keys_and_its_address(client, tmp_path) -> None:
+    async def started() -> StripeSimulator:
+        sim = StripeSimulator(retry_delays_s=())
+        sim.keep_in(tmp_path)
+        await sim.start()
+        return sim
+
+    first = await started()
+    url = first.url
+    stripe = Stripe(client, "sk_test_1", url)
+    price = {"currency": "eur", "unit_amount": 500, "product_data": {"name": "Seat"}}
+    order = {"line_items": [{"price_data": price}], "success_url": "http://x/", "cancel_url": "http://x/"}
+    made = await stripe.create_checkout_session(key="k", **order)
+    paid = first.pay(made.reference)
+    await first.stop()
+
+    second = await started()
+    try:
+        assert second.url == url
+        again = await stripe.create_checkout_session(key="k", **order)
+        assert again.reference == made.reference, "the idempotency key is remembered"
+        assert (await stripe.retrieve_checkout_session(made.reference)).detail["payment_status"] == "paid"
+        assert isinstance(await stripe.create_refund(key="r", payment_intent=paid["payment_intent"]), Accepted)
+    finally:
+        await second.stop()
+
+
+async def test_a_restarted_simulator_still_drops_duplicates(client, tmp_path) -> None:
+    event = AnalyticsEvent("e:1", "Sold", "u1", NOW, {"a": 1})
+    for _ in range(2):
+        sim = MixpanelSimulator()
+        sim.keep_in(tmp_path)
+        async with sim:
+            await Mixpanel(client, "token", base_url=sim.url).import_events([event])
+            assert len(sim.events) == 1
+
+
+async def test_every_simulator_names_only_attributes_that_can_be_kept(tmp_path) -> None:
+    sims = Simulators()
+    for each in sims.over_http:
+        each.keep_in(tmp_path)
+        for name in each.kept:
+            assert hasattr(each, name), (each, name)
+    async with sims:
+        pass
+    assert len(list(tmp_path.glob("*.json"))) == len(sims.over_http)
+
+
+def test_values_that_json_does_not_have_come_back() -> None:
+    value = {"a": (1, b"x"), "b": {("t", None)}, "c": [{"d": True}]}
+    assert decode(encode(value)) == value
