@@ -242,7 +242,7 @@ create table clinic.recordings (
     organization_id uuid not null default onceward.organization(),
     recording_id text not null,
     room_name text not null,
-    status text not null check (status in ('started', 'ready', 'failed', 'deleted')),
+    status text not null check (status in ('started', 'ready', 'failed', 'deleting', 'deleted')),
     s3_key text,
     duration_s double precision,
     error text,

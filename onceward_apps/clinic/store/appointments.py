@@ -13,7 +13,7 @@ Row = Any
 
 ADD = """
 insert into clinic.appointments (id, patient_id, starts_at, duration_minutes, price, currency, payment_status)
-values ($1, $2, $3, $4, $5, $6, case when $5 = 0 then 'not_required' else 'unpaid' end)
+values ($1, $2, $3, $4, $5::bigint, $6, case when $5::bigint = 0 then 'not_required' else 'unpaid' end)
 on conflict (id) do nothing
 returning *
 """

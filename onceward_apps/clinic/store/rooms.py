@@ -48,7 +48,7 @@ on conflict (organization_id, recording_id) do update
         s3_key = coalesce(excluded.s3_key, r.s3_key), duration_s = coalesce(excluded.duration_s, r.duration_s),
         error = coalesce(excluded.error, r.error), started_at = coalesce(r.started_at, excluded.started_at),
         updated_at = onceward.now()
-  where r.status <> 'deleted'
+  where r.status not in ('deleting', 'deleted')
 returning *
 """
 UNFINISHED = """
