@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from onceward.inbox.event import Event
     from onceward.limits import LimitReached
     from onceward.live import Query
+    from onceward.messages import DeliveryReport
     from onceward.schedules import Run, Skip
     from onceward.settings import FeatureSettings
     from onceward.tx import Tx
@@ -55,6 +56,7 @@ __all__ = [
     "ChildFailed",
     "ConfiguredJob",
     "ConfiguredWorkflow",
+    "DeliveryReport",
     "Duration",
     "Engine",
     "Enqueued",

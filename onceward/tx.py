@@ -121,6 +121,19 @@ class Tx(Transaction):
         """Cancel a queued message. Returns False if it does not exist or can no longer be cancelled."""
         return await messages.cancel(self, key, reason=reason)
 
+    async def report_delivery(
+        self, *, status: str, reference: str | None = None, key: str | None = None, error: str | None = None
+    ) -> messages.DeliveryReport | None:
+        """Apply a service's report (`delivered`, `failed`, ...) to a message and run the `on_message` hooks.
+
+        `reference` is the id of the message at the service; `key` is ours: `message:<id>:send`. Twilio and WhatsApp
+        sources do this without a handler. Returns None if there is no such message.
+        """
+        hooks = self.engine.registry.message_hooks
+        return await messages.report_delivery(
+            self, status=status, reference=reference, key=key, error=error, hooks=hooks
+        )
+
     async def notify_admins(
         self,
         type: str,

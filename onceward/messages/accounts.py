@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from onceward.messages.callbacks import StatusCallbacks
 from onceward.messages.channel import Channel
 from onceward.messages.channels import BrevoChannel, SlackChannel, SmsChannel, WhatsAppChannel
 from onceward.messages.errors import NotConfigured
@@ -15,8 +16,10 @@ SERVICE_OF: dict[str, ServiceName] = {"sms": "twilio", "whatsapp": "whatsapp", "
 class OrganizationChannels:
     """Creates the channel of an organization from its secrets, such as `twilio.auth_token` (docs/services.md)."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, *, callbacks: StatusCallbacks | None = None) -> None:
+        """`callbacks` finds the address that Twilio sends delivery reports to; without it there are none."""
         self._services = services
+        self._callbacks = callbacks
 
     async def find(self, name: str, organization: UUID | None) -> Channel | None:
         """Return the organization's own channel, or None if it has no account for it. Raises `NotConfigured`."""
@@ -34,7 +37,9 @@ class OrganizationChannels:
         match name:
             case "sms":
                 twilio = await self._services.twilio(organization)
-                return SmsChannel(twilio, sender=_sender(twilio.sender, "twilio.from", organization))
+                callback = None if self._callbacks is None else self._callbacks.url
+                sender = _sender(twilio.sender, "twilio.from", organization)
+                return SmsChannel(twilio, sender=sender, callback=callback)
             case "whatsapp":
                 return WhatsAppChannel(await self._services.whatsapp(organization))
             case "slack":

@@ -7,6 +7,7 @@ from datetime import timedelta
 from onceward.db import Database
 from onceward.http import GuardedClient, ServiceClient
 from onceward.messages.accounts import OrganizationChannels
+from onceward.messages.callbacks import StatusCallbacks
 from onceward.messages.channel import Channel
 from onceward.messages.channels import (
     BrevoChannel,
@@ -62,7 +63,9 @@ class MessageService:
             limits=limits(settings),
             options=sending_options(settings),
             files=Files.at(settings.files_url, settings.data_dir),
-            own_channels=None if services is None else OrganizationChannels(services),
+            own_channels=None
+            if services is None
+            else OrganizationChannels(services, callbacks=StatusCallbacks(db, "twilio")),
         )
         self.sender.install(registry)
         self.notifier = Notifier(
@@ -106,7 +109,8 @@ def configured_channels(
             settings.twilio_auth_token.get_secret_value(),
             base_url=settings.twilio_url,
         )
-        channels.append(SmsChannel(twilio, sender=settings.twilio_from))
+        callbacks = StatusCallbacks(db, "twilio")
+        channels.append(SmsChannel(twilio, sender=settings.twilio_from, callback=callbacks.url))
     if settings.whatsapp_access_token and settings.whatsapp_phone_number_id:
         token = settings.whatsapp_access_token.get_secret_value()
         channels.append(

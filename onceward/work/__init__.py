@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         TimedOut,
     )
     from onceward.work.policy import EVENTS, JOBS, RetryOption, RetryPolicy, as_policy, waits
-    from onceward.work.task import Kind, Registry, Task
+    from onceward.work.task import Kind, MessageHook, Registry, Task
     from onceward.work.wake import Waker
     from onceward.work.worker import Worker, WorkerOptions
 
@@ -51,6 +51,7 @@ __all__ = [
     "JobTask",
     "Kind",
     "Loop",
+    "MessageHook",
     "Node",
     "Options",
     "Overloaded",

@@ -230,11 +230,26 @@ class Executor:
         await tx.commit(last, then=then)
         seat.carried = Carried(following, tx.conn, then)
 
-    async def run_batch(self, task: Task, works: list[Claimed], seat: Seat = ONLY_ONE) -> str:
-        """Run several pieces of work in one commit. If the batch fails, run each alone, so that only the bad one fails."""
+    async def run_batch(self, task: Task, works: list[Claimed], seat: Seat = ONLY_ONE) -> list[str]:
+        """Run several pieces of work in one commit and return the name of the outcome of each.
+
+        Work that `task.prepare` refuses is settled alone. If the rest fails as a batch, each runs alone, so that only
+        the bad one fails.
+        """
         now = datetime.now(UTC)
+        refused: list[str] = []
+        accepted: list[Claimed] = []
         for work in works:
             work.started_at = now
+            try:
+                if task.prepare is not None:
+                    work.prepared = task.prepare(work)
+                accepted.append(work)
+            except Exception as error:
+                refused.append(await self._settle(task, work, judge(task, work, error)))
+        return refused + (await self._run_batch(task, accepted, seat) if accepted else [])
+
+    async def _run_batch(self, task: Task, works: list[Claimed], seat: Seat) -> list[str]:
         committing = False
         try:
             async with self._db.acquire() as conn:
@@ -255,30 +270,26 @@ class Executor:
                     raise
             for work in works:
                 self._leases.done(work)
-            return "success"
+            return ["success"] * len(works)
         except Superseded:
             # Another worker holds one of them now; the others run alone.
             if len(works) > 1:
                 return await self._one_by_one(task, works, seat)
             self._leases.done(works[0])
             log.info("work.superseded", task=task.name, id=works[0].id)
-            return "superseded"
+            return ["superseded"]
         except (Exception, asyncio.CancelledError) as error:
             reason = _reason(error, seat) if isinstance(error, asyncio.CancelledError) else error
             seat.ended()
             if len(works) == 1:
-                return await self._settle(task, works[0], judge(task, works[0], reason))
+                return [await self._settle(task, works[0], judge(task, works[0], reason))]
             if committing and isinstance(error, OutcomeUnknown):
                 # Never retried in place. If the commit happened, the rows are gone and nothing is written.
-                for work in works:
-                    await self._settle(task, work, judge(task, work, error))
-                return "crashed"
+                return [await self._settle(task, work, judge(task, work, error)) for work in works]
             return await self._one_by_one(task, works, seat)
 
-    async def _one_by_one(self, task: Task, works: list[Claimed], seat: Seat) -> str:
-        for work in works:
-            await self.run_batch(task, [work], seat)
-        return "split"
+    async def _one_by_one(self, task: Task, works: list[Claimed], seat: Seat) -> list[str]:
+        return [outcome for work in works for outcome in await self._run_batch(task, [work], seat)]
 
     async def _settle(self, task: Task, work: Claimed, outcome: Outcome) -> str:
         """Write the outcome, however long the database is unavailable. It counts only if the lease is still held."""

@@ -45,6 +45,8 @@ class Task:
     critical: bool = True
     """False: after the last attempt the work ends as `failed`, without a dead letter or an alert."""
     batch: int = 1
+    prepare: Callable[[Claimed], Any] | None = None
+    """Validates one member of a batch and keeps what it read in `work.prepared`. A member that it refuses leaves the batch."""
     form: Callable[[], str] | None = None
     """Returns a digest of the arguments that the task accepts (forms.py). A worker calls it when it starts."""
     load_result: Callable[[Any], Any] | None = None
@@ -59,6 +61,15 @@ class Task:
             raise ValueError(f"{self.name}: timeout must be more than 0 seconds, not {self.timeout_s}")
 
 
+@dataclass(frozen=True, slots=True)
+class MessageHook:
+    """A function of the app that runs when a message reaches a state, for one template or for all (None)."""
+
+    state: str
+    template: str | None
+    run: Callable[[Any, Any], Awaitable[Any]]
+
+
 @dataclass(slots=True)
 class Registry:
     """All tasks and kinds of one process."""
@@ -67,6 +78,7 @@ class Registry:
     kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
     template_folders: list[Path] = field(default_factory=list[Path])
     """Folders with the message templates of the app."""
+    message_hooks: list[MessageHook] = field(default_factory=list[MessageHook])
 
     def add(self, task: Task) -> None:
         if task.name in self.tasks:

@@ -7,7 +7,6 @@ from typing import Any, assert_never
 from uuid import UUID
 
 from onceward import Job, Permanent, Retry
-from onceward.messages import report_delivery
 from onceward.providers.outbound.daily import WEBHOOK_FAILED
 from onceward.services import Absent, Accepted, Lookup, NotSet, Refused, Throttled, Unknown, Unreachable, to_stripe
 from onceward_apps.clinic import booking, conversing, meeting, metrics, paying
@@ -191,7 +190,7 @@ async def check_message(job: Job, *, sid: str) -> str:
         raise again(outcome, "Twilio did not say what became of the message")
     status = str(outcome.detail.get("status") or "")
     async with job.transaction() as tx:
-        await report_delivery(tx, status=status, reference=sid)
+        await tx.report_delivery(status=status, reference=sid)
     metrics.RECONCILED.labels("message").inc()
     return status
 

@@ -48,7 +48,11 @@ class Practice:
         self._client = ServiceClient()
         services = self.app.services
         twilio = Twilio(
-            self._client, self.twilio.account_sid, self.twilio.auth_token, sender="+6580000000", base_url=self.twilio.url
+            self._client,
+            self.twilio.account_sid,
+            self.twilio.auth_token,
+            sender="+6580000000",
+            base_url=self.twilio.url,
         )
         whatsapp = WhatsApp(self._client, self.whatsapp.phone_number_id, "token", base_url=self.whatsapp.url)
         services.use("stripe", Stripe(self._client, "sk_test_1", base_url=self.stripe.url))

@@ -96,3 +96,7 @@ async def note_reply(tx: Tx, event_id: str, message_id: int, inbound_id: int) ->
 
 async def reminder_keys(tx: Tx, appointment_id: UUID) -> list[str]:
     return [row["key"] for row in await tx.fetch(QUEUED_REMINDERS, appointment_id)]
+
+
+async def sent(tx: Tx, message_id: int) -> Row | None:
+    return await tx.fetchrow("select * from clinic.outgoing where message_id = $1", message_id)
