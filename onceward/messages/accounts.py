@@ -7,6 +7,7 @@ from uuid import UUID
 from onceward.messages.callbacks import StatusCallbacks
 from onceward.messages.channel import Channel
 from onceward.messages.channels import BrevoChannel, SlackChannel, SmsChannel, WhatsAppChannel
+from onceward.messages.channels.sms import no_callback
 from onceward.messages.errors import NotConfigured
 from onceward.services import NotSet, ServiceName, Services
 
@@ -37,7 +38,7 @@ class OrganizationChannels:
         match name:
             case "sms":
                 twilio = await self._services.twilio(organization)
-                callback = None if self._callbacks is None else self._callbacks.url
+                callback = no_callback if self._callbacks is None else self._callbacks.url
                 sender = _sender(twilio.sender, "twilio.from", organization)
                 return SmsChannel(twilio, sender=sender, callback=callback)
             case "whatsapp":
