@@ -28,7 +28,7 @@ from onceward.providers.inbound.registry import get_provider
 from onceward.telemetry.metrics import REGISTRY, render
 from onceward.testing import until
 from tests.child import end_all
-from tests.inbox.conftest import Office
+from tests.inbox.conftest import Office, call
 
 SWITCH = """
 create table contract_switch (broken boolean not null);
@@ -167,7 +167,8 @@ async def test_ingest_resend_dead_letter_and_replay_over_http(
 
     async def send(id: str, fields: dict[str, Any] | None = None) -> Any:
         sample = get_provider(provider).sample(type, {id_path: id})
-        return await here.send(get_provider(provider).encode(_set(sample, fields or {})), name=provider)
+        body, path = get_provider(provider).encode(_set(sample, fields or {})), f"/webhooks/{provider}"
+        return await call(here.inbox, path, body, here.signed(provider, body, path=path))
 
     async def effects(id: str) -> int:
         return await side_effects(db, await stored_id(db, id), table="http_side_effects")
@@ -267,7 +268,7 @@ needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is
 async def test_ingest_resend_dead_letter_and_replay_over_sql_in_another_language(db: Database, office: Any) -> None:
     await db.execute(SWITCH)
     here: Office = await office(Onceward("contract"))
-    webhook_id = str(await here.source("lab", provider="generic", mode="external"))
+    webhook_id = str(await here.source("lab", provider="stripe", mode="external"))
     log: list[str] = []
     try:
         async with least_privilege(db) as url:
@@ -301,7 +302,7 @@ async def test_ingest_resend_dead_letter_and_replay_over_sql_in_another_language
         assert lines[-1] == {"event": "worker.stopped", "totals": {"success": 2, "error": 5, "dead_letter": 1}}
         assert [line["event_id"] for line in lines if line["event"] == "event.handled"] == ["evt-1", "evt-fail"]
         await here.inbox.upkeep.count()
-        of = {"webhook_id": webhook_id, "provider": "generic"}
+        of = {"webhook_id": webhook_id, "provider": "stripe"}
         assert metric("webhook_processing_total", **of, result="success") == 2
         assert metric("webhook_processing_total", **of, result="error") == 5
         dead = [metric("webhook_dead_letter_total", **of, reason=reason) for reason in DEAD_REASONS]
@@ -384,7 +385,7 @@ async def test_a_side_effect_gets_the_organization_of_its_event(db: Database, of
     clinic = await db.fetchval(
         "insert into onceward.organizations (slug, name) values ('c', 'c') returning organization_id"
     )
-    webhook_id = await here.source("lab", provider="generic", mode="external", organization=clinic)
+    webhook_id = await here.source("lab", provider="stripe", mode="external", organization=clinic)
     await db.execute(INSERT, str(webhook_id), "evt-1", {})
     async with least_privilege(db) as url:
         conn = await asyncpg.connect(url)

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-import onceward_apps.ticketing
+import onceward_apps.all
 from onceward.db import Database, migrate
 from onceward.runtime import FEATURES
 from onceward.trust.erase import INSTANCE, Eraser, erase
@@ -22,7 +22,7 @@ ANNS_ID = UUID("6f1c0c4e-5a43-4c0e-9d0b-2b7a1f6f7a01")
 JOANN = f"jo{ANN}"
 JOANNS_ID = UUID("7f1c0c4e-5a43-4c0e-9d0b-2b7a1f6f7a02")
 
-ALL = FEATURES.plus(onceward_apps.ticketing.app.features())
+ALL = FEATURES.plus(onceward_apps.all.app.features())
 ERASERS: list[Eraser] = [eraser for erasers in ALL.load("erasers") for eraser in erasers]
 
 COLUMNS = """
@@ -44,7 +44,7 @@ select a.attname as column, format_type(a.atttypid, null) as type, a.attnotnull 
 """
 CHECKS = """
 select k.conrelid::regclass::text as table, quote_ident(k.conname) as name from pg_constraint k
- where k.contype = 'c' and k.conrelid <> 0 and k.connamespace::regnamespace::text in ('onceward', 'ticketing')
+ where k.contype = 'c' and k.conrelid <> 0 and k.connamespace::regnamespace::text in ('onceward', 'ticketing', 'clinic')
 """
 FILL: dict[str, Any] = {
     "bigint": 1,

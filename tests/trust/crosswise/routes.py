@@ -41,6 +41,8 @@ ACCESS = {"access": "@order_token"}
 API = "/api/v1"
 TICKETING = "/api/v1/ticketing"
 PUBLIC = "/api/v1/ticketing/public"
+CLINIC = "/api/v1/clinic"
+VISIT = {"appointment_id": "$appointment"}
 CHECKOUT = {"checkout_id": "$checkout"}
 EVENT = {"event_id": "$event"}
 TICKET = {"ticket_id": "$ticket"}
@@ -105,6 +107,12 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{TICKETING}/coupons"): Ask(),
     ("GET", f"{TICKETING}/refunds"): Ask(),
     ("GET", f"{TICKETING}/disputes"): Ask(blank=True),
+    ("GET", CLINIC): Ask(),
+    ("GET", f"{CLINIC}/patients"): Ask(),
+    ("GET", f"{CLINIC}/patients/{{patient_id}}"): Ask(fill={"patient_id": "$patient"}),
+    ("GET", f"{CLINIC}/appointments"): Ask(query={"on": "2031-06-21"}),
+    ("GET", f"{CLINIC}/appointments/{{appointment_id}}"): Ask(fill=VISIT),
+    ("GET", f"{CLINIC}/messages"): Ask(),
     ("GET", f"{PUBLIC}/events/{{event_id}}"): Ask(fill=EVENT, shows="public"),
     ("GET", f"{PUBLIC}/events/{{event_id}}/holds"): Ask(fill=EVENT, headers={"x-basket": "@basket"}),
     ("GET", "/api/tickets"): Ask(query={**CHECKOUT, "token": "@order_token"}),
@@ -147,6 +155,21 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{API}/deliveries/{{id}}/resend"): Ask(fill={"id": "$delivery"}),
     ("POST", f"{API}/deliveries/replay"): Ask(json={**SINCE, "endpoint_id": "$endpoint"}),
     ("POST", f"{API}/resends/{{id}}/cancel"): Ask(fill={"id": "$resend"}),
+    ("PUT", CLINIC): Ask(json={"name": "mine"}),
+    ("POST", f"{CLINIC}/senders"): Ask(json={"kind": "whatsapp", "identifier": "$patient"}),
+    ("POST", f"{CLINIC}/patients"): Ask(json={"name": "new"}),
+    ("PUT", f"{CLINIC}/patients/{{patient_id}}"): Ask(fill={"patient_id": "$patient"}, json={"name": "mine"}),
+    ("POST", f"{CLINIC}/appointments"): Ask(json={"patient_id": "$patient", "starts_at": "2031-06-22T09:00:00Z"}),
+    ("POST", f"{CLINIC}/appointments/{{appointment_id}}/reschedule"): Ask(
+        fill=VISIT, json={"starts_at": "2031-06-21T10:00:00Z"}
+    ),
+    ("POST", f"{CLINIC}/appointments/{{appointment_id}}/confirm"): Ask(fill=VISIT),
+    ("POST", f"{CLINIC}/appointments/{{appointment_id}}/payment-link"): Ask(fill=VISIT, blank=True),
+    ("POST", f"{CLINIC}/appointments/{{appointment_id}}/room"): Ask(fill=VISIT),
+    ("POST", f"{CLINIC}/appointments/{{appointment_id}}/refund"): Ask(fill=VISIT, json=WHY, refused=True),
+    ("POST", f"{CLINIC}/messages/{{message_id}}/answer"): Ask(fill={"message_id": "$inbound"}, json={}),
+    ("POST", f"{CLINIC}/appointments/{{appointment_id}}/cancel"): Ask(fill=VISIT, json=WHY),
+    ("POST", f"{CLINIC}/appointments/{{appointment_id}}/no-show"): Ask(fill=VISIT, refused=True),
     ("POST", f"{API}/publish"): Ask(
         json={"type": "ticket.scanned", "data": {}}, headers={"Idempotency-Key": "$message_key:scanned"}, refused=True
     ),

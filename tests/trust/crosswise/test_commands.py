@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from onceward.cli.commands import build
 from onceward.runtime import FEATURES
-from onceward_apps.ticketing import app as ticketing
+from onceward_apps.all import app as bundled
 from tests.trust.crosswise.rows import digest, needles
 from tests.trust.crosswise.test_routes import filled
 from tests.trust.crosswise.world import World
 
-ALL = FEATURES.plus(ticketing.features())
+ALL = FEATURES.plus(bundled.features())
 
 # Arguments by command, as in the table of routes; none: it makes or follows something and names nothing that exists.
 COMMANDS: dict[str, str | None] = {
@@ -55,6 +55,13 @@ COMMANDS: dict[str, str | None] = {
     "ticketing settle-refund": "$unpaid_refund --note test",
     "ticketing cancel-event": "$event --reason test --yes",
     "ticketing cancellation": "$event",
+    "clinic day": "--on 2031-06-21 --json",
+    "clinic show": "$appointment",
+    "clinic inbox": "--json",
+    "clinic export-patient": "$patient",
+    "clinic refund": "$appointment --reason test --key 1",
+    "clinic cancel": "$appointment --reason test",
+    "clinic erase-patient": "$patient --reason test --yes",
     "endpoints rm": "$endpoint",
     "export": "--person $message_key",
     "erase": "--person $message_key --yes",

@@ -9,6 +9,7 @@ import pytest
 
 from onceward.runtime import FEATURES
 from onceward.web.dashboard.contribution import Pages
+from onceward_apps import all as bundled
 from tests.live.conftest import Client
 from tests.trust.crosswise.dashboard_routes import ROUTES
 from tests.trust.crosswise.rows import needles
@@ -16,6 +17,9 @@ from tests.trust.crosswise.test_routes import filled, strings
 from tests.trust.crosswise.world import Org, World
 
 QUERIES: dict[str, dict[str, Any]] = {
+    "clinic.day": {"on": "2031-06-21"},
+    "clinic.appointment": {"id": "$appointment"},
+    "clinic.inbox": {},
     "ticketing.seats": {"event_id": "$event"},
     "ticketing.occupancy": {"event_id": "$event"},
     "ticketing.order": {"checkout_id": "$checkout", "token": "@order_token"},
@@ -28,7 +32,7 @@ TOPICS = {"occupancy/{org}/{event_id}": "occupancy/$organization/$event"}
 def asked() -> list[tuple[str, dict[str, Any]]]:
     """Every query with its arguments; of the dashboard's one every page."""
     parts: list[tuple[str, dict[str, Any]]] = []
-    for page in sum(FEATURES.load("pages"), Pages()).pages:
+    for page in sum(FEATURES.plus(bundled.app.features()).load("pages"), Pages()).pages:
         ask = ROUTES["GET", page.path]
         params = {name.partition(":")[0]: value for name, value in {**ask.fill, **ask.query}.items()}
         parts.append(("dashboard.part", {"page": page.name, "params": params}))
