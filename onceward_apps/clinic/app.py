@@ -17,23 +17,25 @@ class ClinicSettings(FeatureSettings):
     """Settings with the prefix `ONCEWARD_CLINIC_`."""
 
     reminder_hours: str = Field(
-        "24,1", description="Comma-separated hours before an appointment at which the patient gets a reminder."
+        default="24,1", description="Comma-separated hours before an appointment at which the patient gets a reminder."
     )
     acknowledge_hours: float = Field(
-        24, gt=0, description="Hours in which a contact gets at most one automatic acknowledgement."
+        default=24, gt=0, description="Hours in which a contact gets at most one automatic acknowledgement."
     )
     refund_hours: float = Field(
-        24, ge=0, description="Hours before the start until which a patient who cancels gets the full price back."
+        default=24,
+        ge=0,
+        description="Hours before the start until which a patient who cancels gets the full price back.",
     )
     late_refund_percent: int = Field(
-        0, ge=0, le=100, description="Percentage of the price that a patient who cancels later gets back."
+        default=0, ge=0, le=100, description="Percentage of the price that a patient who cancels later gets back."
     )
     room_minutes: int = Field(
-        60, ge=0, description="Minutes before the start and after the end in which a video room is open."
+        default=60, ge=0, description="Minutes before the start and after the end in which a video room is open."
     )
-    recording: bool = Field(False, description="Allow recordings in the video rooms of new appointments.")
+    recording: bool = Field(default=False, description="Allow recordings in the video rooms of new appointments.")
     reconcile_after_minutes: float = Field(
-        30, gt=0, description="Minutes without a delivery report after which Twilio is asked about a message."
+        default=30, gt=0, description="Minutes without a delivery report after which Twilio is asked about a message."
     )
 
     @field_validator("reminder_hours")

@@ -115,6 +115,37 @@ ERASERS: tuple[Eraser, ...] = (
         erase=forget_contacts,
         names=("number",),
     ),
+    # Rows that stay without the person: an export shows them, an erasure blanks their texts through the patient.
+    Eraser(
+        name="appointments of patients",
+        table="clinic.appointments",
+        columns={"patient_id": "whole"},
+        kept="an appointment names nobody once its patient is erased",
+    ),
+    Eraser(
+        name="payments of patients",
+        table="clinic.payments",
+        columns={"appointment_id": "whole"},
+        kept="money stays in the books; a payment names nobody once its patient is erased",
+    ),
+    Eraser(
+        name="texts of patients",
+        table="clinic.inbound_messages",
+        columns={"patient_id": "whole"},
+        kept="the text is removed with the patient",
+    ),
+    Eraser(
+        name="stays in video rooms",
+        table="clinic.room_participants",
+        columns={"room_name": "whole"},
+        kept="the names in a patient's rooms are removed with the patient",
+    ),
+    Eraser(
+        name="recordings of rooms",
+        table="clinic.recordings",
+        columns={"room_name": "whole"},
+        kept="the file is deleted at Daily when the patient is erased",
+    ),
     # After the others, because it also changes their rows: a person may be known by one of several names.
     Eraser(
         name="patients",
@@ -170,9 +201,7 @@ UNSEARCHED: dict[str, str] = {
     "clinic.rooms.*": "names that we choose",
     "clinic.meetings.*": "ids and times",
     "clinic.room_participants.session_id": OURS,
-    "clinic.room_participants.room_name": OURS,
     "clinic.recordings.recording_id": OURS,
-    "clinic.recordings.room_name": OURS,
     "clinic.recordings.status": SET,
     "clinic.webhook_side_effects.provider": SET,
     "clinic.webhook_side_effects.event_id": OURS,

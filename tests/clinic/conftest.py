@@ -24,7 +24,7 @@ def databases(server_url: str) -> Iterator[TestDatabases]:
 
 @pytest.fixture
 def app() -> Onceward:
-    clinic.use_settings(ClinicSettings())
+    clinic.use_settings(ClinicSettings.model_validate({}))
     return clinic
 
 

@@ -102,7 +102,7 @@ async def test_a_cancelled_appointment_is_refunded_and_a_late_payment_too(practi
 async def test_a_patient_who_cancels_late_gets_the_share_of_the_policy(
     practice: Practice, hours: float, refunded: int
 ) -> None:
-    practice.app.use_settings(ClinicSettings(late_refund_percent=25))
+    practice.app.use_settings(ClinicSettings.model_validate({"late_refund_percent": 25}))
     appointment = await practice.appointment(price=8000, hours=hours)
     await practice.pay(appointment, 8000, intent=await paid_at_stripe(practice, 8000))
     async with practice.acting() as tx:
@@ -162,5 +162,5 @@ async def test_a_payment_link_is_opened_once_and_sent(practice: Practice) -> Non
 async def test_a_payload_that_does_not_fit_is_a_dead_letter_at_once(practice: Practice) -> None:
     found = {"id": "pi_1", "amount": "much", "currency": "sgd", "metadata": {"app": "clinic"}}
     assert await practice.stripe_event("payment_intent.succeeded", found, event_id="evt_bad") is None
-    row = await practice.db.fetchrow("select status, attempts from webhook_events where event_id = 'evt_bad'")
+    row: Any = await practice.db.fetchrow("select status, attempts from webhook_events where event_id = 'evt_bad'")
     assert tuple(row) == ("dead_letter", 1)

@@ -7,7 +7,7 @@ from typing import Any
 from tests.clinic.practice import PHONE, Practice
 
 
-async def reminded(practice: Practice, **numbers: str) -> Any:
+async def reminded(practice: Practice, **numbers: Any) -> Any:
     """Send a reminder and return what WhatsApp stored."""
     await practice.sources()
     await practice.appointment(await practice.patient(**numbers), hours=30)
