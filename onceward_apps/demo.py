@@ -8,6 +8,7 @@ from onceward import Onceward
 from onceward.context import Context
 from onceward.feature import WEB
 from onceward_apps import all as bundled
+from onceward_apps.clinic.demo import ClinicDemo
 from onceward_apps.coursegen.demo import CoursegenDemo
 from onceward_apps.engagement.demo import EngagementDemo
 from onceward_apps.ticketing.demo import TicketingDemo
@@ -26,3 +27,4 @@ app.part("demo tokens", sign_tokens, roles=WEB, stage="base")
 app.part("ticketing demo", TicketingDemo, roles=WEB)
 app.part("engagement demo", EngagementDemo, roles=WEB)
 app.part("coursegen demo", CoursegenDemo, roles=WEB)
+app.part("clinic demo", ClinicDemo, roles=WEB)

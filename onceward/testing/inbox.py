@@ -21,6 +21,8 @@ from onceward.providers.inbound.registry import get_provider
 from onceward.trust import SecretBox
 
 SECRET = "whsec_dGhlIHNlY3JldCBvZiB0aGUgdGVzdHMsIDMyIGJ5dGVz"
+BASE64_SECRET = SECRET.removeprefix("whsec_")
+"""The secret of senders whose secrets are plain base64."""
 BOX = SecretBox(["the key of the tests, which is long enough"])
 
 
@@ -83,10 +85,11 @@ class TestInbox:
     ) -> UUID:
         """Add a source with a secret of its own. The default provider has the name of the source. Return its id."""
         chosen = provider or name
+        secret = BASE64_SECRET if chosen == "daily" else SECRET
         new = NewSource(
             name=name,
             provider=chosen,
-            secrets=(SECRET,),
+            secrets=(secret,),
             organization=organization,
             mode=mode,
             options=options or {},
@@ -96,7 +99,7 @@ class TestInbox:
             added = await add(tx, BOX, new, actor="test")
         await self._inbox.catalog.refresh()
         self._configs[name] = SourceConfig(
-            provider=chosen, secrets=(SECRET,), options=options or {}, public_url=public_url
+            provider=chosen, secrets=(secret,), options=options or {}, public_url=public_url
         )
         return added.webhook_id
 

@@ -8,34 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+import asyncpg
 import orjson
 import pytest
 
 from onceward import Event, Onceward, Tx
 from onceward.db import Database
-from onceward.db.commands.db import connection_environment
-from onceward.db.embedded import BIN
 from onceward.inbox.replay import Filter, replay
+from onceward.providers.inbound.registry import get_provider
 from onceward.telemetry.metrics import REGISTRY, render
 from onceward.testing import until
 from tests.child import end_all
-from tests.inbox.conftest import Office
+from tests.inbox.conftest import Office, call
 
-SIDE_EFFECTS = """
-create table webhook_side_effects (
-    id uuid primary key default gen_random_uuid(), provider text not null, event_id text not null, payload jsonb,
-    created_at timestamptz not null default now(), unique (provider, event_id)
-);
+SWITCH = """
 create table contract_switch (broken boolean not null);
 insert into contract_switch values (true);
-grant all on webhook_side_effects, contract_switch to onceward_app, onceward_sql_worker;
+create table http_side_effects (provider text not null, event_id text not null, payload jsonb, unique (provider, event_id));
+grant select on contract_switch to onceward_app, onceward_sql_worker;
+grant select, insert on http_side_effects to onceward_app;
 """
 SENDER = "00000000-0000-0000-0000-000000000001"
 INSERT = """
@@ -50,6 +50,21 @@ update webhook_events set status = 'pending', attempts = 0, last_attempt_at = nu
 from dl where webhook_events.id = dl.id
 returning webhook_events.event_id
 """
+
+
+SIDE_EFFECT = """
+INSERT INTO webhook_side_effects (id, provider, event_id, payload, created_at)
+VALUES (gen_random_uuid(), $1, $2, $3::jsonb, now())
+ON CONFLICT (provider, event_id) DO NOTHING
+RETURNING id
+"""
+AUDIT = """
+INSERT INTO audit.audit_logs(table_name, operation, row_data, changed_by, clinic_id)
+VALUES ('webhook_events', 'replay', jsonb_build_object('webhook_id', '', 'event_id', 'evt-1', 'note', 'operator replay executed'),
+        current_setting('app.current_user_id', true)::UUID, current_setting('app.current_clinic_id', true)::UUID)
+"""
+DEAD_REASONS = ("max_attempts_exceeded", "permanent")
+WORKER = Path(__file__).parents[2] / "clients" / "webhook-worker" / "worker.mjs"
 
 
 class Clock:
@@ -67,8 +82,8 @@ class Clock:
         )
 
 
-async def side_effects(db: Database, event_id: str) -> int:
-    return await db.fetchval("select count(*) from webhook_side_effects where event_id = $1", event_id)
+async def side_effects(db: Database, event_id: str, *, table: str = "webhook_side_effects") -> int:
+    return await db.fetchval(f"select count(*) from {table} where event_id = $1", event_id)
 
 
 async def standing(db: Database, event_id: str) -> tuple[str, int]:
@@ -111,65 +126,125 @@ def metric(name: str, **labels: str) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-async def test_ingest_resend_dead_letter_and_replay_over_http(office: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    app = Onceward("contract")
+PROVIDERS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    # type of the event, path of its id, path of the switch that makes the handler fail, options of the source
+    "stripe": ("payment_intent.succeeded", "id", "data.object.fail", {}),
+    "whatsapp": (
+        "message.text",
+        "entry.0.changes.0.value.messages.0.id",
+        "entry.0.changes.0.value.messages.0.fail",
+        {"options": {"verify_token": "token"}},
+    ),
+    "twilio": ("message.received", "MessageSid", "Fail", {"public_url": "https://clinic.example"}),
+    "daily": ("participant.joined", "id", "payload.fail", {"secret": "c2VjcmV0IG9mIHRoZSB0ZXN0cywgMzIgYnl0ZXM="}),
+}
 
-    @app.on("stripe", "payment_intent.succeeded")
+
+@pytest.mark.acceptance("criterion-3", "criterion-4", "criterion-5", "box-3", "box-4", "box-5", "box-7")
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_ingest_resend_dead_letter_and_replay_over_http(
+    office: Any, capfd: pytest.CaptureFixture[str], provider: str
+) -> None:
+    app = Onceward("contract")
+    type, id_path, fail_path, options = PROVIDERS[provider]
+
+    @app.on(provider, type)
     async def process(event: Event, tx: Tx) -> None:
-        if event.data.get("fail") and await tx.fetchval("select broken from contract_switch"):
+        if "fail" in str(event.payload).lower() and await tx.fetchval("select broken from contract_switch"):
             raise RuntimeError("simulated failure")
         await tx.execute(
-            "insert into webhook_side_effects (provider, event_id, payload) values ('stripe', $1, $2)",
+            "insert into http_side_effects (provider, event_id, payload) values ($1, $2, $3)",
+            event.provider,
             event.event_id,
             event.payload,
         )
 
     here: Office = await office(app)
     db = here.db
-    await db.execute(SIDE_EFFECTS)
-    webhook_id = str(await here.source())
+    await db.execute(SWITCH)
+    webhook_id = str(await here.source(provider, **options))
     await here.start_worker()
+
+    async def send(id: str, fields: dict[str, Any] | None = None) -> Any:
+        sample = get_provider(provider).sample(type, {id_path: id})
+        body, path = get_provider(provider).encode(_set(sample, fields or {})), f"/webhooks/{provider}"
+        return await call(here.inbox, path, body, here.signed(provider, body, path=path))
+
+    async def effects(id: str) -> int:
+        return await side_effects(db, await stored_id(db, id), table="http_side_effects")
+
     try:
-        first = await here.post("payment_intent.succeeded", fields={"id": "evt-1"})
-        assert first.status == 200
-        await here.status(first.json["id"], "success")
-        assert await side_effects(db, "evt-1") == 1
+        first = await send("evt-1")
+        assert first.status in (200, 204)
+        await until(lambda: effects("evt-1"), timeout_s=30)
 
-        again = await here.post("payment_intent.succeeded", fields={"id": "evt-1"})
-        assert (again.status, again.headers.get("onceward-duplicate")) == (200, "true")
-        assert await side_effects(db, "evt-1") == 1
+        again = await send("evt-1")
+        assert (again.status, again.headers.get("onceward-duplicate")) == (first.status, "true")
+        assert await effects("evt-1") == 1
 
-        failing = await here.post("payment_intent.succeeded", fields={"id": "evt-fail", "data.object.fail": True})
-        assert failing.status == 200
-        await dead_after_backoff(db, "evt-fail")
-        assert await side_effects(db, "evt-fail") == 0
+        assert (await send("evt-broken", {fail_path: "yes"})).status == first.status
+        event_id = await stored_id(db, "evt-broken")
+        await dead_after_backoff(db, event_id)
+        assert await effects("evt-broken") == 0
 
         await db.execute("update contract_switch set broken = false")
-        done = await replay(db, Filter(event_ids=["evt-fail"]), actor="operator:test", reason="handler repaired")
-        assert done.done == [failing.json["id"]]
+        done = await replay(db, Filter(event_ids=[event_id]), actor="operator:test", reason="handler repaired")
+        assert len(done.done) == 1
         here.engine.waker.wake("events")
-        await here.status(failing.json["id"], "success")
-        assert await side_effects(db, "evt-fail") == 1
+        await until(lambda: effects("evt-broken"), timeout_s=30)
+        assert (await standing(db, event_id))[0] == "success"
 
         audited = await db.fetchrow("select * from audit.audit_logs where operation = 'event.replayed'")
         assert (audited["actor"], audited["reason"]) == ("operator:test", "handler repaired")
         await here.inbox.upkeep.count()
-        of = {"webhook_id": webhook_id, "provider": "stripe"}
+        of = {"webhook_id": webhook_id, "provider": provider}
         assert metric("webhook_processing_total", **of, result="success") == 2
         assert metric("webhook_processing_total", **of, result="error") == 5
         assert metric("webhook_dead_letter_total", **of, reason="max_attempts_exceeded") == 1
         assert metric("webhook_replay_total", webhook_id=webhook_id, operator="operator:test") == 1
     finally:
-        await keep(db, "http", capfd.readouterr().out)
+        await keep(db, f"http-{provider}", capfd.readouterr().out)
+
+
+def _set(payload: Any, fields: dict[str, Any]) -> Any:
+    """Set values at dotted paths, also where the sample has none."""
+    for path, value in fields.items():
+        *parents, last = path.split(".")
+        target = payload
+        for name in parents:
+            target = target[int(name)] if name.isdigit() else target[name]
+        target[last] = value
+    return payload
+
+
+async def stored_id(db: Database, id: str) -> str:
+    """The event id under which a provider's event is stored; Twilio's has the status, too."""
+    return await db.fetchval("select event_id from webhook_events where event_id in ($1, $1 || ':received')", id)
 
 
 @asynccontextmanager
-async def node_worker(url: str, log: list[str]) -> AsyncIterator[None]:
-    environment = {**os.environ, **connection_environment(url), "PSQL": str(BIN.path("psql"))}
+async def least_privilege(db: Database) -> AsyncIterator[str]:
+    """A login that may do what a worker in another language needs, and nothing else; yields the URL to log in with."""
+    role, password = f"contract_{secrets.token_hex(6)}", secrets.token_hex(16)
+    await db.execute(f"create role {role} login password '{password}' in role onceward_sql_worker")
+    try:
+        parts = urlsplit(db.url)
+        query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name not in ("user", "password")])
+        host = parts.netloc.rpartition("@")[2]
+        yield urlunsplit(("postgresql", f"{role}:{password}@{host}", parts.path, query, ""))
+    finally:
+        await db.execute(f"drop role {role}")
+
+
+@asynccontextmanager
+async def node_worker(url: str, log: list[str], **settings: str) -> AsyncIterator[None]:
+    """The worker with nothing but Node, the URL and its settings in the environment: no PATH, so no psql and no Python."""
+    node = shutil.which("node")
+    assert node is not None
     process = await asyncio.create_subprocess_exec(
-        "node",
-        str(Path(__file__).with_name("worker.mjs")),
-        env=environment,
+        node,
+        str(WORKER),
+        env={"DATABASE_URL": url, "HANDLER": str(Path(__file__).with_name("handler.mjs")), **settings},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -179,39 +254,145 @@ async def node_worker(url: str, log: list[str]) -> AsyncIterator[None]:
         yield
     finally:
         try:
-            said, _ = await asyncio.wait_for(process.communicate(b"stop\n"), timeout=30)
-            log.extend(said.decode().splitlines())
+            output, _ = await asyncio.wait_for(process.communicate(b"stop\n"), timeout=30)
+            log.extend(output.decode().splitlines())
         finally:
             await end_all([process])
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed: apt install nodejs")
-async def test_ingest_resend_dead_letter_and_replay_over_sql_in_another_language(db: Database) -> None:
-    await db.execute(SIDE_EFFECTS)
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed: apt install nodejs")
+
+
+@needs_node
+@pytest.mark.acceptance("criterion-2", "criterion-3", "criterion-5", "box-2", "box-3", "box-4", "box-5", "box-7")
+async def test_ingest_resend_dead_letter_and_replay_over_sql_in_another_language(db: Database, office: Any) -> None:
+    await db.execute(SWITCH)
+    here: Office = await office(Onceward("contract"))
+    webhook_id = str(await here.source("lab", provider="stripe", mode="external"))
     log: list[str] = []
     try:
-        async with node_worker(db.url, log):
-            assert await db.fetchval(INSERT, SENDER, "evt-1", {"foo": "bar"}) is not None
-            await until(lambda: side_effects(db, "evt-1"), timeout_s=20)
-            assert await db.fetchval(INSERT, SENDER, "evt-1", {"foo": "bar"}) is None
-            assert await side_effects(db, "evt-1") == 1
-            assert await standing(db, "evt-1") == ("success", 1)
+        async with least_privilege(db) as url:
+            async with node_worker(url, log, WORKER_POLL_INTERVAL_MS="50", MAX_ATTEMPTS="5"):
+                assert await db.fetchval(INSERT, webhook_id, "evt-1", {"foo": "bar"}) is not None
+                await until(lambda: side_effects(db, "evt-1"), timeout_s=30)
+                assert await db.fetchval(INSERT, webhook_id, "evt-1", {"foo": "bar"}) is None
+                assert await side_effects(db, "evt-1") == 1
+                assert await standing(db, "evt-1") == ("success", 1)
 
-            await db.execute(INSERT, SENDER, "evt-fail", {"fail": True})
-            await dead_after_backoff(db, "evt-fail")
-            assert (
-                await db.fetchval("select error from webhook_events where event_id = 'evt-fail'") == "simulated failure"
-            )
-            assert await side_effects(db, "evt-fail") == 0
+                await db.execute(INSERT, webhook_id, "evt-fail", {"fail": True})
+                await dead_after_backoff(db, "evt-fail")
+                error = await db.fetchval("select error from webhook_events where event_id = 'evt-fail'")
+                assert error == "simulated failure"
+                assert await side_effects(db, "evt-fail") == 0
 
-            await db.execute("update contract_switch set broken = false")
-            replayed = await db.fetch(REPLAY, "evt-fail")
-            assert [row["event_id"] for row in replayed] == ["evt-fail"]
-            await until(lambda: side_effects(db, "evt-fail"), timeout_s=20)
-            assert await standing(db, "evt-fail") == ("success", 1)
-            assert await db.fetchval("select count(*) from audit.audit_logs where operation = 'event.replayed'") == 1
-        assert log[0] == "worker started"
-        assert log[-1] == "worker stopped"
-        assert [line for line in log if line.startswith("success")] == ["success evt-1", "success evt-fail"]
+                await db.execute("update contract_switch set broken = false")
+                replayed = await db.fetch(REPLAY, "evt-fail")
+                assert [row["event_id"] for row in replayed] == ["evt-fail"]
+                await until(lambda: side_effects(db, "evt-fail"), timeout_s=30)
+                assert await standing(db, "evt-fail") == ("success", 1)
+                audited = "select count(*) from audit.audit_logs where operation = 'event.replayed'"
+                assert await db.fetchval(audited) == 1
+        lines = [orjson.loads(line) for line in log]
+        assert lines[0] == {
+            "event": "worker.started",
+            "poll_interval_ms": 50,
+            "max_attempts": 5,
+            "webhook_id": None,
+        }
+        assert lines[-1] == {"event": "worker.stopped", "totals": {"success": 2, "error": 5, "dead_letter": 1}}
+        assert [line["event_id"] for line in lines if line["event"] == "event.handled"] == ["evt-1", "evt-fail"]
+        await here.inbox.upkeep.count()
+        of = {"webhook_id": webhook_id, "provider": "stripe"}
+        assert metric("webhook_processing_total", **of, result="success") == 2
+        assert metric("webhook_processing_total", **of, result="error") == 5
+        dead = [metric("webhook_dead_letter_total", **of, reason=reason) for reason in DEAD_REASONS]
+        assert sum(dead) == 1
+        replays = [
+            sample.value
+            for family in REGISTRY.collect()
+            for sample in family.samples
+            if sample.name == "webhook_replay_total" and sample.labels["webhook_id"] == webhook_id
+        ]
+        assert sum(replays) == 1
     finally:
         await keep(db, "sql", "\n".join(log))
+
+
+@needs_node
+async def test_the_node_worker_honours_fewer_attempts(db: Database) -> None:
+    await db.execute(SWITCH)
+    log: list[str] = []
+    async with least_privilege(db) as url, node_worker(url, log, WORKER_POLL_INTERVAL_MS="50", MAX_ATTEMPTS="1"):
+        await db.execute(INSERT, SENDER, "evt-fail", {"fail": True})
+
+        async def dead() -> bool:
+            return (await standing(db, "evt-fail"))[0] == "dead_letter"
+
+        await until(dead, timeout_s=30)
+    assert await standing(db, "evt-fail") == ("dead_letter", 1)
+
+
+@pytest.mark.acceptance("criterion-1", "box-1")
+async def test_every_statement_of_the_seed_runs_as_the_least_privileged_role(db: Database) -> None:
+    """The stub's, the replay script's and the contract test's statements, as a member of `onceward_sql_worker` only."""
+    async with least_privilege(db) as url:
+        conn = await asyncpg.connect(url)
+        try:
+            await conn.execute("select 1")
+            id = await conn.fetchval(INSERT, SENDER, "evt-1", '{"foo": "bar"}')
+            assert id is not None
+            claimed = await conn.fetchrow("SELECT * FROM webhook.claim_next_event(NULL)")
+            assert (claimed["id"], claimed["event_id"]) == (id, "evt-1")
+            assert await conn.fetchval(SIDE_EFFECT, "mock-provider", "evt-1", "{}") is not None
+            assert await conn.fetchval(SIDE_EFFECT, "mock-provider", "evt-1", "{}") is None
+            assert await conn.fetchval("SELECT attempts FROM webhook_events WHERE id = $1", id) == 1
+            await conn.execute("UPDATE webhook_events SET status = $1 WHERE id = $2", "pending", id)
+            await conn.fetchrow("SELECT * FROM webhook.claim_next_event(NULL)")
+            await conn.execute(
+                "SELECT webhook.mark_event_result($1::uuid, $2::webhook_event_status, $3::text)", id, "dead_letter", "x"
+            )
+            listed = "SELECT id, webhook_id, event_id, status, attempts, error FROM webhook_events"
+            dead = f"{listed} WHERE event_id = 'evt-1' AND status = 'dead_letter' LIMIT 100"
+            assert len(await conn.fetch(dead)) == 1
+            by_source = (
+                f"{listed} WHERE webhook_id = '{SENDER}' AND status = 'dead_letter' ORDER BY received_at LIMIT 100"
+            )
+            await conn.fetch(by_source)
+            assert [row["event_id"] for row in await conn.fetch(REPLAY, "evt-1")] == ["evt-1"]
+            await conn.execute(AUDIT)
+            assert (
+                await conn.fetchval("SELECT count(*) AS cnt FROM webhook_side_effects WHERE event_id = $1", "evt-1")
+                == 1
+            )
+            status = await conn.fetchrow(
+                "SELECT status, attempts, error FROM webhook_events WHERE event_id = $1", "evt-1"
+            )
+            assert tuple(status) == ("pending", 0, None)
+            for forbidden in (
+                "select * from clinic.patients",
+                "delete from webhook_side_effects",
+                "select * from audit.audit_logs",
+                "select * from onceward.sources",
+            ):
+                with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                    await conn.execute(forbidden)
+        finally:
+            await conn.close()
+
+
+async def test_a_side_effect_gets_the_organization_of_its_event(db: Database, office: Any) -> None:
+    here: Office = await office(Onceward("contract"))
+    clinic = await db.fetchval(
+        "insert into onceward.organizations (slug, name) values ('c', 'c') returning organization_id"
+    )
+    webhook_id = await here.source("lab", provider="stripe", mode="external", organization=clinic)
+    await db.execute(INSERT, str(webhook_id), "evt-1", {})
+    async with least_privilege(db) as url:
+        conn = await asyncpg.connect(url)
+        try:
+            await conn.execute(SIDE_EFFECT, "lab", "evt-1", "{}")
+            await conn.execute(SIDE_EFFECT, "lab", "evt-of-nobody", "{}")
+        finally:
+            await conn.close()
+    rows = await db.fetch("select event_id, organization_id from clinic.webhook_side_effects order by event_id")
+    assert [tuple(row) for row in rows] == [("evt-1", clinic), ("evt-of-nobody", None)]

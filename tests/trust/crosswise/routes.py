@@ -43,6 +43,8 @@ TICKETING = "/api/v1/ticketing"
 ENGAGEMENT = "/api/v1/engagement"
 USER = {"user_id": "$engaged"}
 PUBLIC = "/api/v1/ticketing/public"
+CLINIC = "/api/v1/clinic"
+VISIT = {"appointment_id": "$appointment"}
 CHECKOUT = {"checkout_id": "$checkout"}
 EVENT = {"event_id": "$event"}
 TICKET = {"ticket_id": "$ticket"}
@@ -124,6 +126,12 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{ENGAGEMENT}/runs"): Ask(blank=True),
     ("GET", f"{ENGAGEMENT}/returns"): Ask(blank=True),
     ("GET", f"{ENGAGEMENT}/preview"): Ask(),
+    ("GET", CLINIC): Ask(),
+    ("GET", f"{CLINIC}/patients"): Ask(),
+    ("GET", f"{CLINIC}/patients/{{patient_id}}"): Ask(fill={"patient_id": "$patient"}),
+    ("GET", f"{CLINIC}/appointments"): Ask(query={"on": "2031-06-21"}),
+    ("GET", f"{CLINIC}/appointments/{{appointment_id}}"): Ask(fill=VISIT),
+    ("GET", f"{CLINIC}/messages"): Ask(),
     ("GET", f"{PUBLIC}/events/{{event_id}}"): Ask(fill=EVENT, shows="public"),
     ("GET", f"{PUBLIC}/events/{{event_id}}/holds"): Ask(fill=EVENT, headers={"x-basket": "@basket"}),
     ("GET", "/api/tickets"): Ask(query={**CHECKOUT, "token": "@order_token"}),
@@ -173,6 +181,21 @@ CHANGING: dict[tuple[str, str], Ask] = {
         json={"transactions": [{"id": "$engaged", "user_id": "$engaged", "created_at": "2026-01-01T00:00:00Z"}]}
     ),
     ("POST", f"{ENGAGEMENT}/test-messages"): Ask(json={"number": "+5511987654321"}),
+    ("PUT", CLINIC): Ask(json={"name": "mine"}),
+    ("POST", f"{CLINIC}/senders"): Ask(json={"kind": "whatsapp", "identifier": "$patient"}),
+    ("POST", f"{CLINIC}/patients"): Ask(json={"name": "new"}),
+    ("PUT", f"{CLINIC}/patients/{{patient_id}}"): Ask(fill={"patient_id": "$patient"}, json={"name": "mine"}),
+    ("POST", f"{CLINIC}/appointments"): Ask(json={"patient_id": "$patient", "starts_at": "2031-06-22T09:00:00Z"}),
+    ("POST", f"{CLINIC}/appointments/{{appointment_id}}/reschedule"): Ask(
+        fill=VISIT, json={"starts_at": "2031-06-21T10:00:00Z"}
+    ),
+    ("POST", f"{CLINIC}/appointments/{{appointment_id}}/confirm"): Ask(fill=VISIT),
+    ("POST", f"{CLINIC}/appointments/{{appointment_id}}/payment-link"): Ask(fill=VISIT, blank=True),
+    ("POST", f"{CLINIC}/appointments/{{appointment_id}}/room"): Ask(fill=VISIT),
+    ("POST", f"{CLINIC}/appointments/{{appointment_id}}/refund"): Ask(fill=VISIT, json=WHY, refused=True),
+    ("POST", f"{CLINIC}/messages/{{message_id}}/answer"): Ask(fill={"message_id": "$inbound"}, json={}),
+    ("POST", f"{CLINIC}/appointments/{{appointment_id}}/cancel"): Ask(fill=VISIT, json=WHY),
+    ("POST", f"{CLINIC}/appointments/{{appointment_id}}/no-show"): Ask(fill=VISIT, refused=True),
     ("POST", f"{API}/publish"): Ask(
         json={"type": "ticket.scanned", "data": {}}, headers={"Idempotency-Key": "$message_key:scanned"}, refused=True
     ),

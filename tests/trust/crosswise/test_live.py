@@ -19,6 +19,9 @@ from tests.trust.crosswise.world import Org, World
 
 QUERIES: dict[str, dict[str, Any]] = {
     "engagement.funnel": {},
+    "clinic.day": {"on": "2031-06-21"},
+    "clinic.appointment": {"id": "$appointment"},
+    "clinic.inbox": {},
     "ticketing.seats": {"event_id": "$event"},
     "ticketing.occupancy": {"event_id": "$event"},
     "ticketing.order": {"checkout_id": "$checkout", "token": "@order_token"},

@@ -114,6 +114,7 @@ class World:
         await self._tickets(org)
         await self._engagement(org)
         await coursegen.fill(self.db, org.id, org.private, org.ids, JWT_SECRET)
+        await self._clinic(org)
         await fill_tables(self.db, org.id, added.webhook_id, org.private, org.ids)
         return org
 
@@ -170,6 +171,23 @@ class World:
             "last_activity_at": (datetime.now(UTC) - timedelta(days=20)).isoformat(),
         }
         await self.own(org, "PUT", f"/api/v1/engagement/users/{org.ids['engaged']}", json=profile)
+
+    async def _clinic(self, org: Org) -> None:
+        patient = await self.own(org, "POST", "/api/v1/clinic/patients", json={"name": org.private})
+        visit = {
+            "patient_id": patient["id"],
+            "starts_at": "2031-06-21T09:00:00Z",
+            "price": 100,
+        }
+        appointment = await self.own(org, "POST", "/api/v1/clinic/appointments", json=visit)
+        org.ids["patient"], org.ids["appointment"] = patient["id"], appointment["id"]
+        inbound = await self.db.fetchval(
+            "insert into clinic.inbound_messages (organization_id, channel, provider_id, kind, text, needs_answer)"
+            " values ($1, 'sms', $2, 'text', $2, true) returning id",
+            org.id,
+            org.private,
+        )
+        org.ids["inbound"] = str(inbound)
 
     async def _tickets(self, org: Org) -> None:
         venue = await self.own(org, "POST", "/api/v1/ticketing/venues", json={"name": org.public})

@@ -1,0 +1,116 @@
+// A worker in another language: it claims events through SQL, does its work and marks the result in one transaction.
+// It needs Node 18 or newer and a PostgreSQL URL, nothing else:
+//
+//   DATABASE_URL=postgresql://worker@host/db node worker.mjs
+//
+//   WORKER_POLL_INTERVAL_MS  pause after an empty poll (default 1000)
+//   MAX_ATTEMPTS             attempts until an event becomes a dead letter (default 5, which is also the server's limit)
+//   WEBHOOK_ID               work only on this source; several workers with one source each divide the work
+//   SIDE_EFFECT_PROVIDER     value of webhook_side_effects.provider (default "node")
+//   HANDLER                  module with `export async function handle(event, database)` to replace the default handler
+//
+// SIGTERM, SIGINT or the line "stop" on stdin let it finish the current event and end.
+import { createInterface } from "node:readline";
+import { pathToFileURL } from "node:url";
+import { connect, DatabaseError } from "./postgres.mjs";
+
+const environment = (name, fallback) => process.env[name] || fallback;
+const count = (name, fallback) => {
+  const value = Number(environment(name, fallback));
+  if (!Number.isInteger(value) || value < 1) throw new Error(`${name} must be a whole number above 0, not ${process.env[name]}`);
+  return value;
+};
+
+const pollIntervalMs = count("WORKER_POLL_INTERVAL_MS", environment("POLL_INTERVAL_MS", "1000"));
+const maxAttempts = count("MAX_ATTEMPTS", "5");
+const webhookId = environment("WEBHOOK_ID", null);
+const provider = environment("SIDE_EFFECT_PROVIDER", "node");
+const { handle = recordSideEffect } = process.env.HANDLER ? await import(pathToFileURL(process.env.HANDLER)) : {};
+
+const totals = { success: 0, error: 0, dead_letter: 0 };
+let stopping = false;
+let wake = () => {};
+const stop = () => {
+  stopping = true;
+  wake();
+};
+createInterface({ input: process.stdin }).on("line", (line) => line.trim() === "stop" && stop());
+process.on("SIGTERM", stop).on("SIGINT", stop);
+
+const log = (event, fields = {}) => console.log(JSON.stringify({ event, ...fields }));
+
+async function claim(database) {
+  const [row] = await database.query("select * from webhook.claim_next_event($1::uuid)", [webhookId]);
+  return row === undefined || row.id === null ? null : { ...row, payload: JSON.parse(row.payload) };
+}
+
+async function mark(database, event, status, error) {
+  const statement = "select webhook.mark_event_result($1::uuid, $2::webhook_event_status, $3::text, $4::bigint)";
+  await database.query(statement, [event.id, status, error, event.lease]);
+}
+
+// The unique key (provider, event_id) makes the effect happen once, even if the event is claimed again.
+async function recordSideEffect(event, database) {
+  await database.query(
+    `insert into webhook_side_effects (provider, event_id, payload) values ($1, $2, $3::jsonb)
+     on conflict (provider, event_id) do nothing`,
+    [provider, event.event_id, JSON.stringify(event.payload)],
+  );
+}
+
+// Effect and mark are one commit. If the claim was lost meanwhile, the mark fails and takes the effect with it.
+async function work(database, event) {
+  const started = performance.now();
+  await database.query("begin");
+  try {
+    await handle(event, database);
+    await mark(database, event, "success", null);
+    await database.query("commit");
+    totals.success += 1;
+    log("event.handled", { ...named(event), duration_ms: Math.round(performance.now() - started) });
+  } catch (error) {
+    await database.query("rollback");
+    await fail(database, event, error);
+  }
+}
+
+async function fail(database, event, error) {
+  const [row] = await database.query("select attempts from webhook_events where id = $1::uuid", [event.id]);
+  const attempts = Number(row?.attempts ?? 0);
+  // `permanent` errors end at once. The server counts attempts too: it makes a dead letter of the fifth "pending".
+  const ended = error.permanent === true || attempts >= maxAttempts;
+  totals.error += 1;
+  totals.dead_letter += ended ? 1 : 0;
+  try {
+    await mark(database, event, ended ? "dead_letter" : "pending", error.message);
+  } catch (lost) {
+    if (!(lost instanceof DatabaseError)) throw lost;
+    log("claim.lost", { ...named(event), error: lost.message });
+    return;
+  }
+  log("event.failed", { ...named(event), attempts, status: ended ? "dead_letter" : "pending", error: error.message });
+}
+
+const named = (event) => ({ event_id: event.event_id, webhook_id: event.webhook_id });
+
+function pause() {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, pollIntervalMs);
+    wake = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+  });
+}
+
+if (!process.env.DATABASE_URL) throw new Error("DATABASE_URL is not set: set it to the URL of the database");
+const database = await connect(process.env.DATABASE_URL);
+log("worker.started", { poll_interval_ms: pollIntervalMs, max_attempts: maxAttempts, webhook_id: webhookId });
+while (!stopping) {
+  const event = await claim(database);
+  if (event !== null) await work(database, event);
+  else if (!stopping) await pause();
+}
+await database.end();
+log("worker.stopped", { totals });
+process.exit(0);

@@ -1,0 +1,149 @@
+"""Handlers of Daily's webhooks (source `daily`): rooms, people and recordings. Events of one room come one by one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from onceward import Event, Tx
+from onceward_apps.clinic import meeting, metrics
+from onceward_apps.clinic.app import app
+from onceward_apps.clinic.store import people
+
+SOURCE = "daily"
+LATEST_S = 4_102_444_800
+"""The first second of 2100: later times are not times of ours."""
+
+
+class Room(BaseModel):
+    """Daily names the room `room` in some events and `room_name` in others."""
+
+    room: str | None = None
+    room_name: str | None = None
+
+    @property
+    def name(self) -> str:
+        return (self.room or self.room_name or "")[:255]
+
+
+class Participant(Room):
+    session_id: str = Field(min_length=1, max_length=255)
+    joined_at: float = Field(ge=0, le=LATEST_S)
+    user_id: str | None = None
+    user_name: str | None = None
+    owner: bool = False
+    duration: float | None = Field(None, ge=0)
+
+
+class Meeting(Room):
+    meeting_id: str = Field(min_length=1, max_length=255)
+    start_ts: float = Field(ge=0, le=LATEST_S)
+    end_ts: float | None = Field(None, ge=0, le=LATEST_S)
+
+
+class Recording(Room):
+    recording_id: str | None = Field(None, max_length=255)
+    start_ts: float | None = Field(None, ge=0, le=LATEST_S)
+    duration: float | None = Field(None, ge=0)
+    s3_key: str | None = None
+    error_msg: str | None = None
+    instance_id: str | None = None
+
+
+@app.on(SOURCE, "participant.joined", ordering=True)
+async def participant_joined(event: Event[Participant], tx: Tx) -> dict[str, Any]:
+    if not await _act_for_clinic(tx, event.data.name):
+        return _effect("unknown_room")
+    return _effect(await meeting.join(tx, _person(event.data)))
+
+
+@app.on(SOURCE, "participant.left", ordering=True)
+async def participant_left(event: Event[Participant], tx: Tx) -> dict[str, Any]:
+    data = event.data
+    if not await _act_for_clinic(tx, data.name):
+        return _effect("unknown_room")
+    left_at = _moment(data.joined_at + data.duration) if data.duration is not None else event.received_at
+    return _effect(await meeting.leave(tx, _person(data), left_at=left_at, duration_s=data.duration))
+
+
+@app.on(SOURCE, "meeting.started", ordering=True)
+async def meeting_started(event: Event[Meeting], tx: Tx) -> dict[str, Any]:
+    data = event.data
+    if not await _act_for_clinic(tx, data.name):
+        return _effect("unknown_room")
+    return _effect(await meeting.start(tx, data.meeting_id, data.name, _moment(data.start_ts)))
+
+
+@app.on(SOURCE, "meeting.ended", ordering=True)
+async def meeting_ended(event: Event[Meeting], tx: Tx) -> dict[str, Any]:
+    data = event.data
+    if not await _act_for_clinic(tx, data.name):
+        return _effect("unknown_room")
+    ended_at = event.received_at if data.end_ts is None else _moment(data.end_ts)
+    return _effect(await meeting.end(tx, data.meeting_id, data.name, _moment(data.start_ts), ended_at))
+
+
+@app.on(SOURCE, "recording.started", ordering=True)
+async def recording_started(event: Event[Recording], tx: Tx) -> dict[str, Any]:
+    return await _recording(event, tx, "started")
+
+
+@app.on(SOURCE, "recording.ready-to-download", ordering=True)
+async def recording_ready(event: Event[Recording], tx: Tx) -> dict[str, Any]:
+    return await _recording(event, tx, "ready")
+
+
+@app.on(SOURCE, "recording.error", ordering=True)
+async def recording_failed(event: Event[Recording], tx: Tx) -> dict[str, Any]:
+    return await _recording(event, tx, "failed")
+
+
+async def _recording(event: Event[Recording], tx: Tx, status: str) -> dict[str, Any]:
+    data = event.data
+    if not await _act_for_clinic(tx, data.name):
+        return _effect("unknown_room")
+    effect = await meeting.record(
+        tx,
+        data.recording_id,
+        data.name,
+        status,
+        fallback_id=data.instance_id or event.event_id,
+        s3_key=data.s3_key,
+        duration_s=data.duration,
+        error=data.error_msg,
+        started_at=None if data.start_ts is None else _moment(data.start_ts),
+    )
+    return _effect(effect)
+
+
+def _person(data: Participant) -> meeting.Person:
+    return meeting.Person(
+        session_id=data.session_id,
+        room=data.name,
+        user_id=data.user_id,
+        user_name=data.user_name,
+        is_owner=data.owner,
+        joined_at=_moment(data.joined_at),
+    )
+
+
+async def _act_for_clinic(tx: Tx, room: str) -> bool:
+    """Act for the clinic of the room. A room that no clinic booked belongs to nobody: only the event is kept."""
+    if tx.organization is not None:
+        return bool(room)
+    clinic = await people.organization_of(tx, "room", room)
+    if clinic is None:
+        return False
+    await tx.act_for(clinic)
+    return True
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _effect(effect: str) -> dict[str, Any]:
+    metrics.ROOMS.labels(effect).inc()
+    return {"effect": effect}

@@ -1,0 +1,147 @@
+"""Handlers of Stripe's webhooks (source `clinic-stripe`): payments and refunds are written to appointments.
+
+One Stripe account may serve several apps: an event with another app's mark, or without any of our ids, is `not_ours`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from onceward import Event, Tx
+from onceward.services import from_stripe
+from onceward_apps.clinic import jobs, metrics, paying
+from onceward_apps.clinic.app import app
+from onceward_apps.clinic.store import payments, people
+
+SOURCE = "clinic-stripe"
+APP = "clinic"
+
+
+class Intent(BaseModel):
+    id: str = Field(min_length=1, max_length=255)
+    amount: int = Field(ge=0)
+    amount_received: int | None = None
+    currency: str = Field(pattern=r"^[A-Za-z]{3}$")
+    metadata: dict[str, str] = {}
+    last_payment_error: dict[str, Any] | None = None
+
+
+class Charge(BaseModel):
+    payment_intent: str | None = None
+    amount_refunded: int = Field(ge=0)
+    currency: str = Field(pattern=r"^[A-Za-z]{3}$")
+    metadata: dict[str, str] = {}
+
+
+class Refund(BaseModel):
+    id: str = Field(min_length=1, max_length=255)
+    failure_reason: str | None = None
+
+
+def by_intent(payload: Any) -> str:
+    """Events of one payment are handled one after the other, whatever object they are about."""
+    found = payload.get("data", {}).get("object", {})
+    return str(found.get("payment_intent") or found.get("id") or "")
+
+
+def is_ours(metadata: dict[str, str]) -> bool:
+    return metadata.get("app") == APP or ("app" not in metadata and "appointment_id" in metadata)
+
+
+def appointment_of(metadata: dict[str, str]) -> UUID | None:
+    try:
+        return UUID(metadata.get("appointment_id", ""))
+    except ValueError:
+        return None
+
+
+@app.on(SOURCE, "payment_intent.succeeded", ordering=by_intent)
+async def payment_succeeded(event: Event[Intent], tx: Tx) -> dict[str, Any]:
+    intent = event.data
+    if not is_ours(intent.metadata):
+        return _effect("not_ours")
+    received = _received(intent, intent.amount_received or intent.amount)
+    if not await _act_for_clinic(tx, received.appointment_id):
+        # No clinic knows the appointment, so no clinic's books can hold the payment: the money goes back.
+        await tx.enqueue(jobs.refund_stray, payment_intent=intent.id, key=event.key("refund"))
+        details = {"payment_intent": intent.id, "amount": received.amount, "currency": received.currency}
+        title = "A payment names an appointment that no clinic has; it is refunded"
+        await tx.notify_admins("CLINIC_PAYMENT", "error", title, details)
+        return _effect("unknown_appointment")
+    return _effect(await paying.receive(tx, received, key=event.key("refund")))
+
+
+@app.on(SOURCE, "payment_intent.payment_failed", ordering=by_intent)
+async def payment_failed(event: Event[Intent], tx: Tx) -> dict[str, Any]:
+    intent = event.data
+    if not is_ours(intent.metadata):
+        return _effect("not_ours")
+    received = _received(intent, intent.amount)
+    if not await _act_for_clinic(tx, received.appointment_id):
+        return _effect("unknown_appointment")
+    code = (intent.last_payment_error or {}).get("code")
+    return _effect(await paying.fail(tx, received, str(code) if code else None))
+
+
+@app.on(SOURCE, "charge.refunded", ordering=by_intent)
+async def charge_refunded(event: Event[Charge], tx: Tx) -> dict[str, Any]:
+    charge = event.data
+    if charge.payment_intent is None:
+        return _effect("not_ours")
+    appointment_id = appointment_of(charge.metadata)
+    if tx.organization is None:
+        clinic = await people.organization_of(tx, "payment", charge.payment_intent)
+        if clinic is None and appointment_id is not None and is_ours(charge.metadata):
+            clinic = await people.organization_of(tx, "appointment", str(appointment_id))
+        if clinic is None:
+            return _effect("not_ours")
+        await tx.act_for(clinic)
+    if await payments.by_intent(tx, charge.payment_intent) is None and not is_ours(charge.metadata):
+        return _effect("not_ours")
+    amount = from_stripe(charge.amount_refunded, charge.currency.upper())
+    return _effect(await paying.report_refunded(tx, charge.payment_intent, appointment_id, amount))
+
+
+@app.on(SOURCE, "refund.failed", ordering=by_intent)
+async def refund_failed(event: Event[Refund], tx: Tx) -> dict[str, Any]:
+    """The bank returned a refund: the patient does not have the money."""
+    if tx.organization is None:
+        found = event.payload.get("data", {}).get("object", {})
+        clinic = await people.organization_of(tx, "payment", str(found.get("payment_intent") or ""))
+        if clinic is None:
+            return _effect("not_ours")
+        await tx.act_for(clinic)
+    row = await payments.refund_by_provider_id(tx, event.data.id)
+    if row is None:
+        return _effect("not_ours")
+    await paying.fail_refund(tx, row["id"], event.data.failure_reason or "failed")
+    return _effect("refund_failed")
+
+
+def _received(intent: Intent, amount: int) -> paying.Received:
+    currency = intent.currency.upper()
+    return paying.Received(
+        intent=intent.id,
+        amount=from_stripe(amount, currency),
+        currency=currency,
+        appointment_id=appointment_of(intent.metadata),
+    )
+
+
+async def _act_for_clinic(tx: Tx, appointment_id: UUID | None) -> bool:
+    """Act for the clinic of the appointment. A source of one clinic acts for that clinic already."""
+    if tx.organization is not None:
+        return True
+    clinic = None if appointment_id is None else await people.organization_of(tx, "appointment", str(appointment_id))
+    if clinic is None:
+        return False
+    await tx.act_for(clinic)
+    return True
+
+
+def _effect(effect: str) -> dict[str, Any]:
+    metrics.PAYMENTS.labels(effect).inc()
+    return {"effect": effect}

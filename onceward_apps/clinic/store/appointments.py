@@ -1,0 +1,117 @@
+"""Appointments and their history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from onceward import Tx
+
+Row = Any
+
+ADD = """
+insert into clinic.appointments (id, patient_id, starts_at, duration_minutes, price, currency, payment_status)
+values ($1, $2, $3, $4, $5::bigint, $6, case when $5::bigint = 0 then 'not_required' else 'unpaid' end)
+on conflict (id) do nothing
+returning *
+"""
+SET_STATUS = """
+update clinic.appointments set status = $2, status_changed_at = onceward.now() where id = $1 returning *
+"""
+MOVE = """
+update clinic.appointments
+   set starts_at = $2, duration_minutes = coalesce($3, duration_minutes), booked_at = onceward.now()
+ where id = $1 returning *
+"""
+NOTE = """
+insert into clinic.appointment_history (appointment_id, from_status, to_status, trigger, actor) values ($1, $2, $3, $4, $5)
+"""
+UPCOMING = """
+select a.* from clinic.appointments a
+ where a.patient_id = any($1::uuid[]) and a.status in ('scheduled', 'confirmed') and a.starts_at > onceward.now()
+ order by a.starts_at, a.id
+"""
+# Which appointment one of our messages was about, for a reply that quotes it.
+BY_REFERENCE = """
+select o.appointment_id from onceward.messages m join clinic.outgoing o on o.message_id = m.id
+ where m.reference = $1 and o.appointment_id is not null
+"""
+SET_MEETING = """
+update clinic.appointments a
+   set meeting_started_at = m.started_at, meeting_ended_at = m.ended_at
+  from (select min(started_at) as started_at,
+               case when bool_and(ended_at is not null) then max(ended_at) end as ended_at
+          from clinic.meetings where room_name = $2) m
+ where a.id = $1
+"""
+
+
+async def add(
+    tx: Tx, id: UUID, patient_id: UUID, *, starts_at: datetime, duration_minutes: int, price: int, currency: str
+) -> Row | None:
+    """Create an appointment. Return None if this id exists already."""
+    return await tx.fetchrow(ADD, id, patient_id, starts_at, duration_minutes, price, currency)
+
+
+async def get(tx: Tx, id: UUID, *, lock: bool = False) -> Row | None:
+    return await tx.fetchrow(f"select * from clinic.appointments where id = $1{' for update' if lock else ''}", id)
+
+
+async def set_status(tx: Tx, id: UUID, status: str) -> Row:
+    return await tx.fetchrow(SET_STATUS, id, status)
+
+
+async def move(tx: Tx, id: UUID, starts_at: datetime, duration_minutes: int | None) -> Row:
+    return await tx.fetchrow(MOVE, id, starts_at, duration_minutes)
+
+
+async def note(tx: Tx, id: UUID, from_status: str | None, to_status: str, trigger: str, actor: str) -> None:
+    await tx.execute(NOTE, id, from_status, to_status, trigger, actor)
+
+
+async def set_cancellation(tx: Tx, id: UUID, by: str, reason: str) -> None:
+    await tx.execute(
+        "update clinic.appointments set cancelled_by = $2, cancellation_reason = $3 where id = $1", id, by, reason
+    )
+
+
+async def upcoming(tx: Tx, patient_ids: Sequence[UUID]) -> list[Row]:
+    return await tx.fetch(UPCOMING, list(patient_ids))
+
+
+async def by_reference(tx: Tx, reference: str) -> UUID | None:
+    return await tx.fetchval(BY_REFERENCE, reference)
+
+
+async def set_room(tx: Tx, id: UUID, name: str, url: str | None) -> None:
+    await tx.execute(
+        "update clinic.appointments set room_name = $2, room_url = coalesce($3, room_url) where id = $1", id, name, url
+    )
+
+
+async def set_payment_link(tx: Tx, id: UUID, number: int, session: str, url: str) -> bool:
+    """Store the payment page. Return False if another page was requested in the meantime."""
+    changed = await tx.fetchval(
+        "update clinic.appointments set payment_session = $3, payment_url = $4"
+        " where id = $1 and payment_links = $2 returning id",
+        id,
+        number,
+        session,
+        url,
+    )
+    return changed is not None
+
+
+async def next_payment_link(tx: Tx, id: UUID) -> int:
+    return await tx.fetchval(
+        "update clinic.appointments set payment_links = payment_links + 1, payment_session = null, payment_url = null"
+        " where id = $1 returning payment_links",
+        id,
+    )
+
+
+async def set_meeting(tx: Tx, id: UUID, room_name: str) -> None:
+    """Copy the first start and the last end of the meetings of the room to the appointment."""
+    await tx.execute(SET_MEETING, id, room_name)

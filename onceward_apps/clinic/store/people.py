@@ -1,0 +1,145 @@
+"""The clinic itself, its patients, and the numbers that they write from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from onceward import Tx
+
+Row = Any
+
+SAVE_CLINIC = """
+insert into clinic.clinics as c (name, timezone, locale, country_code) values ($1, $2, $3, $4)
+on conflict (organization_id) do update
+    set name = excluded.name, timezone = excluded.timezone, locale = excluded.locale,
+        country_code = excluded.country_code, updated_at = onceward.now()
+returning *
+"""
+SAVE_PATIENT = """
+-- Create a patient, or change the one with this id. A null value keeps the stored one.
+insert into clinic.patients as p (id, reference, name, phone, whatsapp, email, locale)
+values ($1, $2, $3, $4, $5, lower($6), $7)
+on conflict (id) do update
+    set reference = coalesce(excluded.reference, p.reference), name = excluded.name,
+        phone = coalesce(excluded.phone, p.phone), whatsapp = coalesce(excluded.whatsapp, p.whatsapp),
+        email = coalesce(excluded.email, p.email), locale = coalesce(excluded.locale, p.locale),
+        updated_at = onceward.now(), erased_at = null
+returning *
+"""
+CONTACT = """
+insert into clinic.contacts as c (number) values ($1)
+on conflict (organization_id, number) do update set number = c.number
+returning *
+"""
+HEARD = """
+insert into clinic.contacts as c (number, heard_at) values ($1, onceward.now())
+on conflict (organization_id, number) do update set heard_at = onceward.now()
+returning *
+"""
+# The row is locked by the update: two messages at the same time cause one acknowledgement.
+ACKNOWLEDGE = """
+update clinic.contacts set acknowledged_at = onceward.now()
+ where id = $1 and (acknowledged_at is null or acknowledged_at <= onceward.now() - $2::interval)
+returning id
+"""
+PATIENTS_OF_NUMBER = """
+select * from clinic.patients where (phone = $1 or whatsapp = $1) and erased_at is null order by created_at, id limit 20
+"""
+SET_OPT_OUT = """
+update clinic.contacts set opted_out_at = case when $2 then coalesce(opted_out_at, onceward.now()) end where id = $1
+"""
+
+
+async def clinic(tx: Tx) -> Row | None:
+    return await tx.fetchrow("select * from clinic.clinics where organization_id = $1", tx.organization)
+
+
+async def save_clinic(tx: Tx, *, name: str, timezone: str, locale: str, country_code: str | None) -> Row:
+    return await tx.fetchrow(SAVE_CLINIC, name, timezone, locale, country_code)
+
+
+async def add_sender(tx: Tx, kind: str, identifier: str) -> bool:
+    """Record that a number belongs to this clinic. Return False if another clinic has it."""
+    await tx.execute(
+        "insert into clinic.senders (kind, identifier) values ($1, $2) on conflict do nothing", kind, identifier
+    )
+    return await tx.fetchval(
+        "select exists (select from clinic.senders where kind = $1 and identifier = $2)", kind, identifier
+    )
+
+
+async def remove_sender(tx: Tx, kind: str, identifier: str) -> bool:
+    deleted = "delete from clinic.senders where kind = $1 and identifier = $2 returning true"
+    return bool(await tx.fetchval(deleted, kind, identifier))
+
+
+async def senders(tx: Tx, kind: str | None = None) -> list[Row]:
+    return await tx.fetch(
+        "select kind, identifier from clinic.senders where $1::text is null or kind = $1 order by kind, identifier",
+        kind,
+    )
+
+
+async def organization_of(tx: Tx, kind: str, id: str) -> UUID | None:
+    return await tx.fetchval("select clinic.organization_of($1, $2)", kind, id)
+
+
+async def save_patient(
+    tx: Tx,
+    id: UUID,
+    *,
+    reference: str | None,
+    name: str,
+    phone: str | None,
+    whatsapp: str | None,
+    email: str | None,
+    locale: str | None,
+) -> Row:
+    return await tx.fetchrow(SAVE_PATIENT, id, reference, name, phone, whatsapp, email, locale)
+
+
+async def patient(tx: Tx, id: UUID) -> Row | None:
+    return await tx.fetchrow("select * from clinic.patients where id = $1", id)
+
+
+async def patients(tx: Tx, *, search: str | None, limit: int) -> list[Row]:
+    """List patients by name, reference, number or address."""
+    return await tx.fetch(
+        "select * from clinic.patients where erased_at is null and ($1::text is null or name ilike '%' || $1 || '%'"
+        " or reference = $1 or phone = $1 or whatsapp = $1 or email = lower($1)) order by name, id limit $2",
+        search,
+        limit,
+    )
+
+
+async def patients_of_number(tx: Tx, number: str) -> Sequence[Row]:
+    return await tx.fetch(PATIENTS_OF_NUMBER, number)
+
+
+async def contact(tx: Tx, number: str) -> Row:
+    """Return the contact of a number, creating it if needed."""
+    return await tx.fetchrow(CONTACT, number)
+
+
+async def contact_by_id(tx: Tx, id: UUID) -> Row | None:
+    return await tx.fetchrow("select * from clinic.contacts where id = $1", id)
+
+
+async def heard_from(tx: Tx, number: str) -> Row:
+    return await tx.fetchrow(HEARD, number)
+
+
+async def may_acknowledge(tx: Tx, contact_id: UUID, every: timedelta) -> bool:
+    """Claim the acknowledgement of this period. Return False if the contact got one already."""
+    return await tx.fetchval(ACKNOWLEDGE, contact_id, every) is not None
+
+
+async def set_opt_out(tx: Tx, contact_id: UUID, opted_out: bool) -> None:
+    await tx.execute(SET_OPT_OUT, contact_id, opted_out)
+
+
+async def now(tx: Tx) -> Any:
+    return await tx.fetchval("select onceward.now()")

@@ -1,0 +1,226 @@
+"""What tests of the clinic do again and again: patients, appointments, webhooks of four providers, a clock."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from onceward import Engine, Onceward, Tx
+from onceward.db import Database
+from onceward.http import ServiceClient
+from onceward.messages import Sender, SendingOptions
+from onceward.messages.channels import SmsChannel, WhatsAppChannel
+from onceward.providers.outbound.daily import Daily
+from onceward.providers.outbound.stripe import Stripe
+from onceward.providers.outbound.twilio import Twilio
+from onceward.providers.outbound.whatsapp import WhatsApp
+from onceward.schedules import Report, Scheduler, run_here
+from onceward.testing import FrozenClock, TestInbox, drain
+from onceward.testing.simulators import DailySimulator, StripeSimulator, TwilioSimulator, WhatsAppSimulator
+from onceward_apps.clinic import booking
+
+NOON = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
+PHONE = "+6591234567"
+PHONE_NUMBER_ID = "100200300"
+ACTOR = "test"
+
+
+class Practice:
+    """One clinic in Singapore, on a clock that stands still until it is moved."""
+
+    def __init__(self, db: Database, app: Onceward) -> None:
+        self.db = db
+        self.app = app
+        self.engine = Engine(db, app.registry, event_types=app.event_types)
+        self.clock = FrozenClock(db, NOON)
+        self.inbox = TestInbox(self.engine, app)
+        self.stripe = StripeSimulator()
+        self.whatsapp = WhatsAppSimulator()
+        self.twilio = TwilioSimulator()
+        self.daily = DailySimulator()
+        self.organization: UUID
+
+    async def open(self) -> Practice:
+        for each in (self.stripe, self.whatsapp, self.twilio, self.daily):
+            await each.start()
+        self._client = ServiceClient()
+        services = self.app.services
+        twilio = Twilio(
+            self._client,
+            self.twilio.account_sid,
+            self.twilio.auth_token,
+            sender="+6580000000",
+            base_url=self.twilio.url,
+        )
+        whatsapp = WhatsApp(self._client, self.whatsapp.phone_number_id, "token", base_url=self.whatsapp.url)
+        services.use("stripe", Stripe(self._client, "sk_test_1", base_url=self.stripe.url))
+        services.use("daily", Daily(self._client, "key", base_url=self.daily.url))
+        services.use("twilio", twilio)
+        services.use("whatsapp", whatsapp)
+        channels = [WhatsAppChannel(whatsapp, now=lambda: self.clock.at), SmsChannel(twilio, sender="+6580000000")]
+        self.sender = Sender(self.db, channels, self.engine.templates, options=SendingOptions(default_locale="en"))
+        self.sender.install(self.app.registry)
+        await self.engine.start()
+        self.organization = await self.add_organization("harbour")
+        await Scheduler(self.db, self.app.schedules.values()).register()
+        await self.clock.__aenter__()
+        await self.inbox.__aenter__()
+        async with self.acting() as tx:
+            await booking.save_clinic(
+                tx, name="Harbour", timezone="Asia/Singapore", locale="en", country_code="65", actor=ACTOR
+            )
+        return self
+
+    async def close(self) -> None:
+        await self.inbox.__aexit__(None, None, None)
+        await self.engine.stop()
+        await self.sender.aclose()
+        await self._client.aclose()
+        await self.app.services.aclose()
+        for each in (self.stripe, self.whatsapp, self.twilio, self.daily):
+            await each.stop()
+
+    async def add_organization(self, slug: str) -> UUID:
+        return await self.db.fetchval(
+            "insert into onceward.organizations (slug, name) values ($1, $1) returning organization_id", slug
+        )
+
+    def acting(self, organization: UUID | None = None) -> AbstractAsyncContextManager[Tx]:
+        return self.engine.transaction(organization=organization or self.organization)
+
+    # -- patients and appointments -------------------------------------------------------------------------------------
+
+    async def patient(self, name: str = "Ann Tan", *, organization: UUID | None = None, **fields: Any) -> UUID:
+        data = booking.PatientData(name=name, **(fields or {"whatsapp": PHONE}))
+        async with self.acting(organization) as tx:
+            return (await booking.save_patient(tx, None, data, actor=ACTOR))["id"]
+
+    async def appointment(
+        self,
+        patient: UUID | None = None,
+        *,
+        hours: float = 48,
+        price: int = 0,
+        room: bool = False,
+        organization: UUID | None = None,
+    ) -> UUID:
+        patient = patient or await self.patient(organization=organization)
+        async with self.acting(organization) as tx:
+            row = await booking.create(
+                tx, patient, self.clock.at + timedelta(hours=hours), price=price, currency="SGD", actor=ACTOR
+            )
+            if room:
+                await booking.request_room(tx, row["id"])
+        return row["id"]
+
+    async def row(self, appointment: UUID) -> Any:
+        return await self.db.fetchrow("select * from clinic.appointments where id = $1", appointment)
+
+    async def status(self, appointment: UUID) -> tuple[str, str]:
+        row = await self.row(appointment)
+        return row["status"], row["payment_status"]
+
+    # -- webhooks ------------------------------------------------------------------------------------------------------
+
+    async def sources(self, *, organization: UUID | None = None) -> None:
+        """Add the four sources: of the clinic, or of another organization."""
+        owner = organization or self.organization
+        await self.inbox.add_source("clinic-stripe", provider="stripe", organization=owner)
+        await self.inbox.add_source(
+            "clinic-whatsapp", provider="whatsapp", organization=owner, options={"verify_token": "token"}
+        )
+        await self.inbox.add_source(
+            "clinic-twilio", provider="twilio", organization=owner, public_url="https://clinic.example"
+        )
+        await self.inbox.add_source("daily", provider="daily", organization=owner)
+
+    async def handled(self, event_id: str) -> Any:
+        """Handle what is due, and return what the event caused."""
+        await drain(self.engine)
+        result = await self.db.fetchval(
+            "select a.result from onceward.webhook_events e join onceward.attempts a on a.work_id = e.seq"
+            " where e.event_id = $1 and a.outcome = 'success' limit 1",
+            event_id,
+        )
+        return result and result["effect"]
+
+    async def pay(
+        self,
+        appointment: UUID | None,
+        amount: int,
+        *,
+        currency: str = "sgd",
+        intent: str | None = None,
+        type: str = "payment_intent.succeeded",
+        event_id: str | None = None,
+        **metadata: str,
+    ) -> Any:
+        """Deliver the webhook of a payment, and return what it caused."""
+        event_id = event_id or f"evt_{uuid4().hex}"
+        marks = {"app": "clinic", **({"appointment_id": str(appointment)} if appointment else {}), **metadata}
+        found = {
+            "id": intent or f"pi_{uuid4().hex}",
+            "object": "payment_intent",
+            "amount": amount,
+            "amount_received": amount,
+            "currency": currency,
+            "metadata": {name: value for name, value in marks.items() if value},
+            "last_payment_error": {"code": "card_declined"} if type.endswith("failed") else None,
+        }
+        return await self.stripe_event(type, found, event_id=event_id)
+
+    async def stripe_event(self, type: str, found: dict[str, Any], *, event_id: str | None = None) -> Any:
+        event_id = event_id or f"evt_{uuid4().hex}"
+        payload = {"id": event_id, "object": "event", "type": type, "data": {"object": found}}
+        reply = await self.inbox.post(payload, source="clinic-stripe")
+        assert reply.status == 200, reply
+        return await self.handled(event_id)
+
+    async def write(self, text: str, *, sender: str = PHONE, wamid: str | None = None, **message: Any) -> Any:
+        """Deliver a WhatsApp message, and return what it caused."""
+        wamid = wamid or f"wamid.{uuid4().hex}"
+        content = {"from": sender.lstrip("+"), "id": wamid, "timestamp": "1", "type": "text", "text": {"body": text}}
+        await self.deliver([{**content, **message}])
+        return await self.handled(wamid)
+
+    async def deliver(self, messages: list[Any], statuses: list[Any] | None = None) -> Any:
+        value = {
+            "metadata": {"display_phone_number": "1", "phone_number_id": PHONE_NUMBER_ID},
+            "messages": messages,
+            "statuses": statuses or [],
+        }
+        change = {"field": "messages", "value": value}
+        payload = {"object": "whatsapp_business_account", "entry": [{"id": "1", "changes": [change]}]}
+        reply = await self.inbox.post(payload, source="clinic-whatsapp")
+        assert reply.status == 200, reply
+        return reply
+
+    async def text(self, body: str, *, sender: str = PHONE, sid: str | None = None) -> Any:
+        """Deliver a text message over Twilio, and return what it caused."""
+        sid = sid or f"SM{uuid4().hex}"
+        fields = {"MessageSid": sid, "SmsStatus": "received", "From": sender, "To": "+6580000000", "Body": body}
+        reply = await self.inbox.post(fields, source="clinic-twilio")
+        assert reply.status == 204, reply
+        return await self.handled(f"{sid}:received")
+
+    async def video(self, type: str, payload: dict[str, Any], *, id: str | None = None) -> Any:
+        """Deliver an event of Daily, and return what it caused."""
+        id = id or f"daily-{uuid4().hex}"
+        body = {"version": "1.0.0", "type": type, "id": id, "payload": payload, "event_ts": 1.5}
+        reply = await self.inbox.post(body, source="daily")
+        assert reply.status == 200, reply
+        return await self.handled(id)
+
+    async def run(self, name: str) -> Report:
+        await self.clock.advance(microseconds=1)  # two runs of a schedule are never due at the same moment
+        report = await run_here(self.db, self.app.schedules[name], open_tx=self.engine.open_tx, by="test")
+        assert report.status == "success", report
+        return report
+
+    async def drain(self) -> None:
+        await drain(self.engine)
+
+    async def messages(self) -> list[Any]:
+        return await self.db.fetch("select * from clinic.message_states order by message_id")

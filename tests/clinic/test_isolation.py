@@ -1,0 +1,86 @@
+"""Two clinics see nothing of each other; sources of the platform reach the right one; credentials are per clinic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import pytest
+from pydantic import SecretStr
+
+from onceward.settings import Settings
+from onceward_apps.clinic import booking
+from onceward_apps.clinic.errors import NotFound
+from onceward_apps.clinic.store import people, reading
+from tests.clinic.practice import ACTOR, PHONE, PHONE_NUMBER_ID, Practice
+
+TABLES = ("patients", "contacts", "appointments", "payments", "inbound_messages", "rooms", "room_participants")
+
+
+async def of(practice: Practice, organization: UUID) -> dict[str, int]:
+    """The number of rows of a clinic by table, as the clinic itself sees them."""
+    async with practice.acting(organization) as tx:
+        return {table: await tx.fetchval(f"select count(*) from clinic.{table}") for table in TABLES}
+
+
+async def test_two_clinics_with_the_same_patient_are_isolated(practice: Practice) -> None:
+    other = await practice.add_organization("hill")
+    await practice.sources()
+    ours = await practice.appointment(price=100, room=True)
+    theirs = await practice.appointment(price=100, organization=other)
+    room = (await practice.row(ours))["room_name"]
+    await practice.write("hello")
+    await practice.pay(ours, 100, intent="pi_1")
+    await practice.video("participant.joined", {"session_id": "s", "room": room, "joined_at": 1.0})
+    seen = await of(practice, other)
+    assert seen == {**dict.fromkeys(TABLES, 0), "patients": 1, "appointments": 1}
+    assert set((await of(practice, practice.organization)).values()) == {1}
+    async with practice.acting(other) as tx:
+        assert await reading.appointment(tx, tx.organization, ours) is None
+        with pytest.raises(NotFound):
+            await booking.cancel(tx, ours, by="clinic", reason="", actor=ACTOR)
+    # A payment of another clinic's appointment, in this clinic's account: unknown here, refunded, theirs untouched.
+    assert await practice.pay(theirs, 100, intent="pi_2") == "unknown_appointment"
+    assert (await practice.status(theirs))[1] == "unpaid"
+
+
+async def test_a_source_of_the_platform_reaches_the_clinic_that_is_meant(practice: Practice) -> None:
+    other = await practice.add_organization("hill")
+    for name, provider in (("clinic-stripe", "stripe"), ("daily", "daily")):
+        await practice.inbox.add_source(name, provider=provider)
+    await practice.inbox.add_source("clinic-whatsapp", provider="whatsapp", options={"verify_token": "t"})
+    await practice.inbox.add_source("clinic-twilio", provider="twilio", public_url="https://clinic.example")
+    appointment = await practice.appointment(price=100, organization=other)
+    assert await practice.pay(appointment, 100) == "paid"
+    assert await practice.write("hello") == "not_ours"
+    async with practice.acting(other) as tx:
+        await people.add_sender(tx, "whatsapp", PHONE_NUMBER_ID)
+        await people.add_sender(tx, "twilio", "+6580000000")
+        room = await booking.request_room(tx, appointment)
+    assert await practice.write("hello") == "unanswered"
+    assert await practice.text("hello") == "unanswered"
+    assert await practice.video("participant.joined", {"session_id": "s", "room": room, "joined_at": 1.0}) == "joined"
+    assert await practice.video("participant.joined", {"session_id": "s", "room": "x", "joined_at": 1.0}) == (
+        "unknown_room"
+    )
+    seen = await of(practice, other)
+    assert (seen["payments"], seen["inbound_messages"], seen["room_participants"]) == (1, 2, 1)
+    assert set((await of(practice, practice.organization)).values()) == {0}
+    async with practice.acting() as tx:
+        assert not await people.add_sender(tx, "whatsapp", PHONE_NUMBER_ID)  # another clinic has it
+
+
+async def test_a_clinics_own_account_is_used_for_its_calls(practice: Practice) -> None:
+    services = practice.app.services
+    services.configure(Settings(daily_api_key=SecretStr("installation"), daily_url=practice.daily.url))
+
+    class Store:
+        async def read(self, organization: UUID, names: Sequence[str]) -> dict[str, str]:
+            return {"daily.api_key": "own"} if organization == practice.organization else {}
+
+    services.use_secrets(Store())
+    assert (await services.daily(practice.organization)).api_key == "own"
+    assert (await services.daily(await practice.add_organization("hill"))).api_key == "installation"
+    appointment = await practice.appointment(await practice.patient(whatsapp=PHONE), room=True)
+    await practice.drain()
+    assert (await practice.row(appointment))["room_url"]

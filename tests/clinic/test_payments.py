@@ -1,0 +1,166 @@
+"""Payments and refunds: joined by metadata, judged, refunded under stable keys, in any order of the webhooks."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from onceward_apps.clinic import booking
+from onceward_apps.clinic.app import ClinicSettings
+from tests.clinic.practice import ACTOR, Practice
+
+
+@pytest.fixture
+async def practice(practice: Practice) -> Practice:
+    await practice.sources()
+    return practice
+
+
+async def paid_at_stripe(practice: Practice, amount: int) -> str:
+    """Return a payment intent that exists in the simulator, so that it can be refunded."""
+    stripe = await practice.app.services.stripe(None)
+    price = {"currency": "sgd", "unit_amount": amount, "product_data": {"name": "Visit"}}
+    outcome: Any = await stripe.create_checkout_session(
+        key=uuid4().hex,
+        line_items=[{"price_data": price, "quantity": 1}],
+        success_url="https://clinic.example/",
+        cancel_url="https://clinic.example/",
+    )
+    return practice.stripe.pay(outcome.reference)["payment_intent"]
+
+
+async def test_a_payment_makes_its_appointment_paid_and_a_second_delivery_changes_nothing(practice: Practice) -> None:
+    appointment = await practice.appointment(price=8000)
+    assert await practice.pay(appointment, 8000, event_id="evt_1", intent="pi_1") == "paid"
+    assert await practice.status(appointment) == ("scheduled", "paid")
+    assert await practice.pay(appointment, 8000, event_id="evt_1", intent="pi_1") == "paid"
+    assert await practice.pay(appointment, 8000, event_id="evt_2", intent="pi_1") == "known"
+    assert await practice.db.fetchval("select count(*) from clinic.payments") == 1
+
+
+async def test_a_failed_try_is_shown_and_never_undoes_a_payment(practice: Practice) -> None:
+    appointment = await practice.appointment(price=8000)
+    assert await practice.pay(appointment, 8000, type="payment_intent.payment_failed", intent="pi_1") == "failed"
+    assert (await practice.status(appointment))[1] == "failed"
+    assert await practice.pay(appointment, 8000, intent="pi_1") == "paid"
+    assert await practice.pay(appointment, 8000, type="payment_intent.payment_failed", intent="pi_1") == "known"
+    assert (await practice.status(appointment))[1] == "paid"
+
+
+@pytest.mark.parametrize(("amount", "currency"), [(7999, "sgd"), (8000, "usd")])
+async def test_a_wrong_amount_or_currency_alerts_and_does_not_pay(
+    practice: Practice, amount: int, currency: str
+) -> None:
+    appointment = await practice.appointment(price=8000)
+    assert await practice.pay(appointment, amount, currency=currency) == "wrong_amount"
+    assert (await practice.status(appointment))[1] == "review"
+    assert await practice.db.fetchval("select count(*) from onceward.notices where type = 'CLINIC_PAYMENT'") == 1
+    assert await practice.db.fetchval("select count(*) from clinic.refunds") == 0
+
+
+async def test_events_of_other_apps_store_nothing(practice: Practice) -> None:
+    appointment = await practice.appointment(price=8000)
+    assert await practice.pay(appointment, 8000, app="learning") == "not_ours"
+    assert await practice.pay(None, 8000, app="") == "not_ours"
+    assert await practice.db.fetchval("select count(*) from clinic.payments") == 0
+    assert await practice.db.fetchval("select count(*) from onceward.notices") == 0
+
+
+async def test_a_payment_of_an_unknown_appointment_is_refunded_once_and_alerted(practice: Practice) -> None:
+    intent = await paid_at_stripe(practice, 8000)
+    assert await practice.pay(uuid4(), 8000, intent=intent) == "unknown_appointment"
+    refund = await practice.db.fetchrow("select * from clinic.refunds")
+    assert (refund["status"], refund["amount"], refund["reason"]) == ("succeeded", 8000, "unknown_appointment")
+    assert refund["key"].startswith("event:")
+    assert refund["key"].endswith(":refund")
+    assert await practice.db.fetchval("select count(*) from onceward.notices") == 1
+
+
+async def test_a_second_payment_of_one_appointment_is_refunded(practice: Practice) -> None:
+    appointment = await practice.appointment(price=8000)
+    await practice.pay(appointment, 8000)
+    assert await practice.pay(appointment, 8000, intent=await paid_at_stripe(practice, 8000)) == "duplicate"
+    assert (await practice.status(appointment))[1] == "paid"
+    assert await practice.db.fetchval("select sum(amount) from clinic.refunds where status = 'succeeded'") == 8000
+
+
+async def test_a_cancelled_appointment_is_refunded_and_a_late_payment_too(practice: Practice) -> None:
+    appointment = await practice.appointment(price=8000)
+    await practice.pay(appointment, 8000, intent=await paid_at_stripe(practice, 8000))
+    async with practice.acting() as tx:
+        row = await booking.cancel(tx, appointment, by="clinic", reason="ill", actor=ACTOR)
+    assert row["payment_status"] == "refund_pending"
+    await practice.drain()
+    assert await practice.status(appointment) == ("cancelled", "refunded")
+    assert await practice.pay(appointment, 8000, intent=await paid_at_stripe(practice, 8000)) == "cancelled"
+    assert await practice.db.fetchval("select count(*) from clinic.refunds where status = 'succeeded'") == 2
+
+
+@pytest.mark.parametrize(("hours", "refunded"), [(25, 8000), (23, 2000)])
+async def test_a_patient_who_cancels_late_gets_the_share_of_the_policy(
+    practice: Practice, hours: float, refunded: int
+) -> None:
+    practice.app.use_settings(ClinicSettings.model_validate({"late_refund_percent": 25}))
+    appointment = await practice.appointment(price=8000, hours=hours)
+    await practice.pay(appointment, 8000, intent=await paid_at_stripe(practice, 8000))
+    async with practice.acting() as tx:
+        await booking.cancel(tx, appointment, by="patient", reason="", actor=ACTOR)
+    await practice.drain()
+    assert await practice.db.fetchval("select sum(refunded) from clinic.payments") == refunded
+
+
+async def test_a_refund_reported_before_its_payment_counts(practice: Practice) -> None:
+    appointment = await practice.appointment(price=8000)
+    charge = {
+        "id": "ch_1",
+        "payment_intent": "pi_1",
+        "amount_refunded": 3000,
+        "currency": "sgd",
+        "metadata": {"app": "clinic", "appointment_id": str(appointment)},
+    }
+    assert await practice.stripe_event("charge.refunded", charge) == "before_payment"
+    assert await practice.pay(appointment, 8000, intent="pi_1") == "paid"
+    assert (await practice.status(appointment))[1] == "partially_refunded"
+    assert await practice.stripe_event("charge.refunded", {**charge, "amount_refunded": 8000}) == "refunded"
+    assert await practice.stripe_event("charge.refunded", {**charge, "amount_refunded": 3000}) == "refunded"
+    assert (await practice.status(appointment))[1] == "refunded"
+    assert await practice.stripe_event("charge.refunded", {**charge, "payment_intent": "pi_x", "metadata": {}}) == (
+        "not_ours"
+    )
+
+
+async def test_a_refund_that_the_bank_returns_alerts(practice: Practice) -> None:
+    appointment = await practice.appointment(price=8000)
+    await practice.pay(appointment, 8000, intent=await paid_at_stripe(practice, 8000))
+    async with practice.acting() as tx:
+        await booking.cancel(tx, appointment, by="clinic", reason="", actor=ACTOR)
+    await practice.drain()
+    refund = await practice.db.fetchval("select provider_id from clinic.refunds")
+    assert await practice.stripe_event("refund.failed", {"id": refund, "failure_reason": "closed"}) == "refund_failed"
+    assert await practice.db.fetchval("select count(*) from onceward.notices where type = 'CLINIC_REFUND_FAILED'") == 1
+
+
+async def test_a_payment_link_is_opened_once_and_sent(practice: Practice) -> None:
+    from onceward_apps.clinic import paying
+
+    appointment = await practice.appointment(price=8000)
+    async with practice.acting() as tx:
+        await paying.request_link(tx, appointment)
+    await practice.drain()
+    row = await practice.row(appointment)
+    assert row["payment_status"] == "pending"
+    assert row["payment_url"]
+    [session] = practice.stripe.books.sessions.values()
+    assert session["metadata"]["appointment_id"] == str(appointment)
+    assert session["metadata"]["app"] == "clinic"
+    [sent] = practice.whatsapp.messages
+    assert sent["template"]["name"] == "clinic_payment_link"
+
+
+async def test_a_payload_that_does_not_fit_is_a_dead_letter_at_once(practice: Practice) -> None:
+    found = {"id": "pi_1", "amount": "much", "currency": "sgd", "metadata": {"app": "clinic"}}
+    assert await practice.stripe_event("payment_intent.succeeded", found, event_id="evt_bad") is None
+    row: Any = await practice.db.fetchrow("select status, attempts from webhook_events where event_id = 'evt_bad'")
+    assert tuple(row) == ("dead_letter", 1)
