@@ -172,9 +172,10 @@ create index checkouts_by_user on learning.checkouts (user_id, cohort_id) where 
 select onceward.protect('learning.checkouts');
 
 -- Every payment that arrived. Each is exactly one of: enrolment, extension, instalment, refused (and then refunded).
+-- A payment whose cohort is unknown belongs to no organization if its webhook came from the platform's source.
 create table learning.payments (
     id uuid primary key default gen_random_uuid(),
-    organization_id uuid not null default onceward.organization(),
+    organization_id uuid default onceward.organization(),
     payment_intent_id text not null,
     stripe_session_id text,
     amount bigint not null check (amount > 0),
@@ -184,42 +185,48 @@ create table learning.payments (
     user_id uuid,
     cohort_id uuid,
     enrollment_id uuid,
-    refunded_amount bigint not null default 0 check (refunded_amount >= 0),
+    refunded_amount bigint not null default 0 check (refunded_amount between 0 and amount),
+    refund_reason text,
     disputed_at timestamptz,
     received_at timestamptz not null default onceward.now(),
-    unique (organization_id, payment_intent_id),
-    unique (id, organization_id)
+    check ((purpose = 'refused') = (reason is not null)),
+    check ((purpose = 'refused') or (enrollment_id is not null)),
+    unique nulls not distinct (organization_id, payment_intent_id)
 );
 create index payments_by_enrollment on learning.payments (enrollment_id);
+create index payments_by_intent on learning.payments (payment_intent_id);
 select onceward.protect('learning.payments');
 
 -- Refunds that we ask the payment service for.
 create table learning.refunds (
     id uuid primary key default gen_random_uuid(),
-    organization_id uuid not null default onceward.organization(),
-    payment_id uuid not null,
+    organization_id uuid default onceward.organization(),
+    payment_id uuid not null references learning.payments (id),
     enrollment_id uuid,
+    cohort_id uuid,
     amount bigint not null check (amount > 0),
+    refunded_before bigint not null check (refunded_before >= 0),  -- what had been refunded when this was requested
     currency text not null,
     reason text not null,
     cohort_cancelled boolean not null default false,
     -- pending: not yet accepted by the service; requested: accepted, not final; done: confirmed;
-    -- failed: the person does not have the money, and an operator was told.
+    -- failed: the person does not have the money, and operators were told.
     status text not null default 'pending' check (status in ('pending', 'requested', 'done', 'failed')),
     attempt int not null default 1 check (attempt > 0),
     provider_refund_id text,
     failure text,
     requested_at timestamptz not null default onceward.now(),
+    attempted_at timestamptz not null default onceward.now(),
     done_at timestamptz,
-    failed_at timestamptz,
-    unique (id, organization_id),
-    foreign key (payment_id, organization_id) references learning.payments (id, organization_id)
+    failed_at timestamptz
 );
 create unique index refunds_one_open on learning.refunds (payment_id) where status in ('pending', 'requested');
 comment on index learning.refunds_one_open is 'A payment has at most one refund under way, so that nobody is paid back twice.';
 create index refunds_by_payment on learning.refunds (payment_id);
 create index refunds_by_enrollment on learning.refunds (enrollment_id);
-create index refunds_by_service_id on learning.refunds (organization_id, provider_refund_id);
+create index refunds_by_cohort on learning.refunds (cohort_id) where cohort_cancelled;
+create index refunds_by_service_id on learning.refunds (provider_refund_id);
+create index refunds_to_follow on learning.refunds (attempted_at) where status in ('pending', 'requested');
 select onceward.protect('learning.refunds');
 
 -- Refunds of payments that are not known yet: webhooks arrive in any order. The enrolment takes them over.
@@ -335,6 +342,6 @@ select onceward.watch('learning.cohorts', 'id');
 select onceward.watch('learning.cohort_status_history', 'cohort_id');
 select onceward.watch('learning.sessions', 'cohort_id');
 select onceward.watch('learning.enrollments', array['id', 'cohort_id', 'user_id']);
-select onceward.watch('learning.refunds');
+select onceward.watch('learning.refunds', 'cohort_id');
 select onceward.watch('learning.waitlist_entries', 'cohort_id');
 select onceward.watch('learning.waitlist_invites', 'cohort_id');
