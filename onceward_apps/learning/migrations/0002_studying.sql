@@ -265,6 +265,7 @@ create table learning.crm_sync_log (
 create index crm_sync_log_newest on learning.crm_sync_log (organization_id, id desc);
 select onceward.protect('learning.crm_sync_log');
 
+select onceward.watch('learning.checkouts', 'cohort_id');
 select onceward.watch('learning.bookings', 'enrollment_id');
 select onceward.watch('learning.attendance_observations', 'enrollment_id');
 select onceward.watch('learning.content_items', 'cohort_id');
