@@ -18,6 +18,4 @@ async def record(
     user_id: UUID | None = None,
     **details: Any,
 ) -> None:
-    await activity.add(
-        tx, kind, cohort_id=cohort_id, enrollment_id=enrollment_id, user_id=user_id, details=details
-    )
+    await activity.add(tx, kind, cohort_id=cohort_id, enrollment_id=enrollment_id, user_id=user_id, details=details)

@@ -156,7 +156,15 @@ DATES = {"startDate": AT, "endDate": END, "enrollmentCount": 1}
 SAMPLES: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "enrollment.created": (
         EnrollmentCreated,
-        {**ENROLLMENT, **NAMED, **COHORT, "cohortStartDate": AT, "enrolledAt": AT, "amountPaid": 49900, "currency": "EUR"},
+        {
+            **ENROLLMENT,
+            **NAMED,
+            **COHORT,
+            "cohortStartDate": AT,
+            "enrolledAt": AT,
+            "amountPaid": 49900,
+            "currency": "EUR",
+        },
     ),
     "enrollment.updated": (
         EnrollmentUpdated,
@@ -170,7 +178,11 @@ SAMPLES: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     ),
     "cohort.started": (
         CohortStarted,
-        {**COHORT, **DATES, "students": [{"userId": USER["userId"], "email": USER["userEmail"], "name": "Ada Lovelace"}]},
+        {
+            **COHORT,
+            **DATES,
+            "students": [{"userId": USER["userId"], "email": USER["userEmail"], "name": "Ada Lovelace"}],
+        },
     ),
     "cohort.completed": (CohortCompleted, {**COHORT, **DATES, "completedAt": END}),
     "cohort.cancelled": (
@@ -179,7 +191,12 @@ SAMPLES: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     ),
     "certificate.issued": (
         CertificateIssued,
-        {"certificateId": "1c9d7e54-7c3b-4c55-9a0a-5a7a2d7f9b11", **NAMED, "cohortName": COHORT["cohortName"], "issuedAt": END}
+        {
+            "certificateId": "1c9d7e54-7c3b-4c55-9a0a-5a7a2d7f9b11",
+            **NAMED,
+            "cohortName": COHORT["cohortName"],
+            "issuedAt": END,
+        }
         | {"certificateUrl": "https://learn.example/certificates/OW-7F3K-Q2M9", "credentialId": "OW-7F3K-Q2M9"}
         | {"completionPercentage": 96.0},
     ),

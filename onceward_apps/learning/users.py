@@ -17,9 +17,7 @@ EMAIL = re.compile(r"[^@\s<>\"',;]+@[^@\s<>\"',;]+\.[^@\s<>\"',;]+")
 MAX_NAME = 200
 
 
-async def register(
-    tx: Tx, *, email: str, name: str = "", avatar: str | None = None, locale: str | None = None
-) -> Any:
+async def register(tx: Tx, *, email: str, name: str = "", avatar: str | None = None, locale: str | None = None) -> Any:
     """Return the user with this address, and create it if the address is new (`user.registered`)."""
     email, name = _checked_email(email), _checked_name(name)
     row = await users.add(tx, email, name, avatar, locale)
@@ -29,7 +27,9 @@ async def register(
             raise LearningError(f"the address {email!r} was registered and removed at this moment: try again")
         return existing
     await record(tx, "user_registered", user_id=row["id"])
-    await tx.publish("user.registered", _payload(row) | {"registeredAt": row["created_at"]}, key=f"user:{row['id']}:registered")
+    await tx.publish(
+        "user.registered", _payload(row) | {"registeredAt": row["created_at"]}, key=f"user:{row['id']}:registered"
+    )
     return row
 
 
