@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
 from uuid import UUID
 
 from onceward.providers.outbound.calcom import CalCom
@@ -43,4 +44,6 @@ async def _client(name: str, organization: UUID | None) -> Any:
     service: Any = getattr(app.services, name, None)
     if service is None:
         raise NotSet(f"the service {name} is not configured for this installation")
-    return await service(organization) if callable(service) else service
+    if callable(service):
+        return await cast("Callable[[UUID | None], Awaitable[Any]]", service)(organization)
+    return service

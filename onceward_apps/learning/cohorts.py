@@ -10,7 +10,7 @@ from uuid import UUID
 
 from onceward import Tx
 from onceward.capacity import open_pool, resize
-from onceward.services import is_taken_by
+from onceward.services import is_taken_by, step
 from onceward_apps.learning import activity, waitlist
 from onceward_apps.learning.certificates import certify_cohort
 from onceward_apps.learning.errors import InvalidRequest, InvalidTransition, NotFound
@@ -62,9 +62,11 @@ class NewCohort:
             raise InvalidRequest("required_attendance_percentage must be between 0 and 100")
         if not (self.currency.isascii() and self.currency.isupper() and len(self.currency) == 3):
             raise InvalidRequest(f"currency {self.currency!r} is not a code of three capital letters")
+        if not is_taken_by("stripe", self.currency):
+            raise InvalidRequest(f"the payment service does not accept payments in {self.currency}")
         for amount in (self.price, self.extension_price):
-            if not is_taken_by("stripe", amount, self.currency):
-                raise InvalidRequest(f"Stripe does not take {amount} {self.currency}")
+            if amount % step(self.currency) != 0:
+                raise InvalidRequest(f"{amount} {self.currency} is not a multiple of {step(self.currency)} minor units")
 
 
 async def create_cohort(tx: Tx, new: NewCohort, *, actor: str) -> Any:

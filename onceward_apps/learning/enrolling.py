@@ -122,9 +122,10 @@ async def refuse(tx: Tx, session: PaidSession, reason: Refusal, *, cohort: Any =
     payment = await _apply_seen(tx, payment)
     await request_refund(tx, payment, reason=reason)
     await notices.refused(tx, payment, user, cohort, reason)
-    await activity.record(
-        tx, "payment_refused", cohort_id=payment["cohort_id"], user_id=payment["user_id"], reason=reason
-    )
+    if tx.organization is not None:
+        await activity.record(
+            tx, "payment_refused", cohort_id=payment["cohort_id"], user_id=payment["user_id"], reason=reason
+        )
     return {"status": "REFUNDED", "reason": reason}
 
 

@@ -19,7 +19,7 @@ from onceward_apps.learning import activity, enrolling, extending, refund_reques
 from onceward_apps.learning.app import app
 from onceward_apps.learning.enrolling import PaidSession, Result
 from onceward_apps.learning.jobs import promote_soon
-from onceward_apps.learning.model import APP
+from onceward_apps.learning.model import APP, as_uuid
 from onceward_apps.learning.store import enrollments, owners, payments
 
 SOURCE = "learning-stripe"
@@ -213,7 +213,7 @@ async def refund_failed(event: Event[Refund], tx: Tx) -> Result:
     reported = event.data
     if not await belongs(tx, reported.metadata, payment=reported.payment_intent):
         return NOT_OURS
-    refund = await payments.refund_by_service_id(tx, reported.id)
+    refund = await payments.refund_reported(tx, reported.id, as_uuid(reported.metadata.refundId))
     if refund is None:
         details = {"refund": reported.id, "payment": reported.payment_intent, "reason": reported.failure_reason}
         title = "A refund that was made at the payment service failed: the person does not have the money"

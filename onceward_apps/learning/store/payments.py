@@ -37,10 +37,15 @@ select r.*, p.payment_intent_id, p.purpose, extract(epoch from clock_timestamp()
   from learning.refunds r join learning.payments p on p.id = r.payment_id where r.id = $1
 """
 LOCK_REFUND = "select * from learning.refunds where id = $1 for update"
-REFUND_BY_SERVICE_ID = "select * from learning.refunds where provider_refund_id = $1 for update"
+# Its webhook may come before the answer to our request is stored: then the id in its metadata names it.
+REFUND_REPORTED = """
+select * from learning.refunds
+ where provider_refund_id = $1 or (id = $2 and provider_refund_id is null) limit 1 for update
+"""
 REQUESTED = """
-update learning.refunds set status = 'requested', provider_refund_id = $2
- where id = $1 and status = 'pending' returning *
+update learning.refunds
+   set provider_refund_id = $2, status = case when status = 'pending' then 'requested' else status end
+ where id = $1 returning *
 """
 DONE = """
 update learning.refunds set status = 'done', done_at = onceward.now()
@@ -171,8 +176,8 @@ async def lock_refund(tx: Tx, refund_id: UUID) -> Any:
     return await tx.fetchrow(LOCK_REFUND, refund_id)
 
 
-async def refund_by_service_id(tx: Tx, reference: str) -> Any:
-    return await tx.fetchrow(REFUND_BY_SERVICE_ID, reference)
+async def refund_reported(tx: Tx, reference: str, refund_id: UUID | None) -> Any:
+    return await tx.fetchrow(REFUND_REPORTED, reference, refund_id)
 
 
 async def refund_requested(tx: Tx, refund_id: UUID, reference: str) -> Any:
