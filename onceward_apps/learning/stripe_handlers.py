@@ -203,6 +203,10 @@ async def charge_refunded(event: Event[Charge], tx: Tx) -> Result:
         if tx.organization is not None and amount > 0:
             await payments.see_refund(tx, intent, amount, reason)
         return {"status": "NO_ENROLLMENT_FOUND"}
+    returned: datetime | None = payment["refund_failed_at"]
+    if returned is not None and _created(event) <= returned:
+        # Sent before a bank returned a refund: its sum contains money that the person does not have.
+        return {"status": "STALE", "enrollmentId": _text(payment["enrollment_id"])}
     kind = await refunding.apply_refund(tx, payment, amount, reason)
     return {"status": "SUCCESS", "enrollmentId": _text(payment["enrollment_id"]), "refundType": kind}
 
@@ -220,6 +224,7 @@ async def refund_failed(event: Event[Refund], tx: Tx) -> Result:
         await tx.notify_admins("REFUND_FAILED", "error", title, details, audience="accounting")
         return {"status": "UNKNOWN_REFUND"}
     failure = f"returned by the bank: {reported.failure_reason or 'no reason given'}"
+    await payments.note_return(tx, refund["payment_id"], _created(event))
     failed = await refund_requests.fail(tx, refund["id"], failure, again=True)
     return {"status": "SUCCESS" if failed else "UNCHANGED", "refundId": str(refund["id"])}
 

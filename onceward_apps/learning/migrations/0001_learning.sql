@@ -187,6 +187,7 @@ create table learning.payments (
     enrollment_id uuid,
     refunded_amount bigint not null default 0 check (refunded_amount between 0 and amount),
     refund_reason text,
+    refund_failed_at timestamptz,               -- the service's time: older reports of a refunded amount do not count
     disputed_at timestamptz,
     received_at timestamptz not null default onceward.now(),
     check ((purpose = 'refused') = (reason is not null)),

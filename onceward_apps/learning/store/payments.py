@@ -24,6 +24,9 @@ TUITION = """
 select coalesce(sum(amount), 0)::bigint as paid, coalesce(sum(refunded_amount), 0)::bigint as refunded
   from learning.payments where enrollment_id = $1 and purpose in ('enrollment', 'instalment')
 """
+REFUND_RETURNED = """
+update learning.payments set refund_failed_at = greatest(refund_failed_at, $2) where id = $1
+"""
 DISPUTED = "update learning.payments set disputed_at = coalesce(disputed_at, onceward.now()) where id = $1"
 
 ADD_REFUND = """
@@ -147,6 +150,10 @@ async def of_enrollment(tx: Tx, enrollment_id: UUID) -> list[Any]:
 async def tuition(tx: Tx, enrollment_id: UUID) -> Any:
     """Return what was paid and refunded for the enrolment itself, without extensions."""
     return await tx.fetchrow(TUITION, enrollment_id)
+
+
+async def note_return(tx: Tx, payment_id: UUID, at: datetime) -> None:
+    await tx.execute(REFUND_RETURNED, payment_id, at)
 
 
 async def note_dispute(tx: Tx, payment_id: UUID) -> None:
