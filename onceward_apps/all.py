@@ -1,7 +1,8 @@
 """All bundled apps in one app, which `onceward up` runs by default."""
 
 from onceward import Onceward
-from onceward_apps import ticketing
+from onceward_apps import learning, ticketing
 
 app = Onceward("onceward_apps")
+app.include(learning.app)
 app.include(ticketing.app)

@@ -14,10 +14,12 @@ from onceward_apps.learning.cohorts import NewSession
 from onceward_apps.learning.store import teaching
 from tests.learning.school import School
 
-SURVEYS = LearningSettings(
-    formbricks_intake_survey_id="intake-1",
-    formbricks_exit_survey_id="exit-1",
-    formbricks_feedback_survey_id="feedback-1",
+SURVEYS = LearningSettings.model_validate(
+    {
+        "formbricks_intake_survey_id": "intake-1",
+        "formbricks_exit_survey_id": "exit-1",
+        "formbricks_feedback_survey_id": "feedback-1",
+    }
 )
 
 

@@ -133,7 +133,11 @@ async def show_cohort(engine: EngineHere, who: Viewer, cohort_id: UUID) -> dict[
         if row is None:
             raise NotFound(f"there is no cohort {cohort_id}")
         history = await reading.history(tx, cohort_id)
-    return {**dict(row), "can_transition_to": transitions_from(row["status"]), "history": history}
+    return {
+        **dict(row),
+        "can_transition_to": transitions_from(row["status"]),
+        "history": [dict(each) for each in history],
+    }
 
 
 @router.post("/cohorts/{cohort_id}/status")
@@ -228,14 +232,14 @@ async def show_enrollment(engine: EngineHere, who: Viewer, enrollment_id: UUID) 
         standing = await certificates.standing(tx, enrollment_id)
         certificate = await certificate_rows.by_enrollment(tx, enrollment_id)
         sessions = await reading.sessions(tx, row["cohort_id"], enrollment_id)
-    hidden = ("claim_id", "changed_by")
+    hidden = ("claim_id", "changed_by")  # of no use outside
     return {
         **{name: value for name, value in dict(row).items() if name not in hidden},
         "completion_percentage": standing.completion,
         "attendance_percentage": standing.attendance,
         "missing_for_certificate": standing.missing(),
-        "certificate": certificate,
-        "sessions": sessions,
+        "certificate": None if certificate is None else dict(certificate),
+        "sessions": [dict(each) for each in sessions],
     }
 
 

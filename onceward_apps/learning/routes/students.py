@@ -74,7 +74,10 @@ async def me(engine: EngineHere, student: SignedIn) -> dict[str, Any]:
         if user is None:
             raise NotFound("this user does not exist")
         rows = await reading.enrollments_of(tx, student.user_id)
-    return {**{name: user[name] for name in ("id", "email", "name", "avatar", "locale")}, "enrollments": rows}
+    return {
+        **{name: user[name] for name in ("id", "email", "name", "avatar", "locale")},
+        "enrollments": [dict(row) for row in rows],
+    }
 
 
 @router.patch("/me")
@@ -96,7 +99,7 @@ async def content(engine: EngineHere, student: SignedIn, enrollment_id: UUID) ->
     return {
         "has_access": row["has_access"],
         "unlocked": row["content_unlocked_at"] is not None,
-        "items": items,
+        "items": [dict(item) for item in items],
         "resources": resources if row["has_access"] else [],
         "surveys": links,
         "completion_percentage": None if standing is None else standing.completion,
