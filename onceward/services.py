@@ -18,6 +18,10 @@ from pydantic import SecretStr
 from onceward.errors import OncewardError
 from onceward.http import ServiceClient
 from onceward.private_files import PrivateFolder
+from onceward.providers.outbound.calcom import Attendee, CalCom
+from onceward.providers.outbound.ga4 import Ga4, Ga4Event
+from onceward.providers.outbound.hubspot import CrmRecord, HubSpot
+from onceward.providers.outbound.mixpanel import Mixpanel, MixpanelEvent
 from onceward.providers.outbound.money import (
     SERVICES,
     exponent,
@@ -32,17 +36,28 @@ from onceward.providers.outbound.money import (
 )
 from onceward.providers.outbound.outcome import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
 from onceward.providers.outbound.paypal import PayPal
+from onceward.providers.outbound.segment import Segment, SegmentCall
 from onceward.providers.outbound.stripe import Stripe
 from onceward.settings import Settings, load_settings
 
 __all__ = [
     "SERVICES",
     "Accepted",
+    "Attendee",
+    "CalCom",
+    "CrmRecord",
     "Files",
+    "Ga4",
+    "Ga4Event",
+    "HubSpot",
+    "Mixpanel",
+    "MixpanelEvent",
     "NotSet",
     "Outcome",
     "PayPal",
     "Refused",
+    "Segment",
+    "SegmentCall",
     "Services",
     "Stripe",
     "Throttled",

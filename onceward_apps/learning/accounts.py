@@ -6,12 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 from uuid import UUID
 
-from onceward.providers.outbound.calcom import CalCom
-from onceward.providers.outbound.ga4 import Ga4
-from onceward.providers.outbound.hubspot import HubSpot
-from onceward.providers.outbound.mixpanel import Mixpanel
-from onceward.providers.outbound.segment import Segment
-from onceward.services import NotSet, Stripe
+from onceward.services import CalCom, Ga4, HubSpot, Mixpanel, NotSet, Segment, Stripe
 from onceward_apps.learning.app import app
 
 

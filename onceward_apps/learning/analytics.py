@@ -10,10 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward import Job, Permanent, Tx
-from onceward.providers.outbound.ga4 import Ga4Event
-from onceward.providers.outbound.mixpanel import MixpanelEvent
-from onceward.providers.outbound.segment import SegmentCall
-from onceward.services import Accepted, NotSet, Outcome, Unknown
+from onceward.services import Accepted, Ga4Event, MixpanelEvent, NotSet, Outcome, SegmentCall, Unknown
 from onceward_apps.learning import accounts
 from onceward_apps.learning.app import app
 from onceward_apps.learning.bookings import again

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 from uuid import UUID
 
 from onceward import Job, Permanent, Retry, Snooze, Tx
-from onceward.services import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
+from onceward.services import Accepted, Attendee, CalCom, NotSet, Outcome, Refused, Throttled, Unknown, Unreachable
 from onceward_apps.learning import accounts, activity
 from onceward_apps.learning.app import app
 from onceward_apps.learning.store import bookings as rows
@@ -210,9 +210,7 @@ async def book_sessions(job: Job, *, enrollment_id: UUID) -> dict[str, int]:
     return {"booked": len(sessions)}
 
 
-async def _book(calcom: Any, session: Any, key: str) -> Outcome:
-    from onceward.providers.outbound.calcom import Attendee
-
+async def _book(calcom: CalCom, session: Any, key: str) -> Outcome:
     return await calcom.create_booking(
         key=key,
         event_type_id=session["cal_event_type_id"],
@@ -227,7 +225,13 @@ async def cancel_at_calcom(job: Job, *, uid: str, reason: str) -> str:
     """Cancel a booking at Cal.com. Cancelling twice has no further effect there."""
     async with job.transaction() as tx:
         organization = tx.organization
-    calcom = await accounts.calcom(organization)
+    try:
+        calcom = await accounts.calcom(organization)
+    except NotSet:
+        async with job.transaction() as tx:
+            title = "A booking must be cancelled at Cal.com by hand: the account is not configured"
+            await tx.notify_admins("CALCOM_NOT_CONFIGURED", "warn", title, {"bookingUid": uid, "reason": reason})
+        return "not configured"
     outcome = await calcom.cancel_booking(uid, reason=reason)
     if isinstance(outcome, Accepted):
         return "cancelled"

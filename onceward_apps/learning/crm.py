@@ -13,8 +13,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from onceward import Job, Tx
-from onceward.providers.outbound.hubspot import CrmRecord, HubSpot
-from onceward.services import Accepted, NotSet, Refused, exponent
+from onceward.services import Accepted, CrmRecord, HubSpot, NotSet, Refused, exponent
 from onceward_apps.learning import accounts
 from onceward_apps.learning.app import app
 from onceward_apps.learning.bookings import again

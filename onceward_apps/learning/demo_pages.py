@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from onceward.messages.rendering import render
+from onceward.messages import render
 from onceward_apps.learning.demo import SLUG
 from onceward_apps.learning.routes.rendering import page
 from onceward_apps.learning.routes.requests import EngineHere
