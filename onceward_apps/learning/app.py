@@ -20,23 +20,27 @@ class LearningSettings(FeatureSettings):
         le=1440,
         description="How long a checkout holds its place. Stripe does not accept less than 30 minutes.",
     )
-    invite_hours: int = Field(48, ge=1, le=720, description="How long an invite from the waitlist holds its place.")
-    max_expired_invites: int = Field(
-        3, ge=1, le=100, description="Expired invites after which a person is removed from the waitlist."
+    invite_hours: int = Field(
+        default=48, ge=1, le=720, description="How long an invite from the waitlist holds its place."
     )
-    access_days: int = Field(30, ge=0, le=3650, description="Days of access after the end of a cohort.")
+    max_expired_invites: int = Field(
+        default=3, ge=1, le=100, description="Expired invites after which a person is removed from the waitlist."
+    )
+    access_days: int = Field(default=30, ge=0, le=3650, description="Days of access after the end of a cohort.")
     refunds_per_second: int = Field(
         10,
         ge=1,
         le=100,
         description="Refunds that the cancellation of a cohort requests per second, on all nodes together.",
     )
-    formbricks_intake_survey_id: str = Field("", description="The id of the intake survey at Formbricks.")
-    formbricks_exit_survey_id: str = Field("", description="The id of the exit survey at Formbricks.")
-    formbricks_feedback_survey_id: str = Field("", description="The id of the feedback survey at Formbricks.")
-    formbricks_url: str = Field("https://app.formbricks.com", description="Where the survey pages of Formbricks are.")
+    formbricks_intake_survey_id: str = Field(default="", description="The id of the intake survey at Formbricks.")
+    formbricks_exit_survey_id: str = Field(default="", description="The id of the exit survey at Formbricks.")
+    formbricks_feedback_survey_id: str = Field(default="", description="The id of the feedback survey at Formbricks.")
+    formbricks_url: str = Field(
+        default="https://app.formbricks.com", description="Where the survey pages of Formbricks are."
+    )
     low_rating: int = Field(
-        3, ge=0, le=10, description="A rating in a feedback survey at or below this notifies operators."
+        default=3, ge=0, le=10, description="A rating in a feedback survey at or below this notifies operators."
     )
 
 

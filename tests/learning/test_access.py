@@ -52,7 +52,8 @@ async def test_an_extension_after_the_end_opens_the_access_again(school: School)
     assert await school.status(enrollment) == "EXPIRED"
     await extend(school, enrollment)
     row = await school.row("enrollments", id=enrollment)
-    assert row["status"] == "ACTIVE" and row["access_revoked_at"] is None
+    assert row["status"] == "ACTIVE"
+    assert row["access_revoked_at"] is None
     changes = await assert_published(school.engine, "enrollment.updated")
     assert [change.data["change"] for change in changes] == ["expired", "reactivated"]
     await school.verify()

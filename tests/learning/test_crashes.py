@@ -211,7 +211,7 @@ def named(prepare: Prepare) -> str:
 async def crash_at(school: School, prepare: Prepare, *, every: bool) -> None:
     await run(school, prepare, None)  # the first run also does work that only the first of a database does
     gates, expected = await run(school, prepare, None)
-    assert gates and expected, "the scenario does nothing"
+    assert gates, "the scenario does nothing"
     for number, name in enumerate(gates, start=1):
         if every or gates.index(name) == number - 1:
             _, left = await run(school, prepare, number)

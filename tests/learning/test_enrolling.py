@@ -22,9 +22,11 @@ async def test_a_paid_checkout_enrols_mails_publishes_and_broadcasts(school: Sch
     assert await school.free(cohort) == 2
     await assert_sent(school.engine, "enrollment-welcome", to="ada@example.org", count=1)
     [event] = await assert_published(school.engine, "enrollment.created", count=1)
-    assert event.data["userName"] == "Ada" and event.data["amountPaid"] == PRICE
+    assert event.data["userName"] == "Ada"
+    assert event.data["amountPaid"] == PRICE
     [news] = await assert_broadcast(school.engine, f"cohort/{cohort}/enrollments", count=1)
-    assert news.payload["type"] == "ENROLLMENT_CREATED" and news.payload["spotsRemaining"] == 2
+    assert news.payload["type"] == "ENROLLMENT_CREATED"
+    assert news.payload["spotsRemaining"] == 2
     assert not {"amountPaid", "payment_intent_id", "currency"} & set(news.payload)
     await school.verify()
 
@@ -54,7 +56,8 @@ async def test_a_full_cohort_refunds_waitlists_and_mails(school: School) -> None
     [completed] = school.events("checkout.session.completed", fresh=False)[-1:]
     assert await school.result(completed["id"]) == {"status": "WAITLISTED", "reason": "cohort_full"}
     [refund] = school.stripe.books.refunds.values()
-    assert refund["amount"] == PRICE and refund["metadata"]["reason"] == "cohort_full"
+    assert refund["amount"] == PRICE
+    assert refund["metadata"]["reason"] == "cohort_full"
     entry = await school.row("waitlist_entries", user_id=late)
     assert (entry["status"], entry["priority"]) == ("ACTIVE", 10)
     await assert_sent(school.engine, "cohort-full-waitlist", to="late@example.org", count=1)
@@ -126,7 +129,8 @@ async def test_a_payment_of_another_app_or_of_nobody_is_not_ours(school: School)
     for event in school.events("checkout.session.completed", fresh=False):
         assert await school.result(event["id"]) == {"status": "not_ours"}
     assert await school.count("payments") == await school.count("enrollments") == 0
-    assert await school.notices() == [] and school.stripe.books.refunds == {}
+    assert await school.notices() == []
+    assert school.stripe.books.refunds == {}
 
 
 async def test_a_payment_without_our_mark_but_with_our_ids_is_ours(school: School) -> None:

@@ -79,7 +79,8 @@ def test_reports_of_refunds_give_the_same_sum_in_any_order(paid: int, reports: l
     for report in reports:
         shuffled = shuffled.after(report)
     assert state == shuffled
-    assert 0 <= state.refunded <= paid and state.is_full == (state.remainder == 0)
+    assert 0 <= state.refunded <= paid
+    assert state.is_full == (state.remainder == 0)
 
 
 def test_nps_is_promoters_minus_detractors() -> None:
