@@ -20,7 +20,7 @@ from onceward.cli.session import run, spare_collector
 
 REPOSITORY = Path(__file__).parents[2]
 
-BENCHES = ("work", "ingest", "outbound", "live", "ledger", "capacity", "workflows", "messages", "checkout")
+BENCHES = ("work", "ingest", "outbound", "live", "ledger", "capacity", "workflows", "messages", "checkout", "learning")
 
 
 def register(cli: typer.Typer) -> None:

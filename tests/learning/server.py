@@ -15,6 +15,7 @@ import jwt as pyjwt
 import orjson
 from pydantic import SecretStr
 
+from onceward import Onceward
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
@@ -139,7 +140,10 @@ async def running(database_url: str, folder: Path) -> AsyncIterator[Server]:
         poll_interval_ms=100,
         jwt_secret=SecretStr(JWT_SECRET),
     )
-    process = Process(learning, settings, FEATURES)
+    # A process adds its own parts to its app: an app that other tests use would keep them.
+    app = Onceward("school")
+    app.include(learning)
+    process = Process(app, settings, FEATURES)
     await process.start()
     try:
         async with aiohttp.ClientSession() as http:

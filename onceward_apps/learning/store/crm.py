@@ -21,12 +21,12 @@ select u.id, u.email, u.name, u.last_login_at, u.created_at,
        (select count(*) from learning.enrollments e where e.user_id = u.id) as enrollments
   from learning.users u
  where u.organization_id = $1 and u.erased_at is null
-   and ($2::text is null or (u.changed_by >= pg_snapshot_xmin($2::pg_snapshot)
-                             and not pg_visible_in_snapshot(u.changed_by, $2::pg_snapshot))
+   and ($2::text is null or (u.changed_by >= pg_snapshot_xmin($2::text::pg_snapshot)
+                             and not pg_visible_in_snapshot(u.changed_by, $2::text::pg_snapshot))
         or exists (select from learning.enrollments e
-                    where e.user_id = u.id and e.organization_id = $1 and e.changed_by >= pg_snapshot_xmin($2::pg_snapshot)
-                      and not pg_visible_in_snapshot(e.changed_by, $2::pg_snapshot)))
-   and pg_visible_in_snapshot(u.changed_by, $3::pg_snapshot)
+                    where e.user_id = u.id and e.organization_id = $1 and e.changed_by >= pg_snapshot_xmin($2::text::pg_snapshot)
+                      and not pg_visible_in_snapshot(e.changed_by, $2::text::pg_snapshot)))
+   and pg_visible_in_snapshot(u.changed_by, $3::text::pg_snapshot)
    and ($4::uuid is null or u.id > $4)
  order by u.id limit $5
 """
@@ -37,9 +37,9 @@ select e.id, e.status, e.amount_paid, e.currency, e.enrolled_at, e.refund_amount
   join learning.users u on u.id = e.user_id
   join learning.cohorts c on c.id = e.cohort_id
  where e.organization_id = $1 and u.erased_at is null
-   and ($2::text is null or (e.changed_by >= pg_snapshot_xmin($2::pg_snapshot)
-                             and not pg_visible_in_snapshot(e.changed_by, $2::pg_snapshot)))
-   and pg_visible_in_snapshot(e.changed_by, $3::pg_snapshot)
+   and ($2::text is null or (e.changed_by >= pg_snapshot_xmin($2::text::pg_snapshot)
+                             and not pg_visible_in_snapshot(e.changed_by, $2::text::pg_snapshot)))
+   and pg_visible_in_snapshot(e.changed_by, $3::text::pg_snapshot)
    and ($4::uuid is null or e.id > $4)
  order by e.id limit $5
 """
@@ -70,7 +70,7 @@ async def move_watermark(tx: Tx, kind: str, since: str | None, upto: str) -> boo
     """Move the watermark. Returns False if another run has moved it: that run's position stands."""
     return bool(
         await tx.fetchval(
-            "update learning.crm_sync set watermark = $3::pg_snapshot, synced_at = onceward.now()"
+            "update learning.crm_sync set watermark = $3::text::pg_snapshot, synced_at = onceward.now()"
             " where kind = $1 and watermark::text is not distinct from $2 returning true",
             kind,
             since,
