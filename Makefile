@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test contract stall soak check format docs screenshots bench bench-smoke bench-peers lock clean
+.PHONY: help install demo test acceptance contract stall soak check format docs screenshots bench bench-smoke bench-peers lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -34,6 +34,9 @@ demo: $(READY) ## run everything in one process on an embedded PostgreSQL; Ctrl-
 
 test: $(READY) ## run the tests on a real PostgreSQL
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not slow' $(ARGS)
+
+acceptance: $(READY) ## print every acceptance item of the apps with pass or fail; ARGS=engagement for one app
+	@$(BIN)/python tools/acceptance.py --workers $(WORKERS) $(ARGS)
 
 contract: $(READY) ## run the contract test of the webhook pipeline; dumps and logs go to contract-artifacts
 	@ONCEWARD_TEST_ARTIFACTS=contract-artifacts $(BIN)/python -m pytest -n 0 tests/contract $(ARGS)

@@ -15,7 +15,7 @@ class LearningSettings(FeatureSettings):
     """Settings with the prefix `ONCEWARD_LEARNING_`."""
 
     hold_minutes: int = Field(
-        30,
+        default=30,
         ge=30,
         le=1440,
         description="How long a checkout holds its place. Stripe does not accept less than 30 minutes.",
@@ -28,7 +28,7 @@ class LearningSettings(FeatureSettings):
     )
     access_days: int = Field(default=30, ge=0, le=3650, description="Days of access after the end of a cohort.")
     refunds_per_second: int = Field(
-        10,
+        default=10,
         ge=1,
         le=100,
         description="Refunds that the cancellation of a cohort requests per second, on all nodes together.",

@@ -121,6 +121,7 @@ def invoice(number: int, end: int, **more: Any) -> dict[str, Any]:
     return {**thing, "amount_paid": 10000, "currency": "eur", "lines": lines, **more}
 
 
+@pytest.mark.acceptance("processInvoicePaymentSucceeded")
 async def test_instalments_are_recorded_once_and_extend_the_access(school: School) -> None:
     enrollment = await subscribe(school, await school.cohort(), await school.student())
     end = int((await school.row("enrollments", id=enrollment))["access_expires_at"].timestamp())
@@ -162,6 +163,7 @@ async def test_an_invoice_before_its_enrolment_waits_and_an_orphan_is_refunded(s
     assert "PAYMENT_REFUSED" in await school.notices()
 
 
+@pytest.mark.acceptance("processSubscriptionUpdated", "processSubscriptionDeleted")
 async def test_a_subscription_is_mirrored_and_its_end_ends_the_access(school: School) -> None:
     enrollment = await subscribe(school, await school.cohort(), await school.student())
     thing: dict[str, Any] = {"id": "sub_1", "object": "subscription", "status": "past_due"}

@@ -23,6 +23,7 @@ def fast() -> object:
     learning.use_settings(LearningSettings())
 
 
+@pytest.mark.acceptance("autoRefundOnCohortCancellation")
 async def test_cancelling_refunds_everybody_once_and_closes_everything(school: School) -> None:
     cohort = await school.cohort(capacity=3)
     enrollments = [await school.enrol(cohort) for _ in range(3)]
@@ -72,6 +73,7 @@ async def test_only_the_remainder_of_a_partly_refunded_payment_goes_back(school:
     await school.verify()
 
 
+@pytest.mark.acceptance("autoRefundOnCohortCancellation")
 async def test_refunds_that_stripe_refuses_are_collected_in_one_alert(school: School) -> None:
     cohort = await school.cohort()
     good, bad = [await school.enrol(cohort) for _ in range(2)]
@@ -122,6 +124,7 @@ async def test_a_lost_answer_of_stripe_refunds_once(school: School) -> None:
     assert await school.count("enrollments", "status = 'REFUNDED'") == 1
 
 
+@pytest.mark.acceptance("autoRefundOnCohortCancellation")
 async def test_refunds_keep_the_rate(school: School) -> None:
     learning.use_settings(LearningSettings(refunds_per_second=20))
     cohort = await school.cohort(capacity=20)
@@ -135,6 +138,7 @@ async def test_refunds_keep_the_rate(school: School) -> None:
     assert len(school.stripe.books.refunds) == 12
 
 
+@pytest.mark.acceptance("updateCohortStatus")
 async def test_only_drawn_changes_of_the_status_are_possible(school: School) -> None:
     cohort = await school.cohort(status="DRAFT")
     with pytest.raises(InvalidTransition, match="allowed is OPEN, CANCELLED"):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
+
 from onceward.db import Database
 from onceward.testing import assert_broadcast, assert_published, assert_sent
 from tests.learning.school import PRICE, SOURCE, School
 
 
+@pytest.mark.acceptance("processCheckoutCompleted", "triggerEnrollmentCreatedWebhook")
 async def test_a_paid_checkout_enrols_mails_publishes_and_broadcasts(school: School) -> None:
     cohort = await school.cohort(capacity=3)
     ada = await school.student("Ada")
@@ -31,6 +34,7 @@ async def test_a_paid_checkout_enrols_mails_publishes_and_broadcasts(school: Sch
     await school.verify()
 
 
+@pytest.mark.acceptance("handleStripeWebhook")
 async def test_a_second_delivery_and_a_second_event_of_a_session_change_nothing(school: School) -> None:
     cohort = await school.cohort()
     enrollment = await school.enrol(cohort)
@@ -46,6 +50,7 @@ async def test_a_second_delivery_and_a_second_event_of_a_session_change_nothing(
     assert school.stripe.books.refunds == {}
 
 
+@pytest.mark.acceptance("processCheckoutCompleted")
 async def test_a_full_cohort_refunds_waitlists_and_mails(school: School) -> None:
     cohort = await school.cohort(capacity=1)
     await school.enrol(cohort)
@@ -65,6 +70,7 @@ async def test_a_full_cohort_refunds_waitlists_and_mails(school: School) -> None
     await school.verify()
 
 
+@pytest.mark.acceptance("processCheckoutCompleted")
 async def test_who_is_enrolled_already_gets_the_second_payment_back(school: School) -> None:
     cohort = await school.cohort()
     ada = await school.student("Ada")
@@ -120,6 +126,7 @@ async def test_our_payment_without_a_known_cohort_or_user_is_refunded_and_operat
     await school.verify()
 
 
+@pytest.mark.acceptance("handleStripeWebhook")
 async def test_a_payment_of_another_app_or_of_nobody_is_not_ours(school: School) -> None:
     cohort = await school.cohort()
     student = await school.student()

@@ -29,6 +29,7 @@ def paid(cohort: UUID, student: UUID, number: int) -> PaidSession:
     )
 
 
+@pytest.mark.acceptance("updateEnrollmentCount")
 async def test_the_last_place_is_sold_once_however_many_pay(school: School) -> None:
     cohort = await school.cohort(capacity=1)
     students = [await school.student() for _ in range(BUYERS)]

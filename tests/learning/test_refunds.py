@@ -24,6 +24,7 @@ async def intent(school: School, enrollment: object) -> str:
     return await school.db.fetchval("select payment_intent_id from learning.enrollments where id = $1", enrollment)
 
 
+@pytest.mark.acceptance("processChargeRefunded", "triggerEnrollmentRefundedWebhook")
 async def test_a_full_refund_ends_the_enrolment_and_invites_the_next_person(school: School) -> None:
     cohort = await school.cohort(capacity=1)
     enrollment = await school.enrol(cohort)
@@ -43,6 +44,7 @@ async def test_a_full_refund_ends_the_enrolment_and_invites_the_next_person(scho
     await school.verify()
 
 
+@pytest.mark.acceptance("processChargeRefunded")
 async def test_partial_refunds_are_recorded_and_the_largest_sum_counts(school: School) -> None:
     cohort = await school.cohort()
     enrollment = await school.enrol(cohort)
@@ -66,6 +68,7 @@ async def test_partial_refunds_are_recorded_and_the_largest_sum_counts(school: S
     await school.verify()
 
 
+@pytest.mark.acceptance("processChargeRefunded")
 async def test_enrolment_and_refund_give_the_same_result_in_both_orders(school: School) -> None:
     cohort = await school.cohort(capacity=1)
     first, second = [await school.student() for _ in range(2)]

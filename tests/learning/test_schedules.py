@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import UUID
 
+import pytest
+
 from onceward.db import Database
 from onceward.testing import FrozenClock, assert_published, assert_sent
 from tests.learning.school import School
@@ -26,6 +28,7 @@ async def buy_extension(school: School, enrollment: UUID, until: datetime) -> No
     )
 
 
+@pytest.mark.acceptance("checkAccessExpiry")
 async def test_access_expires_after_missed_days_is_extended_or_reminded_once(school: School, db: Database) -> None:
     async with FrozenClock(db, START) as clock:
         cohort = await school.cohort()
@@ -59,6 +62,7 @@ async def test_access_expires_after_missed_days_is_extended_or_reminded_once(sch
         await school.verify()
 
 
+@pytest.mark.acceptance("sendPreCohortEmails")
 async def test_mails_before_the_start_survive_a_missed_day_and_are_sent_once(school: School, db: Database) -> None:
     async with FrozenClock(db, START) as clock:
         cohort = await school.cohort(starts_in_days=10, status="CONFIRMED", zoom_link="https://zoom.example/1")
@@ -85,6 +89,7 @@ async def test_mails_before_the_start_survive_a_missed_day_and_are_sent_once(sch
         assert {mail.data["zoomLink"] for mail in mails} == {"https://zoom.example/1"}
 
 
+@pytest.mark.acceptance("updateCohortStatus", "triggerCohortStartedWebhook")
 async def test_the_clock_starts_and_ends_cohorts_and_alerts_once_about_an_open_one(
     school: School, db: Database
 ) -> None:

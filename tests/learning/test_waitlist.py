@@ -38,6 +38,7 @@ async def promote(school: School, cohort: UUID) -> int:
         return await waitlist.promote(tx, cohort)
 
 
+@pytest.mark.acceptance("promoteFromWaitlists")
 async def test_a_freed_place_is_offered_by_priority_then_expired_invites_then_age(school: School) -> None:
     cohort = await school.cohort(capacity=1)
     await school.enrol(cohort)
@@ -111,6 +112,7 @@ async def test_another_persons_invite_gives_no_place(school: School) -> None:
         await school.start(cohort, await school.student("Thief"), invite=await token(school, ada))
 
 
+@pytest.mark.acceptance("cleanupExpiredInvites")
 async def test_an_expired_invite_goes_to_the_next_and_three_remove_the_person(school: School) -> None:
     """Without the order by expired invites and the limit, the first person would be invited for ever."""
     cohort = await school.cohort(capacity=1, starts_in_days=60)
@@ -147,6 +149,7 @@ async def test_invites_close_at_the_start_of_the_cohort(school: School) -> None:
             await waitlist.read_invite(tx, await token(school, ada))
 
 
+@pytest.mark.acceptance("promoteFromWaitlists")
 async def test_the_schedule_invites_where_a_promotion_was_missed(school: School) -> None:
     cohort = await school.cohort(capacity=2)
     await join(school, cohort, "Ada", "Bob", "Cy")
