@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, field_validator
 from onceward import Event, Tx
 from onceward_apps.learning import bookings
 from onceward_apps.learning.app import app
+from onceward_apps.learning.metrics import BOOKINGS, count_result
 from onceward_apps.learning.model import as_uuid
 
 Result = dict[str, Any]
@@ -86,8 +87,9 @@ class Cancellation(BaseModel):
 @app.on("calcom", "BOOKING_CREATED", ordering=True)
 async def booking_created(event: Event[BookingPayload], tx: Tx) -> Result:
     if not await _act(tx, event.data.cohort_id, event.data.uid):
-        return {"status": "COHORT_NOT_FOUND"}
-    return await bookings.created(tx, event.data.booking(), received_at=event.received_at)
+        return count_result(tx, BOOKINGS, {"status": "COHORT_NOT_FOUND"})
+    result = await bookings.created(tx, event.data.booking(), received_at=event.received_at)
+    return count_result(tx, BOOKINGS, result)
 
 
 @app.on("calcom", "BOOKING_REQUESTED", ordering=True)
@@ -95,62 +97,70 @@ async def booking_requested(event: Event[BookingPayload], tx: Tx) -> Result:
     """Record a booking that the host must confirm. A reschedule of such a booking comes as a request, too."""
     data = event.data
     if not await _act(tx, data.cohort_id, data.uid, data.rescheduleUid):
-        return {"status": "COHORT_NOT_FOUND"}
+        return count_result(tx, BOOKINGS, {"status": "COHORT_NOT_FOUND"})
     if data.rescheduleUid is not None:
         old_uid = data.rescheduleUid
-        return await bookings.rescheduled(tx, data.booking(), old_uid=old_uid, received_at=event.received_at)
-    return await bookings.created(tx, data.booking(), received_at=event.received_at)
+        result = await bookings.rescheduled(tx, data.booking(), old_uid=old_uid, received_at=event.received_at)
+        return count_result(tx, BOOKINGS, result)
+    result = await bookings.created(tx, data.booking(), received_at=event.received_at)
+    return count_result(tx, BOOKINGS, result)
 
 
 @app.on("calcom", "BOOKING_CONFIRMED", ordering=True)
 async def booking_confirmed(event: Event[BookingPayload], tx: Tx) -> Result:
     if not await _act(tx, event.data.cohort_id, event.data.uid):
-        return {"status": "COHORT_NOT_FOUND"}
-    return await bookings.confirmed(tx, event.data.booking(), received_at=event.received_at)
+        return count_result(tx, BOOKINGS, {"status": "COHORT_NOT_FOUND"})
+    result = await bookings.confirmed(tx, event.data.booking(), received_at=event.received_at)
+    return count_result(tx, BOOKINGS, result)
 
 
 @app.on("calcom", "BOOKING_RESCHEDULED", ordering=True)
 async def booking_rescheduled(event: Event[BookingPayload], tx: Tx) -> Result:
     data = event.data
     if not await _act(tx, data.cohort_id, data.uid, data.rescheduleUid):
-        return {"status": "ENROLLMENT_NOT_FOUND"}
-    return await bookings.rescheduled(tx, data.booking(), old_uid=data.rescheduleUid, received_at=event.received_at)
+        return count_result(tx, BOOKINGS, {"status": "ENROLLMENT_NOT_FOUND"})
+    result = await bookings.rescheduled(tx, data.booking(), old_uid=data.rescheduleUid, received_at=event.received_at)
+    return count_result(tx, BOOKINGS, result)
 
 
 @app.on("calcom", "BOOKING_CANCELLED", ordering=True)
 async def booking_cancelled(event: Event[Cancellation], tx: Tx) -> Result:
     if not await _act(tx, None, event.data.uid):
-        return {"status": "ENROLLMENT_NOT_FOUND"}
-    return await bookings.cancelled(tx, event.data.uid, reason=event.data.cancellationReason)
+        return count_result(tx, BOOKINGS, {"status": "ENROLLMENT_NOT_FOUND"})
+    result = await bookings.cancelled(tx, event.data.uid, reason=event.data.cancellationReason)
+    return count_result(tx, BOOKINGS, result)
 
 
 @app.on("calcom", "BOOKING_REJECTED", ordering=True)
 async def booking_rejected(event: Event[Cancellation], tx: Tx) -> Result:
     if not await _act(tx, None, event.data.uid):
-        return {"status": "ENROLLMENT_NOT_FOUND"}
-    return await bookings.cancelled(tx, event.data.uid, reason=event.data.cancellationReason or "rejected")
+        return count_result(tx, BOOKINGS, {"status": "ENROLLMENT_NOT_FOUND"})
+    result = await bookings.cancelled(tx, event.data.uid, reason=event.data.cancellationReason or "rejected")
+    return count_result(tx, BOOKINGS, result)
 
 
 @app.on("calcom", "MEETING_ENDED", ordering=True)
 async def meeting_ended(event: Event[BookingPayload], tx: Tx) -> Result:
     data = event.data
     if not await _act(tx, data.cohort_id, data.uid):
-        return {"status": "ENROLLMENT_NOT_FOUND"}
-    return await bookings.observe_meeting_end(
+        return count_result(tx, BOOKINGS, {"status": "ENROLLMENT_NOT_FOUND"})
+    result = await bookings.observe_meeting_end(
         tx,
         data.uid,
         cause=event.event_id,
         duration_s=None if data.duration is None else data.duration * 60,
         recording_url=data.recordingUrl,
     )
+    return count_result(tx, BOOKINGS, result)
 
 
 @app.on("calcom", "BOOKING_NO_SHOW_UPDATED", ordering=True)
 async def no_show_updated(event: Event[NoShow], tx: Tx) -> Result:
     if not await _act(tx, None, event.data.bookingUid):
-        return {"status": "ENROLLMENT_NOT_FOUND"}
+        return count_result(tx, BOOKINGS, {"status": "ENROLLMENT_NOT_FOUND"})
     absent = {each.email: each.noShow for each in event.data.attendees if each.noShow is not None}
-    return await bookings.observe_no_show(tx, event.data.bookingUid, absent, cause=event.event_id)
+    result = await bookings.observe_no_show(tx, event.data.bookingUid, absent, cause=event.event_id)
+    return count_result(tx, BOOKINGS, result)
 
 
 async def _act(tx: Tx, cohort_id: UUID | None, *uids: str | None) -> bool:

@@ -13,6 +13,7 @@ from onceward import Job, Permanent, Tx
 from onceward_apps.learning import activity, certificate_pdf
 from onceward_apps.learning.app import app
 from onceward_apps.learning.errors import NotFound
+from onceward_apps.learning.metrics import CERTIFICATES
 from onceward_apps.learning.progress import Standing
 from onceward_apps.learning.store import certificates as rows
 
@@ -56,6 +57,7 @@ async def check(tx: Tx, enrollment_id: UUID) -> str | None:
     )
     if row is None:
         return None
+    tx.after_commit(CERTIFICATES.inc)
     await tx.enqueue(render_certificate.unique(f"certificate:{row['id']}"), certificate_id=row["id"])
     payload = {
         "certificateId": row["id"],

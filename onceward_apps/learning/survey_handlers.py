@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, field_validator
 from onceward import Event, Tx
 from onceward_apps.learning import surveys
 from onceward_apps.learning.app import app
+from onceward_apps.learning.metrics import SURVEYS, count_result
 
 
 class Response(BaseModel):
@@ -33,8 +34,9 @@ class Response(BaseModel):
 async def response_finished(event: Event[Response], tx: Tx) -> dict[str, Any]:
     response = event.data
     if tx.organization is None and not await _act(tx, response.data):
-        return {"status": "SURVEY_NOT_RECOGNIZED"}
-    return await surveys.finished(tx, survey_id=response.surveyId, response_id=response.id, answers=response.data)
+        return count_result(tx, SURVEYS, {"status": "SURVEY_NOT_RECOGNIZED"})
+    result = await surveys.finished(tx, survey_id=response.surveyId, response_id=response.id, answers=response.data)
+    return count_result(tx, SURVEYS, result)
 
 
 @app.on("formbricks", "responseCreated")
