@@ -1,9 +1,10 @@
 """All bundled apps in one app, which `onceward up` runs by default."""
 
 from onceward import Onceward
-from onceward_apps import clinic, coursegen, engagement, ticketing
+from onceward_apps import clinic, coursegen, engagement, learning, ticketing
 
 app = Onceward("onceward_apps")
+app.include(learning.app)
 app.include(ticketing.app)
 app.include(engagement.app)
 app.include(coursegen.app)

@@ -11,6 +11,8 @@ from onceward_apps import all as bundled
 from onceward_apps.clinic.demo import ClinicDemo
 from onceward_apps.coursegen.demo import CoursegenDemo
 from onceward_apps.engagement.demo import EngagementDemo
+from onceward_apps.learning.demo import LearningDemo
+from onceward_apps.learning.demo_pages import router as learning_pages
 from onceward_apps.ticketing.demo import TicketingDemo
 
 
@@ -21,10 +23,17 @@ def sign_tokens(context: Context) -> None:
         context.settings = settings.model_copy(update={"jwt_secret": SecretStr(secrets.token_hex(32))})
 
 
+def learning_demo(context: Context) -> LearningDemo:
+    """One Stripe account serves both apps, as it may in reality."""
+    return LearningDemo(context, stripe=context.part(TicketingDemo).stripe)
+
+
 app = Onceward("demo")
 app.include(bundled.app)
+app.routes(learning_pages)
 app.part("demo tokens", sign_tokens, roles=WEB, stage="base")
 app.part("ticketing demo", TicketingDemo, roles=WEB)
 app.part("engagement demo", EngagementDemo, roles=WEB)
 app.part("coursegen demo", CoursegenDemo, roles=WEB)
 app.part("clinic demo", ClinicDemo, roles=WEB)
+app.part("learning demo", learning_demo, roles=WEB)

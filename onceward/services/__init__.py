@@ -1,6 +1,7 @@
 """The external services that an app calls: accounts per organization, clients, files, outcomes and money."""
 
 from onceward.providers.outbound.analytics import AnalyticsEvent
+from onceward.providers.outbound.calcom import Attendee, CalCom
 from onceward.providers.outbound.chat import (
     ChatBroken,
     ChatCut,
@@ -14,6 +15,9 @@ from onceward.providers.outbound.chat import (
     ModelRefused,
     Usage,
 )
+from onceward.providers.outbound.ga4 import Ga4, Ga4Event
+from onceward.providers.outbound.hubspot import CrmRecord, HubSpot
+from onceward.providers.outbound.mixpanel import Mixpanel
 from onceward.providers.outbound.money import (
     SERVICES,
     exponent,
@@ -38,6 +42,7 @@ from onceward.providers.outbound.outcome import (
     Unreachable,
 )
 from onceward.providers.outbound.paypal import PayPal
+from onceward.providers.outbound.segment import Segment, SegmentCall
 from onceward.providers.outbound.stripe import Stripe
 
 from .catalog import CATALOG, Account, check_secret_name, resolve_account
@@ -53,6 +58,8 @@ __all__ = [
     "Accepted",
     "Account",
     "AnalyticsEvent",
+    "Attendee",
+    "CalCom",
     "ChatBroken",
     "ChatCut",
     "ChatError",
@@ -61,9 +68,14 @@ __all__ = [
     "ChatRejected",
     "ChatUnavailable",
     "Completion",
+    "CrmRecord",
     "Files",
+    "Ga4",
+    "Ga4Event",
+    "HubSpot",
     "JsonSchema",
     "Lookup",
+    "Mixpanel",
     "ModelRefused",
     "NotSet",
     "OpenAI",
@@ -71,6 +83,8 @@ __all__ = [
     "PayPal",
     "Refused",
     "SecretStore",
+    "Segment",
+    "SegmentCall",
     "ServiceName",
     "Services",
     "Stripe",

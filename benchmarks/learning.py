@@ -1,0 +1,215 @@
+"""Measure the learning platform: webhook to enrolment, the query of the admin dashboard, the cancellation of a cohort.
+
+`enrolment-p95` is the time from the arrival of a paid checkout to the committed enrolment, at 50 payments per second.
+`dashboard` is the time of the admin query with many enrolments; its plan must not read the table of enrolments in full.
+`cancel` is the time to refund every student of a cohort, in percent of what 10 refunds per second allow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+from uuid import UUID, uuid4
+
+from pydantic import SecretStr
+
+from benchmarks.measure import Measurement, Size, compare
+from onceward import Engine, Onceward
+from onceward.db import Database, migrate
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
+from onceward.settings import Settings
+from onceward.testing import TestInbox
+from onceward.testing.simulators import StripeSimulator
+from onceward.trust import create_organization
+from onceward_apps.learning import app
+from onceward_apps.learning.cohorts import NewCohort, create_cohort, set_status
+from onceward_apps.learning.store import reading
+
+CASES = ("enrolment-p95", "dashboard", "cancel")
+
+FILL = """
+with people as (
+    insert into learning.users (organization_id, email, name)
+    select $1, 'bench' || n || '-' || gen_random_uuid() || '@example.org', 'Bench' from generate_series(1, $3::int) n
+    returning id
+)
+insert into learning.enrollments (organization_id, user_id, cohort_id, amount_paid, currency, access_expires_at, enrolled_at)
+select $1, id, $2, 49900, 'EUR', onceward.now() + interval '60 days', onceward.now() - interval '90 days' * random()
+  from people
+"""
+STUDENT = """
+with person as (
+    insert into learning.users (organization_id, email) values ($1, 'bench-' || gen_random_uuid() || '@example.org') returning id
+), enrolled as (
+    insert into learning.enrollments
+           (organization_id, user_id, cohort_id, amount_paid, currency, access_expires_at, payment_intent_id)
+    select $1, id, $2, 49900, 'EUR', onceward.now() + interval '60 days', $3 from person returning id, user_id
+)
+insert into learning.payments (organization_id, payment_intent_id, amount, currency, purpose, user_id, cohort_id, enrollment_id)
+select $1, $3, 49900, 'EUR', 'enrollment', user_id, $2, id from enrolled
+"""
+
+
+async def run(size: Size, url: str, *, only: str | None = None) -> list[Measurement]:
+    """Run the cases: milliseconds for the first two, percent of the ideal time for the third (100 is ideal)."""
+    db = await Database.open(url, min_size=2, max_size=8)
+    try:
+        async with db.acquire() as conn:
+            await migrate(conn, FEATURES.plus(app.features()).migrations)
+        school = _School(db, url)
+        await school.open()
+        results: list[Measurement] = []
+        if only in (None, "enrolment-p95"):
+            results.append(await school.enrolments(size.pick(1000, 250, 5)))
+        if only in (None, "dashboard"):
+            results.append(await school.dashboard(size.pick(100_000, 20_000, 50), size.turns()))
+        if only in (None, "cancel"):
+            results.append(await school.cancel(size.pick(1000, 60, 3)))
+        return results
+    finally:
+        await db.close()
+
+
+class _School:
+    def __init__(self, db: Database, url: str) -> None:
+        self._db = db
+        self._url = url
+        self._engine = Engine(db, app.registry, event_types=app.event_types)
+        self._organization: UUID
+
+    async def open(self) -> None:
+        async with self._db.transaction(role="engine") as tx:
+            self._organization = (await create_organization(tx, "bench", name="Bench", actor="bench")).organization_id
+
+    async def _cohort(self, capacity: int) -> UUID:
+        now = datetime.now(UTC)
+        async with self._engine.transaction(organization=self._organization) as tx:
+            new = NewCohort(
+                name="Bench",
+                starts_at=now + timedelta(days=30),
+                ends_at=now + timedelta(days=60),
+                max_capacity=capacity,
+                price=49900,
+                currency="EUR",
+            )
+            cohort = await create_cohort(tx, new, actor="bench")
+            await set_status(tx, cohort["id"], "OPEN", actor="bench")
+        return cohort["id"]
+
+    async def enrolments(self, payments: int) -> Measurement:
+        """Post signed webhooks at 50 per second, each handled in its request, and take the 95th percentile."""
+        cohort = await self._cohort(payments)
+        people = await self._db.fetch(
+            "insert into learning.users (organization_id, email)"
+            " select $1, 'payer' || n || '@example.org' from generate_series(1, $2::int) n returning id",
+            self._organization,
+            payments,
+        )
+        taken: list[float] = []
+
+        async def pay(inbox: TestInbox, user: UUID) -> None:
+            began = time.perf_counter()
+            answer = await inbox.post(_paid(cohort, user), source="learning-stripe")
+            taken.append((time.perf_counter() - began) * 1000)
+            assert answer.json["status"] == "SUCCESS", answer
+
+        async def ours() -> float:
+            async with TestInbox(self._engine, app) as inbox:
+                await inbox.add_source("learning-stripe", provider="stripe", mode="inline")
+                began, tasks = time.perf_counter(), list[asyncio.Task[None]]()
+                for n, person in enumerate(people):
+                    await asyncio.sleep(max(0.0, began + n / 50 - time.perf_counter()))
+                    tasks.append(asyncio.create_task(pay(inbox, person["id"])))
+                await asyncio.gather(*tasks)
+            return quantiles(taken, n=20)[-1]
+
+        return await compare("learning", "enrolment-p95", ours, unit="ms", turns=1, smaller_is_better=True)
+
+    async def dashboard(self, enrollments: int, turns: int) -> Measurement:
+        await self._db.execute(FILL, self._organization, await self._cohort(enrollments), enrollments)
+        await self._db.execute("vacuum analyze learning.enrollments")
+        midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        async with self._engine.transaction(organization=self._organization) as tx:
+            plan = await tx.fetch("explain " + reading.TOTALS, self._organization, midnight)
+        text = "\n".join(row[0] for row in plan)
+        if enrollments > 10_000:
+            assert "Seq Scan on enrollments" not in text, text
+
+        async def ours() -> float:
+            async with self._engine.transaction(organization=self._organization) as tx:
+                began = time.perf_counter()
+                await reading.totals(tx, self._organization, midnight)
+                await reading.revenue(tx, self._organization, midnight)
+                await reading.activities(tx, self._organization)
+                return (time.perf_counter() - began) * 1000
+
+        return await compare("learning", "dashboard", ours, unit="ms", turns=turns, smaller_is_better=True)
+
+    async def cancel(self, students: int) -> Measurement:
+        cohort = await self._cohort(students)
+        async with StripeSimulator(retry_delays_s=()) as stripe:
+            for _ in range(students):
+                session = stripe.books.new_session(SESSION, pages_url=stripe.url)
+                stripe.pay(session["id"])
+                intent = stripe.books.sessions[session["id"]]["payment_intent"]
+                await self._db.execute(STUDENT, self._organization, cohort, intent)
+            with tempfile.TemporaryDirectory() as folder:
+                taken_s = await self._cancelled(cohort, students, stripe, Path(folder))
+
+        async def ours() -> float:
+            return 100 * taken_s / (students / 10)
+
+        return await compare("learning", "cancel", ours, unit="%", turns=1, smaller_is_better=True)
+
+    async def _cancelled(self, cohort: UUID, students: int, stripe: StripeSimulator, folder: Path) -> float:
+        """Cancel the cohort in a running process, and return the seconds until every refund was requested."""
+        settings = Settings(
+            database_url=SecretStr(self._url),
+            data_dir=folder,
+            port=0,
+            stripe_secret_key=SecretStr("sk_test_bench"),
+            stripe_url=stripe.url,
+        )
+        whole = Onceward("bench")
+        whole.include(app)
+        process = Process(whole, settings, FEATURES)
+        await process.start()
+        try:
+            began = time.perf_counter()
+            async with process.engine.transaction(organization=self._organization) as tx:
+                await set_status(tx, cohort, "CANCELLED", actor="bench", reason="bench")
+            asked = "select count(*) from learning.refunds where status <> 'pending'"
+            while await self._db.fetchval(asked) < students:
+                await asyncio.sleep(0.05)
+            return time.perf_counter() - began
+        finally:
+            await process.stop()
+
+
+PRODUCT = {"currency": "eur", "unit_amount": "49900", "product_data": {"name": "x"}}
+SESSION: dict[str, Any] = {
+    "line_items": {"0": {"quantity": "1", "price_data": PRODUCT}},
+    "mode": "payment",
+    "success_url": "https://x.example",
+    "metadata": {"app": "learning"},
+}
+
+
+def _paid(cohort: UUID, user: UUID) -> dict[str, Any]:
+    """A paid checkout as Stripe reports it."""
+    session = {
+        "id": f"cs_{uuid4().hex}",
+        "payment_status": "paid",
+        "payment_intent": f"pi_{uuid4().hex}",
+        "amount_total": 49900,
+        "currency": "eur",
+        "metadata": {"app": "learning", "cohortId": str(cohort), "userId": str(user)},
+    }
+    event = {"id": f"evt_{uuid4().hex}", "object": "event", "type": "checkout.session.completed"}
+    return event | {"created": int(time.time()), "data": {"object": session}}

@@ -1,0 +1,108 @@
+"""Certificates: one rule, checked on the exit survey, when the cohort completes, and every day for all that are open.
+
+A certificate is unique per enrolment, so the three checks can overlap. Its snapshot keeps the names and percentages of the
+time of issue. A full refund revokes it: the verify page says so.
+"""
+
+from __future__ import annotations
+
+import secrets
+from uuid import UUID
+
+from onceward import Job, Permanent, Tx
+from onceward_apps.learning import activity, certificate_pdf
+from onceward_apps.learning.app import app
+from onceward_apps.learning.errors import NotFound
+from onceward_apps.learning.metrics import CERTIFICATES
+from onceward_apps.learning.progress import Standing
+from onceward_apps.learning.store import certificates as rows
+
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+"""Without I, L, O and U, which are easily misread."""
+BATCH = 100
+
+
+def new_credential_id() -> str:
+    """Return an id with 80 random bits, such as `OW-7F3K-Q2M9-XC41-00ZR`: nobody can guess one or count them."""
+    groups = ["".join(secrets.choice(ALPHABET) for _ in range(4)) for _ in range(4)]
+    return "-".join(("OW", *groups))
+
+
+async def standing(tx: Tx, enrollment_id: UUID) -> Standing:
+    found = await rows.standing(tx, enrollment_id)
+    if found is None:
+        raise NotFound(f"there is no enrolment {enrollment_id}")
+    return found
+
+
+async def check(tx: Tx, enrollment_id: UUID) -> str | None:
+    """Issue the certificate if everything that it needs is there. Returns the credential id of a new certificate."""
+    found = await standing(tx, enrollment_id)
+    if not found.is_eligible:
+        return None
+    ids, names = await rows.ids_of(tx, enrollment_id), await rows.names(tx, enrollment_id)
+    credential_id = new_credential_id()
+    url = f"{app.services.settings.url}/learn/certificates/{credential_id}"
+    snapshot = {
+        "studentName": names["name"],
+        "cohortName": names["cohort_name"],
+        "organizationName": names["organization_name"],
+        "startDate": names["starts_at"].isoformat(),
+        "endDate": names["ends_at"].isoformat(),
+        "completionPercentage": found.completion,
+        "attendancePercentage": found.attendance,
+    }
+    row = await rows.issue(
+        tx, enrollment_id, ids["user_id"], ids["cohort_id"], credential_id=credential_id, url=url, snapshot=snapshot
+    )
+    if row is None:
+        return None
+    tx.after_commit(CERTIFICATES.inc)
+    await tx.enqueue(render_certificate.unique(f"certificate:{row['id']}"), certificate_id=row["id"])
+    payload = {
+        "certificateId": row["id"],
+        "userId": ids["user_id"],
+        "userEmail": names["email"],
+        "userName": names["name"],
+        "cohortName": names["cohort_name"],
+        "issuedAt": row["issued_at"],
+        "certificateUrl": url,
+        "credentialId": credential_id,
+        "completionPercentage": found.completion,
+    }
+    await tx.publish("certificate.issued", payload, key=f"certificate:{row['id']}")
+    await activity.record(
+        tx, "certificate_issued", cohort_id=ids["cohort_id"], enrollment_id=enrollment_id, user_id=ids["user_id"]
+    )
+    return credential_id
+
+
+async def revoke_certificate(tx: Tx, enrollment_id: UUID, *, reason: str) -> bool:
+    """Revoke the certificate of an enrolment. Returns False if there is none or it was revoked before."""
+    return await rows.revoke(tx, enrollment_id, reason) is not None
+
+
+@app.job(name="learning.certify_cohort", outside=True, timeout=300)
+async def certify_cohort(job: Job, *, cohort_id: UUID) -> dict[str, int]:
+    """Check every student of a completed cohort, each in a transaction of its own."""
+    issued, after = 0, None
+    while True:
+        async with job.transaction() as tx:
+            ids = await rows.candidates(tx, cohort_id, after, BATCH)
+        if not ids:
+            return {"issued": issued}
+        for enrollment_id in ids:
+            async with job.transaction() as tx:
+                issued += await check(tx, enrollment_id) is not None
+        after = ids[-1]
+
+
+@app.job(name="learning.render_certificate", timeout=60)
+async def render_certificate(tx: Tx, *, certificate_id: UUID) -> dict[str, int]:
+    """Write the PDF. The certificate is valid without it, and a repeat writes the same document."""
+    row = await rows.certificate(tx, certificate_id)
+    if row is None:
+        raise Permanent(f"there is no certificate {certificate_id}")
+    document = certificate_pdf.render(row["snapshot"], row["credential_id"], row["url"], row["issued_at"])
+    await rows.keep_document(tx, certificate_id, document)
+    return {"bytes": len(document)}

@@ -1,0 +1,192 @@
+"""Start a checkout: hold a place, then open a payment page that ends with the hold.
+
+The place is held in the first transaction and the page opened after its commit, so a crash in between costs a hold that
+expires by itself, and a repeated request opens the same page.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+from uuid import UUID, uuid4
+
+from onceward import Engine, Tx
+from onceward.capacity import CapacityRefused, Want, claim, extend, release
+from onceward.services import Accepted, NotSet, Outcome, to_stripe
+from onceward_apps.learning import links, waitlist
+from onceward_apps.learning.app import app, settings
+from onceward_apps.learning.enrolling import enrol_free
+from onceward_apps.learning.errors import AlreadyEnrolled, CohortFull, NotEnrollable, NotFound, PaymentUnavailable
+from onceward_apps.learning.jobs import promote_soon
+from onceward_apps.learning.model import APP, is_enrollable, pool_key
+from onceward_apps.learning.store import cohorts, enrollments, payments, users
+from onceward_apps.learning.store import waitlist as invites
+
+Kind = Literal["enrollment", "extension"]
+SLACK = timedelta(minutes=1)
+"""Stripe refuses a page that lives less than 30 minutes; the request itself takes a moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartedCheckout:
+    """Where to send the browser. `enrollment_id` is set if there was nothing to pay."""
+
+    url: str
+    checkout_id: UUID | None = None
+    enrollment_id: UUID | None = None
+
+
+async def start_checkout(
+    engine: Engine, organization: UUID, *, cohort_id: UUID, user_id: UUID, invite_token: str | None = None
+) -> StartedCheckout:
+    """Hold a place for the person and return the payment page. A free cohort enrols at once.
+
+    With an invite, the place of the invite is used and held until the page ends.
+    """
+    async with engine.transaction(organization=organization) as tx:
+        cohort, user = await _allowed(tx, cohort_id, user_id)
+        if cohort["price"] == 0:
+            enrollment_id = await enrol_free(tx, cohort_id, user_id)
+            return StartedCheckout(links.home(enrollment_id), enrollment_id=enrollment_id)
+        if (opened := await payments.open_checkout(tx, user_id, cohort_id, "enrollment")) is not None:
+            return StartedCheckout(opened["payment_url"], opened["id"])
+        checkout = await _hold(tx, cohort, user, invite_token)
+    return await _open_page(engine, organization, checkout, cohort, user, cancel_url=links.cohort(cohort_id))
+
+
+async def start_extension(engine: Engine, organization: UUID, *, enrollment_id: UUID) -> StartedCheckout:
+    """Return the payment page for an extension of the access."""
+    async with engine.transaction(organization=organization) as tx:
+        enrollment = await enrollments.lock(tx, enrollment_id)
+        if enrollment is None or enrollment["status"] not in ("ACTIVE", "EXPIRED"):
+            raise NotFound(f"there is no enrolment {enrollment_id} whose access can be extended")
+        cohort = await cohorts.find(tx, enrollment["cohort_id"])
+        user = await users.find(tx, enrollment["user_id"])
+        if cohort["extension_price"] == 0:
+            raise NotEnrollable(f"{cohort['name']} offers no extension of access")
+        opened = await payments.open_checkout(tx, user["id"], cohort["id"], "extension")
+        if opened is not None:
+            return StartedCheckout(opened["payment_url"], opened["id"])
+        checkout = await payments.add_checkout(
+            tx,
+            checkout_id=uuid4(),
+            kind="extension",
+            user_id=user["id"],
+            cohort_id=cohort["id"],
+            enrollment_id=enrollment_id,
+            invite_id=None,
+            claim_id=None,
+            amount=cohort["extension_price"],
+            currency=cohort["currency"],
+            expires_at=await _page_end(tx),
+        )
+    return await _open_page(engine, organization, checkout, cohort, user, cancel_url=links.home(enrollment_id))
+
+
+async def _allowed(tx: Tx, cohort_id: UUID, user_id: UUID) -> tuple[Any, Any]:
+    cohort = await cohorts.share(tx, cohort_id)
+    if cohort is None:
+        raise NotFound(f"there is no cohort {cohort_id}")
+    user = await users.lock(tx, user_id)
+    if user is None:
+        raise NotFound(f"there is no user {user_id}")
+    if not is_enrollable(cohort["status"], cohort["starts_at"], cohort["now"]):
+        raise NotEnrollable(f"{cohort['name']} is not open for enrolment")
+    if await enrollments.live(tx, user_id, cohort_id) is not None:
+        raise AlreadyEnrolled(f"you are enrolled in {cohort['name']} already")
+    return cohort, user
+
+
+async def _page_end(tx: Tx) -> Any:
+    return await tx.fetchval("select onceward.now()") + timedelta(minutes=settings().hold_minutes) + SLACK
+
+
+async def _hold(tx: Tx, cohort: Any, user: Any, invite_token: str | None) -> Any:
+    checkout_id, until = uuid4(), await _page_end(tx)
+    claim_id: int | None = None
+    invite = None if invite_token is None else await waitlist.read_invite(tx, invite_token)
+    if invite is not None and (invite["user_id"], invite["cohort_id"]) == (user["id"], cohort["id"]):
+        # The claim of the invite is used, so that the person does not take two places.
+        await extend(tx, [invite["claim_id"]], until=until)
+        await invites.extend_invite(tx, invite["id"], until)
+    else:
+        invite = None
+        try:
+            held = await claim(tx, [Want(pool_key(cohort["id"]))], holder=f"checkout:{checkout_id}", until=until)
+        except CapacityRefused as refused:
+            raise CohortFull(f"{cohort['name']} is full: join the waitlist") from refused
+        claim_id = held.ids[0]
+    return await payments.add_checkout(
+        tx,
+        checkout_id=checkout_id,
+        kind="enrollment",
+        user_id=user["id"],
+        cohort_id=cohort["id"],
+        enrollment_id=None,
+        invite_id=None if invite is None else invite["id"],
+        claim_id=claim_id,
+        amount=cohort["price"],
+        currency=cohort["currency"],
+        expires_at=until,
+    )
+
+
+async def _open_page(
+    engine: Engine, organization: UUID, checkout: Any, cohort: Any, user: Any, *, cancel_url: str
+) -> StartedCheckout:
+    try:
+        outcome = await _create_session(organization, checkout, cohort, user, cancel_url)
+    except NotSet:
+        await _close(engine, organization, checkout)
+        raise
+    if not isinstance(outcome, Accepted) or not outcome.detail.get("url"):
+        await _close(engine, organization, checkout)
+        raise PaymentUnavailable("the payment service is not available: try again in a few minutes")
+    url = str(outcome.detail["url"])
+    async with engine.transaction(organization=organization) as tx:
+        await payments.set_page(tx, checkout["id"], str(outcome.reference), url)
+    return StartedCheckout(url, checkout["id"])
+
+
+async def _create_session(organization: UUID, checkout: Any, cohort: Any, user: Any, cancel_url: str) -> Outcome:
+    stripe = await app.services.stripe(organization)
+    metadata = {
+        "app": APP,
+        "kind": checkout["kind"],
+        "cohortId": str(cohort["id"]),
+        "userId": str(user["id"]),
+        "checkoutId": str(checkout["id"]),
+    }
+    if checkout["enrollment_id"] is not None:
+        metadata["enrollmentId"] = str(checkout["enrollment_id"])
+    title = cohort["name"] if checkout["kind"] == "enrollment" else f"{cohort['name']}: more access"
+    item = {
+        "quantity": 1,
+        "price_data": {
+            "currency": checkout["currency"].lower(),
+            "unit_amount": to_stripe(checkout["amount"], checkout["currency"]),
+            "product_data": {"name": title},
+        },
+    }
+    lifetime = timedelta(minutes=settings().hold_minutes) + SLACK / 2
+    return await stripe.create_checkout_session(
+        key=f"checkout:{checkout['id']}",
+        line_items=[item],
+        success_url=links.home(),
+        cancel_url=cancel_url,
+        client_reference_id=str(checkout["id"]),
+        customer_email=user["email"],
+        metadata=metadata,
+        expires_at=int(time.time() + lifetime.total_seconds()),  # the payment service has its own clock
+    )
+
+
+async def _close(engine: Engine, organization: UUID, checkout: Any) -> None:
+    """Give the place back: no page was opened."""
+    async with engine.transaction(organization=organization) as tx:
+        ended = await payments.end_checkout(tx, checkout["id"], "failed")
+        if ended is not None and ended["claim_id"] is not None:
+            await release(tx, [ended["claim_id"]])
+            await promote_soon(tx, checkout["cohort_id"])

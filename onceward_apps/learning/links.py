@@ -1,0 +1,31 @@
+"""The addresses of the pages that mails and payment pages link to."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from onceward_apps.learning.app import app
+
+
+def _page(path: str) -> str:
+    return f"{app.services.settings.url}/learn/{path}"
+
+
+def cohort(cohort_id: UUID) -> str:
+    return _page(f"cohorts/{cohort_id}")
+
+
+def prep(cohort_id: UUID) -> str:
+    return _page(f"cohorts/{cohort_id}/prep")
+
+
+def invite(token: str) -> str:
+    return _page(f"invites/{token}")
+
+
+def extension(token: str) -> str:
+    return _page(f"extensions/{token}")
+
+
+def home(enrollment_id: UUID | None = None) -> str:
+    return _page("home" if enrollment_id is None else f"home/{enrollment_id}")

@@ -1,0 +1,117 @@
+"""Shared by all routes: the caller, the organization that a request acts for, limits, and errors with their status."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Depends, Request, Response
+from pydantic import StringConstraints
+
+from onceward import Engine, Tx
+from onceward.limits import Rate
+from onceward.trust import fingerprint
+from onceward.web import Identity, Problem, authenticator_of, client_of, engine_of, require
+from onceward_apps.learning import signing_in
+from onceward_apps.learning.app import app
+from onceward_apps.learning.errors import LearningError, NotFound
+from onceward_apps.learning.metrics import REQUESTS_REFUSED
+from onceward_apps.learning.model import as_uuid
+from onceward_apps.learning.store import people
+
+EngineHere = Annotated[Engine, Depends(engine_of)]
+Viewer = Annotated[Identity, Depends(require("viewer"))]
+Operator = Annotated[Identity, Depends(require("operator"))]
+Email = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=320)]
+
+SESSION_COOKIE = "learning_session"
+VISITOR_COOKIE = "learning_visitor"
+SAFE_METHODS = frozenset({"GET", "HEAD"})
+
+
+@dataclass(frozen=True, slots=True)
+class Student:
+    """A signed-in student: by our cookie, or by an end user's JWT whose subject is the id of the user."""
+
+    user_id: UUID
+    organization: UUID
+    session: signing_in.StudentSession | None = None
+
+
+@asynccontextmanager
+async def acting(engine: Engine, organization: UUID | None) -> AsyncGenerator[Tx]:
+    """Open a transaction for the organization, and turn a `LearningError` into a problem with its status."""
+    if organization is None:
+        raise Problem(400, "choose the organization to act for with the header X-Organization")
+    try:
+        async with engine.transaction(organization=organization) as tx:
+            yield tx
+    except LearningError as error:
+        raise problem(error) from error
+
+
+def problem(error: LearningError) -> Problem:
+    return Problem(error.status, str(error), kind=type(error).__name__, code=error.code)
+
+
+async def owner_of(engine: Engine, kind: str, value: object) -> UUID:
+    """Return the organization of a cohort, user, enrolment or credential. Raise 404 if it does not exist."""
+    async with engine.transaction() as tx:
+        owner = await people.organization_of(tx, kind, str(value))
+    if owner is None:
+        raise problem(NotFound(f"this {kind} does not exist"))
+    return owner
+
+
+async def limit(engine: Engine, request: Request, what: str, *, per_minute: int, who: UUID | None = None) -> None:
+    """Limit how often one client address, or one signed-in student, may do something."""
+    key = f"learning:{what}:{who or fingerprint(client_of(request)).hex()}"
+    async with engine.db.acquire() as conn:
+        wait_s = await Rate(per_minute, per_s=60).take(conn, key)
+    if wait_s:
+        REQUESTS_REFUSED.labels(what).inc()
+        raise Problem(
+            429,
+            f"too many requests: try again in {wait_s} seconds",
+            kind="TooFast",
+            headers={"Retry-After": str(wait_s)},
+        )
+
+
+async def find_student(request: Request, engine: EngineHere) -> Student | None:
+    """Return the signed-in student, or None without credentials."""
+    if request.headers.get("authorization"):
+        identity = await authenticator_of(request).identify(request)
+        user_id = as_uuid(identity.user_id)
+        if identity.kind != "token" or user_id is None or identity.organization is None:
+            raise Problem(
+                403, "this needs the token of a student: its subject is the user's id, with an organization_id"
+            )
+        return Student(user_id, identity.organization)
+    token = request.cookies.get(SESSION_COOKIE)
+    session = None if not token else await signing_in.find_session(engine, token)
+    if session is None:
+        return None
+    if request.method not in SAFE_METHODS:
+        # Browsers send cookies with requests of other sites, too.
+        authenticator_of(request).refuse_other_sites(request)
+    return Student(session.user_id, session.organization, session)
+
+
+async def signed_in(student: Annotated[Student | None, Depends(find_student)]) -> Student:
+    if student is None:
+        raise Problem(401, "sign in first: ask for a link at /learn/sign-in")
+    return student
+
+
+MaybeStudent = Annotated[Student | None, Depends(find_student)]
+SignedIn = Annotated[Student, Depends(signed_in)]
+
+
+def remember(response: Response, name: str, value: str, *, max_age_s: int) -> None:
+    """Store a value in a cookie that scripts cannot read."""
+    secure = app.services.settings.url.startswith("https://")
+    response.set_cookie(name, value, max_age=max_age_s, httponly=True, samesite="lax", secure=secure, path="/")

@@ -1,0 +1,37 @@
+// A cohort: places left, live; enrol, or join the waitlist.
+
+import { LiveClient } from "/live/client.js";
+import { act, call, showTimes } from "./shared.js";
+
+const main = document.querySelector("main");
+const { cohort, invite } = main.dataset;
+const message = document.getElementById("message");
+const form = document.getElementById("enrol");
+const wait = document.getElementById("wait");
+
+showTimes();
+const live = new LiveClient("/live");
+live.subscribe("learning.enrollment_count", { cohort_id: cohort }, ({ data }) => {
+  if (!data) return;
+  document.getElementById("meter").value = data.percentFull;
+  document.getElementById("places").textContent = `${data.spotsRemaining} of ${data.maxCapacity} places left`;
+  if (wait && !invite) wait.hidden = data.spotsRemaining > 0;
+});
+
+const person = () => ({ email: form.email.value, name: form.elements.name.value, locale: navigator.language });
+form?.addEventListener("submit", (event) => {
+  event.preventDefault();
+  act(document.getElementById("pay"), message, async () => {
+    const body = { ...person(), ...(invite ? { invite_token: invite } : {}) };
+    const { url } = await call(`/api/v1/learning/public/cohorts/${cohort}/checkout`, body);
+    location.assign(url);
+  });
+});
+wait?.addEventListener("click", () => {
+  if (!form.reportValidity()) return;
+  act(wait, message, async () => {
+    await call(`/api/v1/learning/public/cohorts/${cohort}/waitlist`, person());
+    message.textContent = "You are on the waitlist. We send you a mail when a place is free.";
+    message.className = "message good";
+  });
+});

@@ -1,0 +1,64 @@
+// Shared by the pages: money and times in the reader's locale, API calls with readable errors, DOM nodes without HTML text.
+
+export function money(amount, currency) {
+  const format = new Intl.NumberFormat(undefined, { style: "currency", currency });
+  return format.format(amount / 10 ** format.resolvedOptions().maximumFractionDigits);
+}
+
+export function moment(text, options = { dateStyle: "medium", timeStyle: "short" }) {
+  return new Intl.DateTimeFormat(undefined, options).format(new Date(text));
+}
+
+export function showTimes(root = document) {
+  for (const time of root.querySelectorAll("time[datetime]")) time.textContent = moment(time.dateTime);
+}
+
+export class Refused extends Error {
+  constructor(status, problem) {
+    super(problem.detail || "The request failed. Try again.");
+    this.status = status;
+    this.problem = problem;
+  }
+}
+
+/** Call our API with JSON. Throw Refused with the server's message, or a TypeError without a network. */
+export async function call(path, body, { method, headers = {} } = {}) {
+  const options = body === undefined ? { method: method ?? "GET", headers } : {
+    method: method ?? "POST", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body),
+  };
+  const response = await fetch(path, { credentials: "same-origin", ...options });
+  const text = await response.text();
+  const value = text ? JSON.parse(text) : null;
+  if (!response.ok) throw new Refused(response.status, value || {});
+  return value;
+}
+
+/** Create a node. Children are text or nodes, so nothing that a person wrote becomes HTML. */
+export function element(name, attributes = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) if (value !== null && value !== undefined && value !== false) node.setAttribute(key, value);
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+/** Run something that a person asked for, and show what went wrong. */
+export async function act(button, message, doing) {
+  button.disabled = true;
+  message.className = "message";
+  try {
+    await doing();
+  } catch (error) {
+    message.textContent = error instanceof Refused ? error.message : "No connection. Try again.";
+    message.className = "message bad";
+  }
+  button.disabled = false;
+}
+
+export function showConnection(live, node) {
+  setInterval(() => { node.hidden = live.state === "open" || performance.now() < 3000; }, 1000);
+}
+
+/** Links of content come from operators; anything but http(s) is not made a link. */
+export function safeLink(url, text) {
+  return /^https?:\/\//.test(url ?? "") ? element("a", { href: url, rel: "noopener noreferrer" }, text) : null;
+}

@@ -1,0 +1,135 @@
+// The home of a course: sessions, progress and certificate of the student, and the chat of the cohort.
+
+import { LiveClient } from "/live/client.js";
+import { act, call, element, moment, safeLink, showConnection } from "./shared.js";
+
+const { enrollment, cohort, user, access } = document.querySelector("main").dataset;
+const api = "/api/v1/learning/student";
+const node = (id) => document.getElementById(id);
+const PRESENCE_MS = 60_000;
+const EMOJI = ["👍", "🎉", "❤️"];
+
+// -- progress ---------------------------------------------------------------------------------------------------------
+
+function percent(id, value, without) {
+  node(id).value = value ?? 0;
+  node(`${id}-text`).textContent = value === null ? without : `${Math.round(value)} %`;
+}
+
+function show(home) {
+  const words = { IN_PROGRESS: "", CANCELLED: "This course was cancelled. Your payment is refunded.", COMPLETED: "This course has ended." };
+  const state = home.status === "EXPIRED" ? "Your access has ended." : home.status === "REFUNDED" ? "This enrolment was refunded." : words[home.cohortStatus] ?? "The content opens when the course starts.";
+  node("state").textContent = state;
+  percent("completion", home.completionPercentage, "nothing to do yet");
+  percent("attendance", home.attendancePercentage, "no session yet");
+  node("items").replaceChildren(...home.items.map(item));
+  node("sessions").replaceChildren(...home.sessions.map(session));
+  node("zoom").hidden = !/^https?:\/\//.test(home.zoomLink ?? "");
+  if (!node("zoom").hidden) node("zoom").href = home.zoomLink;
+  certificate(home);
+}
+
+function certificate({ certificate: issued, missingForCertificate: missing }) {
+  const names = { completion: "more of the content", attendance: "more live sessions", exit_survey: "the exit survey", cohort_not_completed: "the end of the course", enrollment_ended: "a valid enrolment" };
+  const text = issued === null ? `For the certificate you still need: ${missing.map((name) => names[name]).join(", ")}.`
+    : issued.revokedAt ? "Your certificate was revoked." : null;
+  node("certificate").replaceChildren(text ?? element("a", { href: `/learn/certificates/${issued.credentialId}`, class: "button" }, "Your certificate"));
+}
+
+function item(found) {
+  const box = element("input", { type: "checkbox", id: `item-${found.id}`, checked: found.done_at ? "" : null, disabled: found.unlocked ? null : "" });
+  box.addEventListener("change", () => act(box, node("state"), () => call(`${api}/enrollments/${enrollment}/items/${found.id}`, { done: box.checked }, { method: "PUT" })));
+  const label = element("label", { for: box.id }, ` ${found.title}${found.required ? "" : " (optional)"}${found.unlocked ? "" : " 🔒"}`);
+  return element("li", {}, box, label, found.body ? element("p", { class: "text" }, found.body) : null, safeLink(found.url, " Open"));
+}
+
+function session(found) {
+  const past = new Date(found.ends_at) < new Date();
+  const state = found.cancelled ? "cancelled" : found.attended === true ? "you were there" : found.attended === false ? "you missed it" : past ? "ended" : found.booking_uid ? "booked" : "";
+  return element("li", {}, `${moment(found.booked_at ?? found.starts_at)} · ${found.title}`, state ? ` · ${state}` : null, " ", safeLink(found.recording_url, "Recording"));
+}
+
+// -- chat ---------------------------------------------------------------------------------------------------------------
+
+let newest = 0;
+
+function message(found) {
+  const mine = found.user_id === user;
+  const avatar = /^https:\/\//.test(found.avatar ?? "") ? element("img", { src: found.avatar, alt: "" }) : null;
+  const head = element("div", { class: "who" }, avatar, found.name || "A student", " ", element("time", { datetime: found.sent_at }, moment(found.sent_at, { timeStyle: "short" }) + (found.edited_at ? " (edited)" : "")));
+  const actions = element("div", { class: "actions" });
+  if (!found.deleted) {
+    for (const emoji of new Set([...EMOJI, ...Object.keys(found.reactions)])) actions.append(reaction(found, emoji));
+    if (mine) actions.append(editor(found));
+  }
+  return element("li", { "data-id": found.id, "data-mine": mine ? "" : null }, head, element("p", {}, found.deleted ? "(deleted)" : found.message), actions);
+}
+
+function reaction(found, emoji) {
+  const people = found.reactions[emoji] ?? [];
+  const on = people.includes(user);
+  const button = element("button", { type: "button", class: "small", "aria-pressed": String(on), "aria-label": `${emoji}, ${people.length}` }, people.length ? `${emoji} ${people.length}` : emoji);
+  button.addEventListener("click", () => act(button, node("chat-state"), () => call(`${api}/cohorts/${cohort}/chat/${found.id}/reactions`, { emoji, on: !on })));
+  return button;
+}
+
+function editor(found) {
+  const button = element("button", { type: "button", class: "small" }, "Edit");
+  button.addEventListener("click", () => {
+    const text = prompt("Change your message", found.message);
+    if (text !== null && text.trim()) act(button, node("chat-state"), () => call(`${api}/cohorts/${cohort}/chat/${found.id}`, { message: text }, { method: "PATCH" }));
+  });
+  return button;
+}
+
+function showChat(messages) {
+  const list = node("messages");
+  const atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 60;
+  list.replaceChildren(...messages.map(message));
+  if (atEnd) list.scrollTop = list.scrollHeight;
+  newest = messages.at(-1)?.id ?? 0;
+  if (atEnd && !document.hidden) markRead();
+}
+
+let read = 0;
+function markRead() {
+  if (newest <= read) return;
+  read = newest;
+  call(`${api}/cohorts/${cohort}/chat/read`, { message_id: newest }).catch(() => { read = 0; });
+}
+
+node("messages").addEventListener("scroll", ({ target }) => { if (target.scrollHeight - target.scrollTop - target.clientHeight < 60) markRead(); });
+node("post").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const form = event.target;
+  // The key stays the same if the person sends the same text again after a lost answer.
+  form.dataset.key ||= crypto.randomUUID?.() ?? String(Math.random()).slice(2);
+  act(form.querySelector("button"), node("chat-state"), async () => {
+    await call(`${api}/cohorts/${cohort}/chat`, { message: form.message.value, key: form.dataset.key });
+    delete form.dataset.key;
+    form.reset();
+    node("chat-state").textContent = "";
+    node("text").focus();
+  });
+});
+
+function bePresent(status) {
+  call(`${api}/cohorts/${cohort}/presence`, { status }).catch(() => {});
+}
+
+// -- live -----------------------------------------------------------------------------------------------------------------
+
+const live = new LiveClient("/live");
+showConnection(live, node("connection"));
+live.subscribe("learning.student_home", { enrollment_id: enrollment, access }, ({ data }) => { if (data) show(data); });
+live.subscribe("learning.chat", { cohort_id: cohort, access }, ({ data }) => { if (data) showChat(data); });
+live.subscribe("learning.unread", { cohort_id: cohort, user_id: user, access }, ({ data }) => {
+  node("unread").hidden = !data?.unread;
+  node("unread").textContent = data?.unread ? `${data.unread} unread` : "";
+});
+live.subscribe("learning.online_users", { cohort_id: cohort, access }, ({ data }) => {
+  node("online").textContent = data ? `${data.count} online${data.count ? ": " : ""}${data.users.map((each) => each.name || "a student").join(", ")}` : "";
+});
+bePresent("online");
+setInterval(() => bePresent(document.hidden ? "away" : "online"), PRESENCE_MS);
+document.addEventListener("visibilitychange", () => { bePresent(document.hidden ? "away" : "online"); if (!document.hidden) markRead(); });

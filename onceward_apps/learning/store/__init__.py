@@ -1,0 +1,1 @@
+"""All SQL of the app, by what it is about."""

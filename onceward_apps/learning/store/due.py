@@ -1,0 +1,42 @@
+"""SQL of the schedules: what is due, over all organizations."""
+
+ACCESS_ENDS = """
+select id, organization_id from learning.enrollments
+ where status = 'ACTIVE' and access_expires_at < (date_trunc('day', onceward.now(), 'UTC') + interval '1 day')
+ order by access_expires_at
+"""
+# Every cohort that starts within a week, so that a missed day costs no mail; the key of the mail says who has had it.
+STARTING = """
+select e.id, e.organization_id from learning.cohorts c join learning.enrollments e on e.cohort_id = c.id
+ where c.status = 'CONFIRMED' and c.starts_at > onceward.now() and c.starts_at <= onceward.now() + interval '7 days'
+   and e.status = 'ACTIVE'
+ order by c.starts_at, e.id
+"""
+WITH_WAITLIST = """
+select c.id, c.organization_id from learning.cohorts c
+ where c.status in ('OPEN', 'CONFIRMED') and c.starts_at > onceward.now()
+   and exists (select from learning.waitlist_entries w where w.cohort_id = c.id and w.status = 'ACTIVE')
+ order by c.starts_at
+"""
+EXPIRED_INVITES = """
+select id, organization_id, cohort_id from learning.waitlist_invites
+ where status = 'SENT' and expires_at <= onceward.now() order by expires_at
+"""
+TO_START = """
+select id, organization_id, status from learning.cohorts
+ where status in ('OPEN', 'CONFIRMED') and starts_at <= onceward.now()
+   and (status = 'CONFIRMED' or unstarted_alert_at is null)
+ order by starts_at
+"""
+TO_END = """
+select id, organization_id from learning.cohorts where status = 'IN_PROGRESS' and ends_at <= onceward.now() order by ends_at
+"""
+REFUNDS_TO_FOLLOW = """
+select id, organization_id from learning.refunds
+ where status = 'requested' and attempted_at <= onceward.now() - interval '1 hour' order by attempted_at limit 5000
+"""
+# A little later than the page ends: its webhook comes first.
+STALE_CHECKOUTS = """
+select id, organization_id from learning.checkouts
+ where status = 'started' and expires_at <= onceward.now() - interval '10 minutes' order by expires_at limit 5000
+"""

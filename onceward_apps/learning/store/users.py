@@ -1,0 +1,50 @@
+"""SQL for users."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from onceward import Tx
+
+ADD = """
+insert into learning.users (email, name, avatar, locale) values (lower($1), $2, $3, $4)
+on conflict (organization_id, lower(email)) do nothing returning *
+"""
+BY_EMAIL = "select * from learning.users where organization_id = onceward.organization() and lower(email) = lower($1)"
+BY_ID = "select * from learning.users where id = $1"
+# Locked, so that two payments of one person for one cohort are handled one after the other.
+LOCK = "select * from learning.users where id = $1 for no key update"
+UPDATE = """
+update learning.users set name = coalesce($2, name), avatar = coalesce($3, avatar), locale = coalesce($4, locale),
+       email = coalesce(lower($5), email)
+ where id = $1 returning *
+"""
+LOGGED_IN = "update learning.users set last_login_at = onceward.now() where id = $1"
+
+
+async def add(tx: Tx, email: str, name: str, avatar: str | None, locale: str | None) -> Any:
+    """Return the new row, or None if the address is known."""
+    return await tx.fetchrow(ADD, email, name, avatar, locale)
+
+
+async def by_email(tx: Tx, email: str) -> Any:
+    return await tx.fetchrow(BY_EMAIL, email)
+
+
+async def find(tx: Tx, user_id: UUID) -> Any:
+    return await tx.fetchrow(BY_ID, user_id)
+
+
+async def lock(tx: Tx, user_id: UUID) -> Any:
+    return await tx.fetchrow(LOCK, user_id)
+
+
+async def update(
+    tx: Tx, user_id: UUID, *, name: str | None, avatar: str | None, locale: str | None, email: str | None
+) -> Any:
+    return await tx.fetchrow(UPDATE, user_id, name, avatar, locale, email)
+
+
+async def logged_in(tx: Tx, user_id: UUID) -> None:
+    await tx.execute(LOGGED_IN, user_id)

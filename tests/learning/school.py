@@ -1,0 +1,231 @@
+"""What tests of the learning platform do again and again, in few words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+from onceward import Engine
+from onceward.db import Database
+from onceward.schedules import run_here
+from onceward.settings import Settings
+from onceward.testing import TestInbox, drain
+from onceward.testing.simulators import StripeSimulator
+from onceward_apps.learning import checkout, users
+from onceward_apps.learning.app import app
+from onceward_apps.learning.checks import CHECKS
+from onceward_apps.learning.cohorts import NewCohort, create_cohort, set_status
+from onceward_apps.learning.model import CohortStatus
+
+SOURCE = "learning-stripe"
+PRICE = 49900
+
+
+class School:
+    """An engine, a receiver of webhooks, a simulated Stripe, and one organization."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+        self.engine = Engine(db, app.registry, event_types=app.event_types)
+        self.inbox = TestInbox(self.engine, app)
+        self.stripe = StripeSimulator(retry_delays_s=())
+        self.organization = uuid4()
+        self._delivered: set[str] = set()
+
+    @classmethod
+    async def open(cls, db: Database, folder: Path, *, source: bool = True) -> School:
+        made = cls(db)
+        await made.stripe.start()
+        app.services.configure(
+            Settings(
+                data_dir=folder,
+                public_url="https://learn.example",
+                stripe_secret_key="sk_test_1",  # pyright: ignore[reportArgumentType]
+                stripe_url=made.stripe.url,
+                admin_emails=("ops@example.org",),
+            )
+        )
+        await made.engine.start()
+        await made.inbox.__aenter__()
+        made.organization = await made.add_organization("school")
+        if source:
+            await made.inbox.add_source(SOURCE, provider="stripe")
+        return made
+
+    async def close(self) -> None:
+        await self.inbox.__aexit__(None, None, None)
+        await self.engine.stop()
+        await app.services.aclose()
+        await self.stripe.stop()
+
+    # -- people and cohorts ------------------------------------------------------------------------------------------
+
+    async def add_organization(self, slug: str) -> UUID:
+        return await self.db.fetchval(
+            "insert into onceward.organizations (slug, name) values ($1, $1) returning organization_id", slug
+        )
+
+    def transaction(self) -> Any:
+        return self.engine.transaction(organization=self.organization)
+
+    async def cohort(
+        self,
+        *,
+        capacity: int = 10,
+        price: int = PRICE,
+        starts_in_days: float = 30,
+        status: CohortStatus = "OPEN",
+        **more: Any,
+    ) -> UUID:
+        """A cohort of four weeks. Its status is OPEN unless another one is named."""
+        async with self.transaction() as tx:
+            now = await tx.fetchval("select onceward.now()")
+            new = NewCohort(
+                name="Data Engineering",
+                starts_at=now + timedelta(days=starts_in_days),
+                ends_at=now + timedelta(days=starts_in_days + 28),
+                max_capacity=capacity,
+                price=price,
+                currency="EUR",
+                **more,
+            )
+            cohort = await create_cohort(tx, new, actor="test")
+            for step in ("OPEN", "CONFIRMED", "IN_PROGRESS", "COMPLETED"):
+                if cohort["status"] == status:
+                    break
+                cohort = await set_status(tx, cohort["id"], step, actor="test")
+        return cohort["id"]
+
+    async def student(self, name: str | None = None) -> UUID:
+        name = name or uuid4().hex[:8]
+        async with self.transaction() as tx:
+            return (await users.register(tx, email=f"{name.lower()}@example.org", name=name))["id"]
+
+    async def set_status(self, cohort: UUID, status: CohortStatus, *, reason: str | None = None) -> None:
+        async with self.transaction() as tx:
+            await set_status(tx, cohort, status, actor="test", reason=reason)
+
+    # -- payments ----------------------------------------------------------------------------------------------------
+
+    async def start(self, cohort: UUID, student: UUID, *, invite: str | None = None) -> str:
+        """Start a checkout and return the id of its Stripe session."""
+        started = await checkout.start_checkout(
+            self.engine, self.organization, cohort_id=cohort, user_id=student, invite_token=invite
+        )
+        return started.url.rsplit("/", 1)[-1]
+
+    async def enrol(self, cohort: UUID, student: UUID | None = None, *, invite: str | None = None) -> UUID:
+        """Start a checkout, pay, deliver the webhook. Returns the enrolment."""
+        student = student or await self.student()
+        session = await self.start(cohort, student, invite=invite)
+        self.stripe.pay(session)
+        await self.deliver()
+        enrollment = await self.db.fetchval("select id from learning.enrollments where stripe_session_id = $1", session)
+        assert enrollment is not None, "the payment did not enrol"
+        return enrollment
+
+    async def pay_without_hold(self, cohort: UUID | str, student: UUID | str, **changes: Any) -> str:
+        """Make a payment that no checkout of ours started, as an old link or a race does. Returns the session."""
+        metadata = {"app": "learning", "cohortId": str(cohort), "userId": str(student)} | changes.pop("metadata", {})
+        session = self.session(metadata={k: v for k, v in metadata.items() if v}, **changes)
+        self.stripe.pay(session["id"])
+        return session["id"]
+
+    def session(self, *, metadata: dict[str, str], amount: int = PRICE, currency: str = "eur") -> dict[str, Any]:
+        item = {"quantity": "1", "price_data": {"currency": currency, "unit_amount": str(amount)}}
+        item["price_data"]["product_data"] = {"name": "x"}  # type: ignore[index]
+        fields: dict[str, Any] = {
+            "line_items": {"0": item},
+            "mode": "payment",
+            "success_url": "https://x",
+            "metadata": metadata,
+        }
+        fields["payment_intent_data"] = {"metadata": metadata}
+        return self.stripe.books.new_session(fields, pages_url=self.stripe.url)
+
+    def events(self, *types: str, fresh: bool = True) -> list[dict[str, Any]]:
+        """The events that Stripe has sent so far, oldest first; with `fresh` those that `deliver` has not posted."""
+        return [
+            event
+            for event in self.stripe.books.events.values()
+            if (not types or event["type"] in types) and not (fresh and event["id"] in self._delivered)
+        ]
+
+    async def deliver(self, *types: str, run: bool = True, order: Callable[[Any], Any] | None = None) -> None:
+        """Post the new events of Stripe and run the work, until neither has anything new."""
+        for _ in range(20):
+            fresh = self.events(*types)
+            for event in sorted(fresh, key=order) if order else fresh:
+                await self.post(event)
+            ran = await drain(self.engine) if run else 0
+            if not fresh and not ran:
+                return
+
+    async def post(self, event: dict[str, Any]) -> None:
+        self._delivered.add(event["id"])
+        answer = await self.inbox.post(event, source=SOURCE)
+        assert answer.status == 200, answer
+
+    async def send(self, type: str, thing: dict[str, Any], *, event_id: str | None = None, run: bool = True) -> Any:
+        """Post an event that the simulator does not make. Returns the result of its handler."""
+        event_id = event_id or f"evt_{uuid4().hex}"
+        created = int((await self.db.fetchval("select onceward.now()")).timestamp())
+        await self.post(
+            {"id": event_id, "object": "event", "type": type, "created": created, "data": {"object": thing}}
+        )
+        if run:
+            await drain(self.engine)
+        return await self.result(event_id)
+
+    async def result(self, event_id: str) -> Any:
+        return await self.db.fetchval(
+            "select a.result from onceward.webhook_events e join onceward.attempts a on a.work_id = e.seq"
+            " where e.event_id = $1 order by a.finished_at desc limit 1",
+            event_id,
+        )
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    async def status(self, enrollment: UUID) -> str:
+        return await self.db.fetchval("select status from learning.enrollments where id = $1", enrollment)
+
+    async def row(self, table: str, **where: Any) -> Any:
+        [(column, value)] = where.items()
+        return await self.db.fetchrow(f"select * from learning.{table} where {column} = $1", value)
+
+    async def count(self, table: str, condition: str = "true", *args: Any) -> int:
+        return await self.db.fetchval(f"select count(*) from learning.{table} where {condition}", *args)
+
+    async def free(self, cohort: UUID) -> int:
+        row = await self.db.fetchrow("select * from onceward.capacity_pools where key = $1", f"cohort:{cohort}")
+        return row["capacity"] - row["held"] - row["sold"]
+
+    async def notices(self) -> list[str]:
+        return [row["type"] for row in await self.db.fetch("select type from onceward.notices order by id")]
+
+    async def mails(self) -> list[tuple[str, str]]:
+        rows = await self.db.fetch("select template, key from onceward.messages order by id")
+        return [(row["template"], row["key"]) for row in rows]
+
+    async def schedule(self, name: str) -> None:
+        """Run a schedule now, with the jobs that it causes."""
+        report = await run_here(self.db, app.schedules[name], open_tx=self.engine.open_tx, by="test")
+        assert (report.status, report.failed) == ("success", 0), report
+        await drain(self.engine)
+
+    async def later(self, **units: float) -> None:
+        """Move the business clock on."""
+        shift = timedelta(**units).total_seconds()
+        await self.db.execute(
+            "create or replace function onceward.now() returns timestamptz language sql stable parallel safe"
+            f" as $$select now() + interval '{shift} seconds'$$"
+        )
+
+    async def verify(self) -> None:
+        """Every invariant of the app holds."""
+        for check in CHECKS:
+            async with self.db.acquire() as conn:
+                assert await check.run(conn) == [], check.name

@@ -1,0 +1,60 @@
+"""The demo: every fate of a student works, a second start finds what exists, and the invariants hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from onceward import Onceward
+from onceward.context import Context
+from onceward.process.process import Process
+from onceward.runtime import FEATURES
+from onceward.settings import Settings
+from onceward.testing import until
+from onceward.trust import verify
+from onceward_apps.learning import app as learning
+from onceward_apps.learning.app import LearningSettings
+from onceward_apps.learning.checks import CHECKS
+from onceward_apps.learning.demo import COURSE, FATES, LearningDemo
+
+
+async def test_every_kind_of_simulated_student_ends_well(database_url: str, tmp_path: Path) -> None:
+    settings = Settings(
+        database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8, poll_interval_ms=100
+    )
+    demos: list[LearningDemo] = []
+
+    def alone(context: Context) -> LearningDemo:
+        demos.append(LearningDemo(context, crowd=False))
+        return demos[-1]
+
+    app = Onceward("demo")
+    app.include(learning)
+    app.part("learning demo", alone)
+    process = Process(app, settings, FEATURES)
+    await process.start()
+    try:
+        [demo] = demos
+        await demo.set_up()  # as at a second start
+        for fate, _ in FATES:
+            await demo._visit(fate)  # pyright: ignore[reportPrivateUsage]
+
+        async def settled() -> bool:
+            row = await process.database.fetchrow(
+                "select (select count(*) from learning.enrollments where cohort_id = $1) as bought,"
+                " (select count(*) from learning.chat_messages) as said, (select count(*) from learning.bookings) as booked,"
+                " (select count(*) from learning.certificates) as certified,"
+                " (select count(*) from learning.survey_responses) as answered",
+                demo.cohorts[COURSE],
+            )
+            assert row is not None
+            return (
+                row["bought"] >= 2 and min(row["said"], row["booked"], row["certified"]) >= 1 and row["answered"] == 2
+            )
+
+        await until(settled, timeout_s=60)
+        assert [result for result in await verify(process.database, CHECKS) if not result.ok] == []
+    finally:
+        await process.stop()
+        learning.use_settings(LearningSettings.model_validate({}))

@@ -1,0 +1,91 @@
+"""The pure rules: states, expiry, reminders, sums of refunds, NPS."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onceward_apps.learning.model import (
+    COHORT_STATUSES,
+    RefundState,
+    can_change,
+    expiry_step,
+    is_enrollable,
+    nps,
+    nps_category,
+    pre_cohort_template,
+    transitions_from,
+)
+
+NOW = datetime(2026, 3, 1, 2, tzinfo=UTC)
+ALLOWED = {
+    ("DRAFT", "OPEN"),
+    ("DRAFT", "CANCELLED"),
+    ("OPEN", "CONFIRMED"),
+    ("OPEN", "CANCELLED"),
+    ("CONFIRMED", "IN_PROGRESS"),
+    ("CONFIRMED", "CANCELLED"),
+    ("IN_PROGRESS", "COMPLETED"),
+    ("IN_PROGRESS", "CANCELLED"),
+}
+
+
+def test_a_cohort_changes_only_as_drawn() -> None:
+    possible = {(a, b) for a in COHORT_STATUSES for b in COHORT_STATUSES if can_change(a, b)}
+    assert possible == ALLOWED
+    assert transitions_from("UNKNOWN") == ()
+
+
+@pytest.mark.parametrize("status", COHORT_STATUSES)
+def test_enrollable_is_open_or_confirmed_and_not_started(status: str) -> None:
+    before = is_enrollable(status, NOW + timedelta(seconds=1), NOW)
+    assert before is (status in ("OPEN", "CONFIRMED"))
+    assert not is_enrollable(status, NOW, NOW)
+
+
+def test_expiry_applies_an_extension_only_if_it_reaches_beyond_now() -> None:
+    past, today, later = NOW - timedelta(days=3), NOW + timedelta(hours=5), NOW + timedelta(days=20)
+    assert expiry_step(past, later, NOW) == expiry_step(today, later, NOW) == "apply_extension"
+    assert expiry_step(past, past + timedelta(days=1), NOW) == "expire"
+    assert expiry_step(past, None, NOW) == expiry_step(NOW, None, NOW) == "expire"
+    assert expiry_step(today, None, NOW) == expiry_step(today, past, NOW) == "remind"
+
+
+@pytest.mark.parametrize(
+    ("left", "template"),
+    [
+        (timedelta(days=7, seconds=1), None),
+        (timedelta(days=7), "cohort-starting-7days"),
+        (timedelta(days=3), "cohort-starting-7days"),
+        (timedelta(days=1), "cohort-starting-tomorrow"),
+        (timedelta(hours=2), "cohort-starting-tomorrow"),
+        (timedelta(0), None),
+    ],
+)
+def test_the_reminder_depends_on_the_time_left(left: timedelta, template: str | None) -> None:
+    assert pre_cohort_template(NOW + left, NOW) == template
+
+
+@given(st.integers(1, 1000), st.lists(st.integers(0, 2000), max_size=8), st.randoms())
+def test_reports_of_refunds_give_the_same_sum_in_any_order(paid: int, reports: list[int], random: object) -> None:
+    state = RefundState(paid, 0)
+    for report in reports:
+        state = state.after(report)
+    shuffled = RefundState(paid, 0)
+    random.shuffle(reports)  # type: ignore[attr-defined]
+    for report in reports:
+        shuffled = shuffled.after(report)
+    assert state == shuffled
+    assert 0 <= state.refunded <= paid
+    assert state.is_full == (state.remainder == 0)
+
+
+def test_nps_is_promoters_minus_detractors() -> None:
+    assert [nps_category(score) for score in (10, 9, 8, 7, 6, 1)] == ["PROMOTER"] * 2 + ["PASSIVE"] * 2 + [
+        "DETRACTOR"
+    ] * 2
+    assert nps([]) is None
+    assert nps([10, 10, 8, 3]) == 25

@@ -1,0 +1,140 @@
+"""The schedules: access expiry, mails before the start, the clock of cohorts. A missed day costs nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from onceward.db import Database
+from onceward.testing import FrozenClock, assert_published, assert_sent
+from tests.learning.school import School
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+async def set_access_end(school: School, enrollment: UUID, end: datetime) -> None:
+    await school.db.execute("update learning.enrollments set access_expires_at = $2 where id = $1", enrollment, end)
+
+
+async def buy_extension(school: School, enrollment: UUID, until: datetime) -> None:
+    await school.db.execute(
+        "insert into learning.access_extensions (organization_id, enrollment_id, extends_until, currency)"
+        " values ($1, $2, $3, 'EUR')",
+        school.organization,
+        enrollment,
+        until,
+    )
+
+
+@pytest.mark.acceptance("checkAccessExpiry")
+async def test_access_expires_after_missed_days_is_extended_or_reminded_once(school: School, db: Database) -> None:
+    async with FrozenClock(db, START) as clock:
+        cohort = await school.cohort()
+        past, today, tomorrow, extended, too_short = [await school.enrol(cohort) for _ in range(5)]
+        await clock.move_to(datetime(2026, 6, 10, 2, tzinfo=UTC))
+        await set_access_end(school, past, datetime(2026, 6, 5, 8, tzinfo=UTC))
+        await set_access_end(school, today, datetime(2026, 6, 10, 18, tzinfo=UTC))
+        await set_access_end(school, tomorrow, datetime(2026, 6, 11, 0, 0, 1, tzinfo=UTC))
+        await set_access_end(school, extended, datetime(2026, 6, 9, tzinfo=UTC))
+        await buy_extension(school, extended, datetime(2026, 7, 9, tzinfo=UTC))
+        await set_access_end(school, too_short, datetime(2026, 6, 1, tzinfo=UTC))
+        await buy_extension(school, too_short, datetime(2026, 6, 8, tzinfo=UTC))
+
+        await school.schedule("learning.access_expiry")
+        await school.schedule("learning.access_expiry")
+        states = [await school.status(each) for each in (past, today, tomorrow, extended, too_short)]
+        assert states == ["EXPIRED", "ACTIVE", "ACTIVE", "ACTIVE", "EXPIRED"]
+        row = await school.row("enrollments", id=extended)
+        assert row["access_expires_at"] == datetime(2026, 7, 9, tzinfo=UTC)
+        assert row["access_extension_applied"]
+        assert (await school.row("access_extensions", enrollment_id=extended))["status"] == "APPLIED"
+        [mail] = await assert_sent(school.engine, "access-expiring-today", count=1)
+        assert mail.data["extendAccessUrl"].startswith(f"https://learn.example/learn/extensions/{today}.")
+        changes = [event.data["change"] for event in await assert_published(school.engine, "enrollment.updated")]
+        assert sorted(changes) == ["access_extended", "expired", "expired"]
+
+        await set_access_end(school, today, datetime(2026, 6, 12, 5, tzinfo=UTC))
+        await clock.move_to(datetime(2026, 6, 12, 2, tzinfo=UTC))
+        await school.schedule("learning.access_expiry")
+        await assert_sent(school.engine, "access-expiring-today", count=2)  # a new date is reminded again
+        await school.verify()
+
+
+@pytest.mark.acceptance("sendPreCohortEmails")
+async def test_mails_before_the_start_survive_a_missed_day_and_are_sent_once(school: School, db: Database) -> None:
+    async with FrozenClock(db, START) as clock:
+        cohort = await school.cohort(starts_in_days=10, status="CONFIRMED", zoom_link="https://zoom.example/1")
+        open_cohort = await school.cohort(starts_in_days=10)
+        await school.enrol(cohort)
+        await school.enrol(open_cohort)
+        await school.schedule("learning.pre_cohort_mails")
+        assert not [t for t, _ in await school.mails() if t.startswith("cohort-starting")]
+
+        await clock.advance(days=5)  # the run seven days before the start was missed
+        for _ in range(2):
+            await school.schedule("learning.pre_cohort_mails")
+        [mail] = await assert_sent(school.engine, "cohort-starting-7days", count=1)
+        assert mail.data["intakeComplete"] is False
+        assert mail.data["calBookingUrl"] is None
+
+        await clock.advance(days=4, hours=12)
+        late = await school.student("Late")
+        await school.enrol(cohort, late)
+        for _ in range(2):
+            await school.schedule("learning.pre_cohort_mails")
+        await assert_sent(school.engine, "cohort-starting-7days", count=1)
+        mails = await assert_sent(school.engine, "cohort-starting-tomorrow", count=2)
+        assert {mail.data["zoomLink"] for mail in mails} == {"https://zoom.example/1"}
+
+
+@pytest.mark.acceptance("updateCohortStatus", "triggerCohortStartedWebhook")
+async def test_the_clock_starts_and_ends_cohorts_and_alerts_once_about_an_open_one(
+    school: School, db: Database
+) -> None:
+    async with FrozenClock(db, START) as clock:
+        cohort = await school.cohort(starts_in_days=2, status="CONFIRMED")
+        unconfirmed = await school.cohort(starts_in_days=2)
+        await school.enrol(cohort, await school.student("Ada"))
+        await school.schedule("learning.cohort_clock")
+        assert (await school.row("cohorts", id=cohort))["status"] == "CONFIRMED"
+
+        await clock.advance(days=2)
+        for _ in range(2):
+            await school.schedule("learning.cohort_clock")
+        row = await school.row("cohorts", id=cohort)
+        assert row["status"] == "IN_PROGRESS"
+        assert row["content_unlocked_at"] is not None
+        [event] = await assert_published(school.engine, "cohort.started", count=1)
+        assert [student["name"] for student in event.data["students"]] == ["Ada"]
+        assert (await school.row("cohorts", id=unconfirmed))["status"] == "OPEN"
+        assert (await school.notices()).count("COHORT_NOT_STARTED") == 1
+
+        await clock.advance(days=40)
+        await school.schedule("learning.cohort_clock")
+        assert (await school.row("cohorts", id=cohort))["status"] == "COMPLETED"
+        await assert_published(school.engine, "cohort.completed", count=1)
+        history = await db.fetch(
+            "select to_status from learning.cohort_status_history where cohort_id = $1 order by id", cohort
+        )
+        assert [row["to_status"] for row in history] == ["OPEN", "CONFIRMED", "IN_PROGRESS", "COMPLETED"]
+        await school.verify()
+
+
+async def test_confirming_mails_every_student_once(school: School) -> None:
+    cohort = await school.cohort()
+    for _ in range(3):
+        await school.enrol(cohort)
+    await school.set_status(cohort, "CONFIRMED")
+    await school.deliver()
+    await assert_sent(school.engine, "cohort-confirmed", count=3)
+
+
+async def test_a_checkout_whose_webhook_is_lost_gives_its_place_back(school: School) -> None:
+    cohort = await school.cohort(capacity=1)
+    await school.start(cohort, await school.student())
+    await school.later(hours=1)
+    await school.schedule("learning.follow_refunds")
+    assert await school.count("checkouts", "status = 'expired'") == 1
+    assert await school.free(cohort) == 1
