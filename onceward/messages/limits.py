@@ -43,8 +43,13 @@ class Limit:
 
     @property
     def valid_s(self) -> float:
-        """How late a send may start: 100 ms, and more for long intervals, where a missed slot costs a long wait."""
-        return min(LONGEST_VALID_S, max(VALID_S, self.per_s / self.count * 0.05))
+        """How late a send may start: 100 ms, and more for long intervals, where a missed slot costs a long wait.
+
+        A single send in a short interval gets less, because the interval grows by the tolerance: an interval of 500 ms
+        still allows 100 sends in a minute.
+        """
+        shortest = VALID_S if self.count > 1 else min(VALID_S, self.per_s * 0.08)
+        return min(LONGEST_VALID_S, max(shortest, self.per_s / self.count * 0.05))
 
     @property
     def every_s(self) -> float:

@@ -128,7 +128,7 @@ async def test_after_ten_minutes_without_enrolment_the_booking_is_cancelled_with
     cohort = await room.cohort(sessions=1)
     await room.school.student("Ada")
     start = (await room.sessions(cohort))[0]["starts_at"]
-    client = await accounts.calcom(None)
+    client = await learning.services.calcom(None)
     made = await client.create_booking(
         key="k", event_type_id=1, start=start, attendee=Attendee("Ada", "ada@example.org")
     )

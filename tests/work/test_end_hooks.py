@@ -75,7 +75,7 @@ async def test_the_hook_runs_in_the_commit_of_the_outcome(db: Database, seen, ho
     app, generate = slot_app()
     engine = Engine(db, app.registry)
     await engine.enqueue(generate, how=how)
-    assert await drain(engine) == 1, "the hook is no job"
+    assert await drain(engine) == 1, "the hook is not a job"
     assert await seen() == [expected]
     commits = "select (select xmin::text from onceward.attempts), (select xact from seen where what <> 'ran')"
     outcome, hook = await db.fetchrow(commits)  # type: ignore[misc]
