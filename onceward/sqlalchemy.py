@@ -92,6 +92,15 @@ def _engine() -> AsyncEngine:
         poolclass=NullPool,
         pool_reset_on_return=None,
         isolation_level="AUTOCOMMIT",  # the handler's transaction is open already
-        json_serializer=lambda value: RawJson(dump_json(value)),
-        json_deserializer=lambda value: value,
+        json_serializer=_to_json,
+        json_deserializer=_from_json,
     )
+
+
+def _to_json(value: Any) -> RawJson:
+    return RawJson(dump_json(value))
+
+
+def _from_json(value: Any) -> Any:
+    """Return the value: the connection has decoded it already."""
+    return value

@@ -81,9 +81,22 @@ class AppointmentChanged(BaseModel):
     trigger: str
 
 
-app.event_type("appointment.created", AppointmentChanged, description="An appointment was created.")
-app.event_type("appointment.updated", AppointmentChanged, description="The status or time of an appointment changed.")
-app.event_type("appointment.paid", AppointmentChanged, description="An appointment was paid in full.")
+SAMPLE = {
+    "appointment_id": "5b0a9a3e-7f0e-4d57-9c8a-0d8f5a1d2c3b",
+    "organization_id": "0d9f6a0e-64a5-4d0b-9d4c-3a1f3c9b7e21",
+    "status": "confirmed",
+    "payment_status": "paid",
+    "starts_at": "2031-06-21T09:00:00Z",
+    "trigger": "paid",
+}
+app.event_type("appointment.created", AppointmentChanged, sample=SAMPLE, description="An appointment was created.")
+app.event_type(
+    "appointment.updated",
+    AppointmentChanged,
+    sample=SAMPLE,
+    description="The status or time of an appointment changed.",
+)
+app.event_type("appointment.paid", AppointmentChanged, sample=SAMPLE, description="An appointment was paid in full.")
 
 
 def settings() -> ClinicSettings:

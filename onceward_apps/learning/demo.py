@@ -21,6 +21,7 @@ from pydantic import SecretStr
 from onceward import Engine, Tx
 from onceward.context import Context
 from onceward.db import end
+from onceward.http import ServiceClient
 from onceward.inbox import sources
 from onceward.providers.inbound.provider import SourceConfig
 from onceward.providers.inbound.registry import get_provider
@@ -78,6 +79,7 @@ class LearningDemo:
         self._signed = f"whsec_{secrets.token_hex(16)}AAAA"
         self._seen: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._client: ServiceClient | None = None
 
     @property
     def engine(self) -> Engine:
@@ -88,6 +90,7 @@ class LearningDemo:
         return self._context.part(WebServer).url
 
     async def start(self) -> None:
+        self._client = ServiceClient()
         if self._owns_stripe:
             await self.stripe.start()
             settings = self._context.settings
@@ -107,6 +110,8 @@ class LearningDemo:
 
     async def stop(self) -> None:
         await end(*self._tasks)
+        if self._client is not None:
+            await self._client.aclose()
         if self._owns_stripe:
             await self.stripe.stop()
 
@@ -339,6 +344,7 @@ class LearningDemo:
         content = orjson.dumps(body)
         headers = provider.sign(config, content, time.time())
         url = f"{self.base_url}/webhooks/{source}"
-        response = await app.services.client.request("POST", url, headers=headers, body=content)
+        assert self._client is not None
+        response = await self._client.request("POST", url, headers=headers, body=content)
         if not response.ok:
             log.warning("demo.webhook_refused", source=source, status=response.status)

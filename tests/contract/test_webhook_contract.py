@@ -367,6 +367,7 @@ async def test_every_statement_of_the_seed_runs_as_the_least_privileged_role(db:
             status = await conn.fetchrow(
                 "SELECT status, attempts, error FROM webhook_events WHERE event_id = $1", "evt-1"
             )
+            assert status is not None
             assert tuple(status) == ("pending", 0, None)
             for forbidden in (
                 "select * from clinic.patients",
