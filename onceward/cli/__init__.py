@@ -7,13 +7,14 @@ from onceward.lazy import lazy
 if TYPE_CHECKING:
     from onceward.cli.exits import CommandFailed, Exit
     from onceward.cli.rendering import JsonOption, document, listing, say
-    from onceward.cli.session import features_with, opened_database, run
+    from onceward.cli.session import features_here, features_with, opened_database, run
 
 __all__ = [
     "CommandFailed",
     "Exit",
     "JsonOption",
     "document",
+    "features_here",
     "features_with",
     "listing",
     "opened_database",

@@ -15,6 +15,7 @@ from onceward.providers.outbound.chat import (
     ModelRefused,
     Usage,
 )
+from onceward.providers.outbound.daily import WEBHOOK_FAILED, Daily
 from onceward.providers.outbound.ga4 import Ga4, Ga4Event
 from onceward.providers.outbound.hubspot import CrmRecord, HubSpot
 from onceward.providers.outbound.mixpanel import Mixpanel
@@ -54,6 +55,7 @@ __all__ = [
     "CATALOG",
     "SECRETS_TTL_S",
     "SERVICES",
+    "WEBHOOK_FAILED",
     "Absent",
     "Accepted",
     "Account",
@@ -69,6 +71,7 @@ __all__ = [
     "ChatUnavailable",
     "Completion",
     "CrmRecord",
+    "Daily",
     "Files",
     "Ga4",
     "Ga4Event",

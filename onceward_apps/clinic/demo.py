@@ -22,7 +22,7 @@ from onceward.context import Context
 from onceward.db import end
 from onceward.http import ServiceClient
 from onceward.inbox import sources
-from onceward.providers.outbound.daily import Daily
+from onceward.services import Daily
 from onceward.testing.simulators import DailySimulator, WhatsAppSimulator
 from onceward.trust import create_organization
 from onceward.web import WebServer

@@ -10,11 +10,7 @@ from uuid import UUID, uuid4
 
 from onceward import Tx
 from onceward.trust import Identity
-from onceward.web.dashboard.action import Action, ActionRefused, Done, back
-from onceward.web.dashboard.contribution import Pages
-from onceward.web.dashboard.navigation import Section
-from onceward.web.dashboard.page import Missing, Page, View
-from onceward.web.dashboard.site import Site
+from onceward.web.dashboard import Action, ActionRefused, Done, Missing, Page, Pages, Section, Site, View, back
 from onceward_apps.clinic import booking, conversing, paying
 from onceward_apps.clinic.errors import ClinicError
 from onceward_apps.clinic.model import OPEN
