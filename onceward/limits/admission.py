@@ -87,9 +87,26 @@ async def reserve(tx: Transaction, work_id: int, limits: Sequence[Limit]) -> Non
 
 
 async def note_refusal(db: Database, refused: LimitReached, *, metadata: dict[str, Any] | None = None) -> None:
-    """Record `concurrency_limit_hit` in system_metrics, on a new connection: the request's transaction was rolled back."""
-    details = {"key": refused.key, "limit": refused.at_most, "current_jobs": refused.held, **(metadata or {})}
-    await record_metric(db, "concurrency_limit_hit", metadata=details)
+    """Record `concurrency_limit_hit` in system_metrics, on a new connection: the request's transaction was rolled back.
+
+    The metadata say which limit was reached (`key`), how many jobs held it, and what the user's and the global limit are.
+    """
+    global_limit = await db.fetchval("select at_most from onceward.limits where name = $1", GLOBAL)
+    details = {
+        "key": refused.key,
+        "limit": refused.at_most,
+        "current_jobs": refused.held,
+        "global_limit": global_limit,
+        **(metadata or {}),
+    }
+    await record_metric(db, "concurrency_limit_hit", user_id=_uuid(details.get("user")), metadata=details)
+
+
+def _uuid(text: Any) -> UUID | None:
+    try:
+        return UUID(str(text))
+    except ValueError:
+        return None
 
 
 async def held(conn: Database | Connection, *, most: int = 100) -> list[Held]:

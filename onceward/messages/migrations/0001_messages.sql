@@ -123,6 +123,7 @@ create table onceward.messages (
     delivery text,                          -- what the service reported later: delivered, read, bounced
     sent_at timestamptz,
     caused_by bigint,
+    context jsonb,                          -- request id, user and tier of the request that caused it, if there is one
     created_at timestamptz not null default onceward.now()
 ) with (fillfactor = 85);
 comment on table onceward.messages is 'Messages to recipients. The text is rendered at the time of sending, from the template version of the time of queueing.';
