@@ -147,6 +147,7 @@ create table onceward.dashboard_messages (
     created_at timestamptz not null default onceward.now(),
     read_at timestamptz
 );
+create index dashboard_messages_by_recipient on onceward.dashboard_messages (recipient, id desc);
 create index dashboard_messages_unread on onceward.dashboard_messages (recipient, id desc) where read_at is null;
 select onceward.protect('onceward.dashboard_messages');
 
