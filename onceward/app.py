@@ -383,11 +383,12 @@ class Onceward:
         timeout: Duration | None = None,
         max_attempts: int | None = None,
         retry: RetryOption | None = None,
+        severity: str = "error",
     ) -> Callable[[ScheduleFunction], ScheduleFunction]:
         """Run the function at the times of a cron expression in a time zone.
 
         `missed` decides about missed times: run once, skip them, or run all of them within `window`, at most `max_runs`.
-        Each run waits a random part of `jitter`.
+        Each run waits a random part of `jitter`. A failed run notifies the administrators with `severity`.
         """
         return self._schedule(
             Cron(expression, tz),
@@ -401,6 +402,7 @@ class Onceward:
             timeout=timeout,
             max_attempts=max_attempts,
             retry=retry,
+            severity=severity,
         )
 
     def every(
@@ -418,6 +420,7 @@ class Onceward:
         timeout: Duration | None = None,
         max_attempts: int | None = None,
         retry: RetryOption | None = None,
+        severity: str = "error",
     ) -> Callable[[ScheduleFunction], ScheduleFunction]:
         """Run the function at whole multiples of an interval (seconds or timedelta), counted from the Unix epoch."""
         return self._schedule(
@@ -432,6 +435,7 @@ class Onceward:
             timeout=timeout,
             max_attempts=max_attempts,
             retry=retry,
+            severity=severity,
         )
 
     def _schedule(self, timing: Cron | Every, **options: Any) -> Callable[[ScheduleFunction], ScheduleFunction]:

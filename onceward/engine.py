@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar, overload
 from uuid import UUID
 
+import asyncpg
+
 from onceward import limits, workflows
-from onceward.db import Cause, Connection, Database
+from onceward.db import FAILED, Cause, Connection, Database, Unavailable, loudness
 from onceward.durations import Duration, in_seconds
 from onceward.messages import Templates
 from onceward.outbox import Catalogue, Endpoints
+from onceward.telemetry import get_logger
+from onceward.telemetry.caller import caller_fields
+from onceward.trust import record_metric
 from onceward.tx import Tx
 from onceward.work import (
     BoundJob,
@@ -33,6 +39,12 @@ from onceward.work import (
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
+
+log = get_logger(__name__)
+
+TRANSIENT = ("40001", "40P01", "55P03")
+"""Serialization failure, deadlock, lock timeout: the transaction was rolled back, and a repetition may succeed."""
 
 FINISHED = """
 select work_id, task, outcome, result, error, finished_at
@@ -152,6 +164,56 @@ class Engine:
         """Open a `Tx` outside a handler: in an API route, a script or a test."""
         async with self.db.acquire() as conn, Tx(conn, self, organization=organization, cause=cause) as tx:
             yield tx
+
+    async def transact(
+        self,
+        run: Callable[[Tx], Awaitable[T]],
+        /,
+        *,
+        organization: UUID | None = None,
+        attempts: int = 3,
+        first_pause: Duration = 0.1,
+        user_id: UUID | None = None,
+        course_id: UUID | None = None,
+    ) -> T:
+        """Run a function in a transaction, and again after a transient error (deadlock, no connection), with growing pauses.
+
+        After the last attempt nothing was written: `rpc_retry_exhausted` and `job_rollback` are recorded in
+        `system_metrics`, and the last error is raised. A commit whose outcome is unknown is not tried again.
+        """
+        if attempts < 1:
+            raise ValueError(f"attempts must be at least 1, not {attempts}")
+        for attempt in range(1, attempts + 1):
+            try:
+                async with self.transaction(organization=organization) as tx:
+                    return await run(tx)
+            except (asyncpg.PostgresError, Unavailable) as error:
+                if not isinstance(error, Unavailable) and error.sqlstate not in TRANSIENT:
+                    raise
+                if attempt == attempts:
+                    await self._note_rollback(error, attempts, user_id=user_id, course_id=course_id)
+                    raise
+                await asyncio.sleep(in_seconds(first_pause) * 2 ** (attempt - 1))
+        raise AssertionError("unreachable")
+
+    async def _note_rollback(
+        self, error: Exception, attempts: int, *, user_id: UUID | None, course_id: UUID | None
+    ) -> None:
+        """Record that a transaction was given up. During an outage of the database only the log has it."""
+        last_error = type(error).__name__
+        log.error("transaction.given_up", error=last_error, attempts=attempts)
+        metadata = {
+            "reason": "retries_exhausted",
+            "attempts": attempts,
+            "last_error": last_error,
+            "rollback_timestamp": datetime.now(UTC).isoformat(),
+            **{name: value for name, value in caller_fields().items() if name in ("request", "user", "tier")},
+        }
+        try:
+            for event in ("rpc_retry_exhausted", "job_rollback"):
+                await record_metric(self.db, event, user_id=user_id, course_id=course_id, metadata=metadata)
+        except FAILED as failure:
+            log.log(loudness(failure), "metric.lost", error=type(failure).__name__)
 
     def open_tx(self, conn: Connection, work: Claimed) -> Tx:
         """Return the transaction of a handler, with the organization and the cause of its work item."""

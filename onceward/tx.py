@@ -12,6 +12,7 @@ from onceward import ledger, limits, live, messages, outbox, trust, work, workfl
 from onceward.db import Cause, Connection, Role, Transaction
 from onceward.ledger import Entry, Journal
 from onceward.messages import Attachment, ChannelName, Queued, Sending
+from onceward.telemetry.caller import caller_fields
 from onceward.work import BoundJob, ConfiguredJob, Enqueued
 from onceward.workflows import ConfiguredWorkflow, Started
 
@@ -169,7 +170,7 @@ class Tx(Transaction):
         """Reserve an admission slot for a job of this transaction until the job ends, or raise `LimitReached` (429).
 
         The key has `at_most` slots, or the number of its tier. With `everywhere`, the job also takes a global slot.
-        `refusal` adds a user and other fields to the `concurrency_limit_hit` of a refused request.
+        A refusal is recorded in `system_metrics` with tier, limits and caller; `refusal` adds a user and other fields.
         """
         id = job if isinstance(job, int) else job.id
         number = at_most if at_most is not None else self.engine.tiers.of(tier)
@@ -180,7 +181,9 @@ class Tx(Transaction):
                 await early.check(needed, self.organization)
             await limits.reserve(self, id, needed)
         except limits.LimitReached as refused:
-            self.engine.note_refusal(refused, {"tier": tier, "user_limit": number, "requested_by": key}, refusal)
+            caller = {name: value for name, value in caller_fields().items() if name in ("request", "user")}
+            recorded = {"tier": tier, "user_limit": number, "requested_by": key, **caller}
+            self.engine.note_refusal(refused, recorded, refusal)
             raise
         if early is not None:
             self.after_commit(lambda: self.engine.later(early.note(needed, self.organization, id)))

@@ -98,16 +98,28 @@ async def reserve(tx: Transaction, work_id: int, limits: Sequence[Limit]) -> Non
 async def note_refusal(
     db: Database, refused: LimitReached, *, metadata: dict[str, Any] | None = None, refusal: Refusal | None = None
 ) -> None:
-    """Record `concurrency_limit_hit` in system_metrics, on a new connection: the request's transaction was rolled back."""
+    """Record `concurrency_limit_hit` in system_metrics, on a new connection: the request's transaction was rolled back.
+
+    The metadata say which limit was reached (`key`), how many jobs held it, and what the user's and the global limit are.
+    """
     more = refusal or Refusal()
-    details = {"key": refused.key, "limit": refused.at_most, "current_jobs": refused.held, **(metadata or {})}
-    await record_metric(
-        db,
-        "concurrency_limit_hit",
-        user_id=more.user_id,
-        course_id=more.course_id,
-        metadata={**details, **more.metadata},
-    )
+    details = {
+        "key": refused.key,
+        "limit": refused.at_most,
+        "current_jobs": refused.held,
+        "global_limit": await db.fetchval("select at_most from onceward.limits where name = $1", GLOBAL),
+        **(metadata or {}),
+        **more.metadata,
+    }
+    user_id = more.user_id or _uuid(details.get("user"))
+    await record_metric(db, "concurrency_limit_hit", user_id=user_id, course_id=more.course_id, metadata=details)
+
+
+def _uuid(text: Any) -> UUID | None:
+    try:
+        return UUID(str(text))
+    except ValueError:
+        return None
 
 
 async def held(conn: Database | Connection, *, most: int = 100) -> list[Held]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from starlette.types import Scope, Send
 
 TYPES = {".js": b"text/javascript; charset=utf-8", ".ts": b"text/plain; charset=utf-8"}
-NAMES = frozenset({"client.js", "client.d.ts", "react.js", "react.d.ts"})
+NAMES = frozenset({"client.js", "client.d.ts", "react.js", "react.d.ts", "push.js", "push.d.ts", "service-worker.js"})
 
 
 def folder() -> Path:

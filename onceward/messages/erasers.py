@@ -63,6 +63,12 @@ ERASERS: tuple[Eraser, ...] = (
         waits=WAITING,
     ),
     Eraser(
+        name="callers of messages",
+        table="onceward.messages",
+        columns={"context": "json"},
+        blank={"context": "null"},
+    ),
+    Eraser(
         name="message keys",
         table="onceward.messages",
         columns={"key": "text"},

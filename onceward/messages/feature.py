@@ -14,6 +14,7 @@ FEATURE = Feature(
     parts=(Part("message channels", "onceward.messages.parts:channels", roles=WORKER),),
     commands=("onceward.messages.commands:register",),
     routes="onceward.messages.routes:routers",
+    queries="onceward.messages.parts:queries",
     pages="onceward.messages.pages:PAGES",
     checks="onceward.messages.checks:CHECKS",
     erasers="onceward.messages.erasers:ERASERS",

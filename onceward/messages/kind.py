@@ -39,6 +39,7 @@ class Message:
     destination: str
     now: datetime
     attachments: Sequence[dict[str, Any]] | None = field(default=None, repr=False)
+    context: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
 class MessageKind:

@@ -31,7 +31,11 @@ update onceward.notices set told_at = onceward.now(), told_in = $2 where group_k
 WORST = read_statement("messages", "worst_notice")
 LINES = read_statement("messages", "list_report_lines")
 
-HINTS = {"DEAD_LETTER": "onceward dead-letters ls", "CRON_FAILURE": "onceward cron ls"}
+HINTS = {
+    "DEAD_LETTER": "onceward dead-letters ls",
+    "WEBHOOK_DEAD_LETTER": "onceward dead-letters ls --kind event",
+    "CRON_FAILURE": "onceward cron ls",
+}
 MOST_LINES = 20
 
 

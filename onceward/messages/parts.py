@@ -1,9 +1,17 @@
-"""Factory for the part of a process that sends messages."""
+"""Factories for the part of a process that sends messages, and for the live query of notifications."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
 from onceward.context import Context
+from onceward.live import Query, QueryDefinition
+from onceward.messages import inbox
 from onceward.messages.service import MessageService
+
+LATEST = 20
 
 
 def channels(context: Context) -> MessageService:
@@ -16,3 +24,15 @@ def channels(context: Context) -> MessageService:
         waker=engine.waker,
         services=context.app.services,
     )
+
+
+def queries(_context: Context) -> Sequence[QueryDefinition[..., Any]]:
+    return (QueryDefinition(notifications, name="notifications", parameter="q", allow="user", per="user"),)
+
+
+async def notifications(q: Query) -> dict[str, Any]:
+    """Return the latest notifications of the signed-in user, and the number of unread ones."""
+    q.ignore("onceward.dashboard_messages")  # no trigger watches the table; it is read again after two seconds
+    q.stale_after(2)
+    messages = await inbox.list_inbox(q, [q.user_id], limit=LATEST)
+    return {"unread": await inbox.count_unread(q, [q.user_id]), "latest": [asdict(each) for each in messages]}

@@ -48,6 +48,16 @@ async def save_recipient(
     )
 
 
+async def forget_push(tx: Transaction, ref: str) -> None:
+    """Remove the recipient's browser subscription."""
+    await tx.execute(
+        "update onceward.recipients set push = null, updated_at = onceward.now()"
+        " where organization_id is not distinct from $1 and ref = $2",
+        tx.organization,
+        ref,
+    )
+
+
 async def preferred_channel(tx: Transaction, ref: str) -> str | None:
     """Return the channel that the recipient has chosen, or None."""
     return await tx.fetchval(

@@ -14,6 +14,7 @@ from onceward.messages.policies import POLICIES
 from onceward.messages.recipient import CHANNELS, ChannelName, as_recipient
 from onceward.messages.templates import Template
 from onceward.statements import read_statement
+from onceward.telemetry.caller import caller_text
 from onceward.work import Waker
 
 MAX_KEY_CHARACTERS = 500
@@ -65,6 +66,7 @@ async def queue(
     retry = POLICIES[policy or template.policy]
     await tx.execute(KEEP_TEMPLATE, tx.organization, template.name, template.version, template.content)
     queued: list[Queued] = []
+    context = caller_text()
     for start in range(0, len(sendings), AT_ONCE):
         part = sendings[start : start + AT_ONCE]
         rows = await tx.fetch(
@@ -81,6 +83,7 @@ async def queue(
             task_of(used),
             queue_of(used),
             retry.max_attempts,
+            None if context is None else RawJson(context),
         )
         queued += await _in_input_order(tx, part, {row["key"]: row["id"] for row in rows})
     if waker is not None:

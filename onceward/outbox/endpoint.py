@@ -75,6 +75,12 @@ class Endpoint:
     retry_waits_s: list[float] | None
     ed25519: bool
     created_at: datetime
+    succeeded: int = 0
+    """Attempts that the endpoint answered with 2xx, counted a few seconds after they end."""
+    failed: int = 0
+    """Attempts that failed."""
+    last_triggered_at: datetime | None = None
+    """When the last attempt ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

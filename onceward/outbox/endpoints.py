@@ -30,7 +30,10 @@ LONGEST_OVERLAP = timedelta(days=30)
 
 COLUMNS = """
 e.endpoint_id, e.organization_id, e.url, e.description, e.events, e.channels, e.metadata, e.owner, e.active, e.disabled_at,
-e.disabled_reason, e.max_in_flight, e.rate_per_s, e.ordered, e.retry_waits_s, e.ed25519, e.created_at, e.headers
+e.disabled_reason, e.max_in_flight, e.rate_per_s, e.ordered, e.retry_waits_s, e.ed25519, e.created_at, e.headers,
+coalesce((select s.succeeded from onceward.endpoint_statistics s where s.endpoint_id = e.endpoint_id), 0) as succeeded,
+coalesce((select s.failed from onceward.endpoint_statistics s where s.endpoint_id = e.endpoint_id), 0) as failed,
+(select s.last_triggered_at from onceward.endpoint_statistics s where s.endpoint_id = e.endpoint_id) as last_triggered_at
 """
 OWN = "coalesce(e.organization_id, '00000000-0000-0000-0000-000000000000') = coalesce($1::uuid, '00000000-0000-0000-0000-000000000000')"
 LIST = f"select {COLUMNS} from onceward.endpoints e where e.deleted_at is null and not e.direct and {OWN} order by e.created_at"

@@ -76,6 +76,7 @@ class Outbox:
         self._loops = [
             Loop("endpoints", self.watch, every_s=60.0),
             Loop("disabled endpoints", self.sweep, every_s=5.0),
+            Loop("endpoint statistics", self.count_attempts, every_s=5.0),
             Loop("resends", self.step_resends, every_s=0.5),
             Loop("old deliveries", self.prune, every_s=60.0),
         ]
@@ -141,6 +142,10 @@ class Outbox:
     async def sweep(self) -> int:
         async with self.db.acquire() as conn:
             return await upkeep.sweep(conn)
+
+    async def count_attempts(self) -> None:
+        """Add new attempts to the statistics of their endpoints."""
+        await upkeep.count_attempts(self.db)
 
     async def step_resends(self) -> bool:
         stepped = await resends.step(self.db)

@@ -25,6 +25,8 @@ WARN_FROM = 6
 
 FAILING = read_statement("outbox", "find_failing_endpoints")
 DELIVERED = read_statement("outbox", "count_delivered")
+COMMITTED_UNTIL = read_statement("outbox", "committed_until")
+FOLD = read_statement("outbox", "fold_statistics")
 SWEEP = read_statement("outbox", "cancel_disabled")
 PRUNE = read_statement("outbox", "prune_published")
 FORGET_KEYS = read_statement("outbox", "forget_keys")
@@ -65,6 +67,17 @@ async def watch(db: Database) -> list[str]:
 async def sweep(conn: Connection, *, at_once: int = 1000) -> int:
     """End up to `at_once` waiting deliveries of disabled endpoints. They can be recovered when the endpoint is enabled."""
     return await conn.fetchval(SWEEP, at_once)
+
+
+async def count_attempts(db: Database) -> None:
+    """Add the attempts since the last call to the statistics of their endpoints. Each attempt counts once."""
+    async with db.transaction(role="engine") as tx:
+        # Locked first: of two nodes, the second continues where the first ended.
+        since = await tx.fetchval("select counted_until from onceward.endpoint_statistics_mark for update")
+        until = await tx.fetchval(COMMITTED_UNTIL)
+        if until > since:
+            await tx.execute(FOLD, since, until)
+            await tx.execute("update onceward.endpoint_statistics_mark set counted_until = $1", until)
 
 
 async def prune(conn: Connection, *, keep: timedelta, keep_keys: timedelta, at_once: int = 500) -> int:

@@ -29,6 +29,7 @@ def declare(
     timeout: Duration | None,
     max_attempts: int | None,
     retry: RetryOption | None,
+    severity: str,
 ) -> Schedule:
     """Return the schedule of a function; raise TypeError if the function has the wrong signature."""
     schedule_name = name or function.__name__
@@ -49,6 +50,7 @@ def declare(
         overlap=overlap,
         jitter_s=in_seconds(jitter),
         description=(inspect.getdoc(function) or "").split("\n", 1)[0],
+        severity=severity,
     )
 
 

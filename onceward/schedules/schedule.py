@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Literal
 
 from onceward.schedules.timing import Cron, Every, Timing, between
+from onceward.trust import severity
 from onceward.work import Task
 
 Missed = Literal["once", "skip", "all"]
@@ -36,8 +37,11 @@ class Schedule:
     overlap: Overlap = "skip"
     jitter_s: float = 0.0
     description: str = ""
+    severity: str = "error"
+    """The severity of the notice about a failed run: info, warn, error or fatal (or CRITICAL, HIGH, warning)."""
 
     def __post_init__(self) -> None:
+        severity(self.severity)
         if self.missed not in ("once", "skip", "all"):
             raise ValueError(f"{self.name}: missed must be once, skip or all, not {self.missed!r}")
         if self.overlap not in ("skip", "queue", "allow"):

@@ -16,6 +16,7 @@ from onceward.db import Database, Transaction
 from onceward.schedules.schedule import Schedule, decide
 from onceward.schedules.timing import jitter_s, next_after
 from onceward.statements import read_statement
+from onceward.trust import severity
 from onceward.work import Loop, Waker
 
 log = structlog.get_logger(__name__)
@@ -79,6 +80,7 @@ class Scheduler:
                 each.max_runs,
                 each.overlap,
                 each.jitter_s,
+                severity(each.severity),
             )
 
     async def step(self) -> list[int]:
@@ -142,8 +144,9 @@ async def write_run(
 async def report_failure(tx: Transaction, schedule: str, run: int, error: Mapping[str, Any]) -> None:
     """Write a notice to the administrators in the caller's transaction."""
     await tx.execute(
-        "select onceward.notify('CRON_FAILURE', $1, $2, $3, p_group => $4)",
-        "error",
+        "select onceward.notify('CRON_FAILURE', coalesce((select severity from onceward.schedules where name = $1), 'error'),"
+        " $2, $3, p_group => $4)",
+        schedule,
         f"Schedule {schedule} failed",
         {"schedule": schedule, "run": run, "error": error.get("type"), "message": str(error.get("message", ""))[:500]},
         f"cron:{schedule}",

@@ -61,7 +61,15 @@ def name_work(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDi
         event.setdefault("attempt", work.attempt)
         if work.organization is not None:
             event.setdefault("organization", str(work.organization))
+        for name, value in (context_of(work) or {}).items():
+            if name != "trace":
+                event.setdefault(name, value)
     return event
+
+
+def context_of(work: Any) -> Mapping[str, Any] | None:
+    """Return the context of the request that caused this work: of a job, or of the loaded message."""
+    return getattr(work, "context", None) or getattr(getattr(work, "body", None), "context", None)
 
 
 def describe_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

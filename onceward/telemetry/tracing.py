@@ -56,10 +56,31 @@ def _exporter() -> Any:
 
 
 @contextmanager
-def span(name: str, **attributes: str | int | float | bool) -> Generator[None]:
-    """Record the block as one span with these attributes, including an exception that it raises."""
+def span(name: str, *, parent: str | None = None, **attributes: str | int | float | bool) -> Generator[None]:
+    """Record the block as one span with these attributes, including an exception that it raises.
+
+    `parent` is the `traceparent` (W3C) of a span in another process or at another time.
+    """
     if _Tracing.tracer is None:
         yield
         return
-    with _Tracing.tracer.start_as_current_span(name, attributes=attributes):
+    context = None if parent is None else _propagator().extract({"traceparent": parent})
+    with _Tracing.tracer.start_as_current_span(name, context=context, attributes=attributes):
         yield
+
+
+def is_tracing() -> bool:
+    return _Tracing.tracer is not None
+
+
+def traceparent() -> str | None:
+    """Return the current span as a `traceparent` (W3C), or None if tracing is off."""
+    if _Tracing.tracer is None:
+        return None
+    carrier: dict[str, str] = {}
+    _propagator().inject(carrier)
+    return carrier.get("traceparent")
+
+
+def _propagator() -> Any:
+    return import_module("opentelemetry.trace.propagation.tracecontext").TraceContextTextMapPropagator()

@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 from onceward.engine import Engine
+from onceward.telemetry.logs import running
 from onceward.work import Claimed, JobTask, Registry
 from onceward.work.claim import claim, claim_lanes, claim_suspect, new_lease
 from onceward.work.end_hooks import register_end_hooks
@@ -38,10 +39,14 @@ async def drain(engine: Engine, *queues: str, most: int = 10_000) -> int:
                 continue
             for batch in _batches(engine.registry, await _take(engine, queue, names, worker)):
                 task = engine.registry.tasks[batch[0].task]
-                if task.batch > 1:
-                    await executor.run_batch(task, batch)
-                else:
-                    await executor.run(task, batch[0])
+                token = running.set(batch[0])
+                try:
+                    if task.batch > 1:
+                        await executor.run_batch(task, batch)
+                    else:
+                        await executor.run(task, batch[0])
+                finally:
+                    running.reset(token)
                 ran_now += len(batch)
         await acks.close()
         ran += ran_now

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from onceward.trust.failures import fingerprint
     from onceward.trust.identity import COMMAND_LINE, Identity, Scope, transaction_for
     from onceward.trust.invariants import Check, Result, verify
-    from onceward.trust.metrics_events import record_metric, severity
+    from onceward.trust.metrics_events import record_metric, record_metrics, severity
     from onceward.trust.organizations import act_for, create_organization, find_organization
     from onceward.trust.sealer import Sealer
     from onceward.trust.secrets import SecretBox, put_secret
@@ -54,6 +54,7 @@ __all__ = [
     "record",
     "record_many",
     "record_metric",
+    "record_metrics",
     "severity",
     "transaction_for",
     "verify",

@@ -32,6 +32,8 @@ class Identity:
     user_id: str | None = None
     label: str = ""
     csrf: str | None = None
+    tier: str | None = None
+    """The tier that the token of an end user names, for limits and log lines."""
 
     @property
     def actor(self) -> str:

@@ -48,6 +48,7 @@ class Rules:
     issuer: str | None = None
     leeway_s: float = 30.0
     organization_claim: str = "organization_id"
+    tier_claim: str = "tier"
 
 
 class TokenVerifier:
@@ -110,7 +111,9 @@ class TokenVerifier:
             acting = None if organization is None else UUID(str(organization))
         except ValueError:
             raise NotAuthenticated(f"the token's {self.rules.organization_claim} is not a UUID") from None
-        return Identity("token", acting, frozenset({"user"}), user_id=subject, label=subject)
+        tier = claims.get(self.rules.tier_claim)
+        named = tier[:60] if isinstance(tier, str) else None
+        return Identity("token", acting, frozenset({"user"}), user_id=subject, label=subject, tier=named)
 
     async def _key(self, kid: str | None) -> Any:
         if self._fetch is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 from uuid import UUID
 
@@ -39,6 +39,21 @@ def severity(name: str) -> Severity:
     if lower in OTHER_NAMES:
         return OTHER_NAMES[lower]
     raise ValueError(f"severity {name!r} must be one of {', '.join(get_args(Severity))} (or warning, HIGH, CRITICAL)")
+
+
+async def record_metrics(
+    conn: Database | Connection | Transaction, event: Event, jobs: Sequence[tuple[int, Mapping[str, Any]]]
+) -> None:
+    """Append one event for each job, given by its id and the metadata, in one statement."""
+    if jobs:
+        await conn.execute(
+            "insert into onceward.system_metrics (event_type, severity, job_id, metadata)"
+            " select $1, $2, j.id, j.metadata from unnest($3::text[], $4::jsonb[]) as j (id, metadata)",
+            event,
+            SEVERITY_OF[event],
+            [str(id) for id, _ in jobs],
+            [dict(metadata) for _, metadata in jobs],
+        )
 
 
 async def record_metric(

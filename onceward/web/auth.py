@@ -22,6 +22,7 @@ from starlette.responses import Response
 from onceward.db import Connection, Database
 from onceward.settings import Settings
 from onceward.telemetry import bind, get_logger
+from onceward.telemetry.caller import calling
 from onceward.trust.errors import (
     NotAllowed,
     NotAuthenticated,
@@ -40,6 +41,7 @@ from onceward.trust.secrets import secret_box
 from onceward.trust.sessions import authenticate_session, csrf_matches
 from onceward.web.idempotency import KeyStore
 from onceward.web.problems import Problem, request_id_of, respond
+from onceward.web.requests import IDENTITY
 
 SESSION_COOKIE = "onceward_session"
 ORGANIZATION_COOKIE = "onceward_organization"
@@ -141,7 +143,9 @@ def require(scope: Scope, *, own_key: bool = False) -> Callable[[Request], Async
         identity.require(scope)
         if scope != "admin" and scope != "user" and identity.organization is None and not identity.may("admin"):
             raise NotAllowed("choose the organization to act for with the header X-Organization")
-        with bind(organization=identity.organization, user=identity.user_id):
+        request.scope[IDENTITY] = identity  # for the line that the access log writes after the response
+        user = identity.user_id or identity.label or None
+        with bind(organization=identity.organization), calling(user=user, tier=identity.tier):
             if not own_key:
                 await key_store_of(request).take(request, identity)
             yield identity

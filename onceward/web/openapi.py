@@ -57,7 +57,7 @@ SECURITY = {
     "bearer": {
         "type": "http",
         "scheme": "bearer",
-        "description": "An API key (`onceward keys create`), or the JWT of an end user.",
+        "description": "An API key (`onceward keys add`), or the JWT of an end user.",
     }
 }
 KEY_PARAMETER: dict[str, Any] = {

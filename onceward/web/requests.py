@@ -10,7 +10,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from onceward.telemetry import bind, get_logger
+from onceward.telemetry import get_logger
+from onceward.telemetry.caller import calling, traced
+from onceward.telemetry.tracing import span
+from onceward.trust.identity import Identity
 from onceward.web import metrics, storable
 from onceward.web.problems import Problem, respond
 
@@ -19,6 +22,8 @@ log = get_logger("onceward.access")
 ACCEPTED_ID = re.compile(r"^[A-Za-z0-9._:-]{1,128}$")
 QUIET_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """Monitoring requests these every few seconds. They are counted but not logged."""
+IDENTITY = "onceward.identity"
+"""Where `require` puts the identity of the caller into the scope."""
 
 
 class RequestContext:
@@ -37,7 +42,7 @@ class RequestContext:
         given = headers.get("x-request-id", "")
         request_id = given if ACCEPTED_ID.match(given) else uuid.uuid4().hex
         scope["onceward.request_id"] = request_id
-        with bind(request=request_id):
+        with calling(request=request_id), span(f"HTTP {scope['method']}", request=request_id), traced():
             await self._serve(scope, receive, send, request_id, headers)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, request_id: str, headers: Headers) -> None:
@@ -110,6 +115,7 @@ class RequestContext:
         metrics.REQUEST_SECONDS.labels(scope["method"], route).observe(seconds)
         if self._access_log and scope["path"] not in QUIET_PATHS:
             client = scope.get("client")
+            identity: Identity | None = scope.get(IDENTITY)
             log.info(
                 "request.answered",
                 method=scope["method"],
@@ -117,4 +123,14 @@ class RequestContext:
                 status=status,
                 duration_ms=round(seconds * 1000, 1),
                 ip=client[0] if client else None,
+                **(_caller(identity) if identity is not None else {}),
             )
+
+
+def _caller(identity: Identity) -> dict[str, str]:
+    fields = {
+        "user": identity.user_id or identity.label,
+        "tier": identity.tier,
+        "organization": None if identity.organization is None else str(identity.organization),
+    }
+    return {name: value for name, value in fields.items() if value}

@@ -95,5 +95,18 @@ def _due(row: Any) -> tuple[datetime, int]:
 
 def _claimed(row: Any, lease: int) -> Claimed:
     return Claimed(
-        row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8], row[10], row[11], row[12], lease
+        row[0],
+        row[1],
+        row[2],
+        row[3],
+        row[4],
+        row[5],
+        row[6],
+        row[7],
+        row[8],
+        row[10],
+        row[11],
+        row[12],
+        lease,
+        row[-1],
     )

@@ -18,6 +18,7 @@ class Claimed:
         "body",
         "bundle",
         "caused_by",
+        "context",
         "crashes",
         "db",
         "host",
@@ -49,6 +50,7 @@ class Claimed:
         caused_by: int | None,
         tags: list[str] | None,
         lease: int,
+        context: dict[str, Any] | None = None,
     ) -> None:
         self.id = id
         self.kind = kind
@@ -63,6 +65,8 @@ class Claimed:
         self.caused_by = caused_by
         self.tags = tags
         self.lease = lease
+        self.context = context
+        """The request id, user and tier of the request that caused the job, if a request did."""
         self.body: Any = None
         self.db: Any = None
         self.host: Any = None

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, overload
 from uuid import UUID
 
 from onceward.db import Connection, RawJson, Transaction
+from onceward.telemetry.caller import caller_text
 from onceward.work.job_task import BoundJob, ConfiguredJob, Options, same_organization
 from onceward.work.statements import ENQUEUE, ENQUEUE_UNIQUE
 from onceward.work.wake import Waker
@@ -38,6 +39,8 @@ class Item(NamedTuple):
     options: Options
     organization: UUID | None
     caused_by: int | None
+    context: str | None = None
+    """The context of the caller as JSON (`onceward.telemetry.caller`)."""
 
 
 def item(
@@ -51,7 +54,8 @@ def item(
     task, options = job.job, job.options
     if options.organization is not None:
         organization = same_organization(job.name, options.organization, organization)
-    return Item(task.name, task.dump(arguments), options.queue or task.task.queue, options, organization, caused_by)
+    queue = options.queue or task.task.queue
+    return Item(task.name, task.dump(arguments), queue, options, organization, caused_by, caller_text())
 
 
 def items(
@@ -213,8 +217,8 @@ def _is_unique(item: Item) -> bool:
     return item.options.unique_key is not None
 
 
-Settings = tuple[str, str, UUID | None, int | None, Options]
-"""What many items share: task, queue, organization, cause and options. The bulk statement sends it once."""
+Settings = tuple[str, str, UUID | None, int | None, Options, str | None]
+"""What many items share: task, queue, organization, cause, options and context. The bulk statement sends it once."""
 
 
 def _columns(jobs: Sequence[Item], left: int, bundle: int | None) -> tuple[Any, ...]:
@@ -232,8 +236,9 @@ def _columns(jobs: Sequence[Item], left: int, bundle: int | None) -> tuple[Any, 
             or each.queue is not previous.queue
             or each.organization is not previous.organization
             or each.caused_by != previous.caused_by
+            or each.context != previous.context
         ):
-            settings = (each.task, each.queue, each.organization, each.caused_by, each.options)
+            settings = (each.task, each.queue, each.organization, each.caused_by, each.options, each.context)
             number = known.setdefault(settings, len(known) + 1)
             previous = each
         numbers.append(number)
@@ -257,6 +262,7 @@ def _columns(jobs: Sequence[Item], left: int, bundle: int | None) -> tuple[Any, 
         [o.ordered if o.lane is not None else None for o in options],
         [o.parent for o in options],
         [o.parent_cap for o in options],
+        [None if settings[5] is None else RawJson(settings[5]) for settings in known],
     )
 
 
@@ -290,4 +296,5 @@ def _parameters(each: Item, bundle: int | None) -> tuple[Any, ...]:
         bundle,
         each.organization,
         each.caused_by,
+        None if each.context is None else RawJson(each.context),
     )

@@ -16,6 +16,12 @@ ERASERS: tuple[Eraser, ...] = (
         waits=UNFINISHED.format(id="id"),
     ),
     Eraser(
+        name="callers of jobs",
+        table="onceward.jobs",
+        columns={"context": "json"},
+        blank={"context": "null"},
+    ),
+    Eraser(
         name="attempts",
         table="onceward.attempts",
         columns={"result": "json", "error": "json"},

@@ -9,11 +9,14 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 
 import structlog
 
 from onceward.db import FAILED, Database, loudness
+from onceward.telemetry.caller import work_span
 from onceward.telemetry.logs import running
+from onceward.telemetry.tracing import is_tracing
 from onceward.work.claim import release
 from onceward.work.claimed import Claimed
 from onceward.work.executor import Executor
@@ -26,6 +29,7 @@ from onceward.work.task import Task
 log = structlog.get_logger(__name__)
 
 GRACE_S = 5.0
+NO_SPAN = nullcontext()
 
 
 class Slots:
@@ -172,11 +176,12 @@ class Slots:
         if work.kind != "job" and work.body is None:
             task = _without_body(task)
         try:
-            if task.batch > 1:
-                slot.batch = batch = self._gather(work, task)
-                outcomes = await self._executor.run_batch(task, batch, slot)
-            else:
-                outcomes = (await self._executor.run(task, work, slot),)
+            with work_span(work) if is_tracing() else NO_SPAN:
+                if task.batch > 1:
+                    slot.batch = batch = self._gather(work, task)
+                    outcomes = await self._executor.run_batch(task, batch, slot)
+                else:
+                    outcomes = (await self._executor.run(task, work, slot),)
         finally:
             slot.ended()
             if work.suspect:

@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from onceward.db import Database
-from onceward.trust.metrics_events import record_metric
+from onceward.trust.metrics_events import record_metrics
 from onceward.work.claim import release
 from onceward.work.claim_connections import ClaimConnections
 from onceward.work.end_hooks import register_end_hooks
@@ -195,11 +195,17 @@ class Worker:
         """Look once for silent workers and release the work that they held."""
         async with self._db.acquire() as conn:
             rescued = await self._rescuer.step(conn, own=self.id)
-            for lost in {each.worker for each in rescued}:
-                held = [each.id for each in rescued if each.worker == lost]
-                await record_metric(
-                    conn, "orphaned_job_recovery", metadata={"worker": str(lost), "count": len(held), "ids": held[:100]}
-                )
+            await record_metrics(
+                conn,
+                "orphaned_job_recovery",
+                [
+                    (
+                        each.id,
+                        {"worker": str(each.worker), "kind": each.kind, "task": each.task, "crashes": each.crashes},
+                    )
+                    for each in rescued
+                ],
+            )
         if rescued:
             for runner in self._runners:
                 runner.wake(rescued=True)

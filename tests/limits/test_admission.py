@@ -13,7 +13,7 @@ import pytest
 
 from onceward import Engine, LimitReached, Onceward
 from onceward.db import Database, DatabaseError
-from onceward.limits import GLOBAL, Limit, Tiers, held, reconcile, reserve
+from onceward.limits import GLOBAL, Limit, Refusal, Tiers, held, reconcile, reserve
 from onceward.testing import drain
 from onceward.work.claim import claim_lanes, new_lease
 
@@ -200,7 +200,12 @@ async def test_slot_under_every_key_or_under_none(db: Database) -> None:
         await tx.reserve(first, key="user:a", tier="FREE")
     with pytest.raises(LimitReached) as refused:
         async with engine.transaction(organization=uuid4()) as tx:
-            await tx.reserve(await tx.enqueue(generate, n=2), key="user:b", tier="PREMIUM")
+            await tx.reserve(
+                await tx.enqueue(generate, n=2),
+                key="user:b",
+                tier="PREMIUM",
+                refusal=Refusal(metadata={"rejected_course_id": "c-2"}),
+            )
     assert refused.value.key == GLOBAL
     assert [(each.key, each.held) for each in await held(db)] == [("global", 1), ("user:a", 1)]
     await engine.stop()
@@ -208,7 +213,8 @@ async def test_slot_under_every_key_or_under_none(db: Database) -> None:
     assert metric is not None
     assert (metric["event_type"], metric["severity"]) == ("concurrency_limit_hit", "warn")
     assert metric["metadata"] == {
-        "key": "global", "limit": 1, "current_jobs": 1, "tier": "PREMIUM", "user_limit": 5, "requested_by": "user:b",
+        "key": "global", "limit": 1, "current_jobs": 1, "global_limit": 1, "tier": "PREMIUM", "user_limit": 5, "requested_by": "user:b",
+        "rejected_course_id": "c-2",
     }  # fmt: skip
     await drain(engine)
     assert await held(db) == []

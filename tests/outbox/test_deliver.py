@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -13,7 +14,7 @@ import pytest
 import standardwebhooks
 import svix
 
-from onceward.outbox import Invalid, OutboxOptions, guarded_client
+from onceward.outbox import Invalid, OutboxOptions, guarded_client, upkeep
 from onceward.providers.inbound.provider import Rejected, Request, SourceConfig
 from onceward.providers.inbound.registry import get_provider
 from onceward.testing import until
@@ -337,3 +338,30 @@ async def test_an_event_is_published_to_the_address_of_a_request_in_one_commit(
         assert (await bench.settled(event.id))["status"] == "success"
     assert sorted(one.json["data"]["n"] for one in customer.received) == [1, 2]
     assert await bench.db.fetchval(count) == 1
+
+
+async def test_statistics_count_every_attempt_of_an_endpoint_once(
+    bench: OutboxBench, customer: CustomerEndpoint
+) -> None:
+    made = await bench.register(customer.hook_url)
+    assert (made.endpoint.succeeded, made.endpoint.failed, made.endpoint.last_triggered_at) == (0, 0, None)
+    await bench.start_worker()
+    for n in range(3):
+        await bench.settled((await bench.publish("order.paid", {"n": n})).id)
+    customer.always = 400
+    await bench.publish("order.paid", {"n": 3})
+
+    async def failed() -> bool:
+        return await bench.db.fetchval("select count(*) from onceward.attempts where outcome <> 'success'") == 1
+
+    await until(failed)
+
+    async def counted() -> bool:
+        await asyncio.gather(*(upkeep.count_attempts(bench.db) for _ in range(4)))
+        endpoint = await bench.outbox.endpoints.get(None, made.endpoint.endpoint_id)
+        return (endpoint.succeeded, endpoint.failed) == (3, 1) and endpoint.last_triggered_at is not None
+
+    await until(counted)
+    await upkeep.count_attempts(bench.db)
+    endpoint = await bench.outbox.endpoints.get(None, made.endpoint.endpoint_id)
+    assert (endpoint.succeeded, endpoint.failed) == (3, 1)

@@ -213,7 +213,7 @@ async def test_a_failed_run_notifies_the_administrators_and_the_next_manual_run_
             raise ValueError("bad")
         done.append(row["id"])
 
-    @app.cron("0 2 * * *", retry=[], name="nightly")
+    @app.cron("0 2 * * *", retry=[], name="nightly", severity="CRITICAL")
     async def nightly(run: Run) -> None:
         await run.each(ROWS, do)
         if broken:
@@ -224,7 +224,7 @@ async def test_a_failed_run_notifies_the_administrators_and_the_next_manual_run_
     run = await wait_for_run(here, await begin(here, "nightly"))
     assert (run["status"], run["reason"], run["failed"]) == ("failed", "RuntimeError", 1)
     notice = await here.db.fetchrow("select type, severity, title, details from onceward.notices")
-    assert notice["type"] == "CRON_FAILURE"
+    assert (notice["type"], notice["severity"]) == ("CRON_FAILURE", "fatal")
     assert notice["details"]["run"] == run["id"]
     assert await here.db.fetchval("select count(*) from onceward.work") == 0
 

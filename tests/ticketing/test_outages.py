@@ -130,7 +130,7 @@ async def test_email_delivery_fails_for_good_the_staff_is_notified_and_the_order
     await assert_sold(mailing, show, checkout)
     assert (await confirmation(mailing))["status"] == "dead_letter"
     [notice] = [row for row in await mailing.notices() if row["type"] == "DEAD_LETTER"]
-    assert notice["severity"] == "error"
+    assert notice["severity"] == "fatal"
     # An operator sends it again once the relay accepts the credentials; the buyer gets one mail.
     message = await mailing.db.fetchval("select id from onceward.messages where template = 'order-confirmation'")
     await replay(mailing.db, Filter(ids=[message]), actor="test", reason="the relay accepts the credentials")

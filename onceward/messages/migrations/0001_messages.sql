@@ -123,6 +123,7 @@ create table onceward.messages (
     delivery text,                          -- what the service reported later: delivered, read, bounced
     sent_at timestamptz,
     caused_by bigint,
+    context jsonb,                          -- request id, user and tier of the request that caused it, if there is one
     created_at timestamptz not null default onceward.now()
 ) with (fillfactor = 85);
 comment on table onceward.messages is 'Messages to recipients. The text is rendered at the time of sending, from the template version of the time of queueing.';
@@ -146,6 +147,7 @@ create table onceward.dashboard_messages (
     created_at timestamptz not null default onceward.now(),
     read_at timestamptz
 );
+create index dashboard_messages_by_recipient on onceward.dashboard_messages (recipient, id desc);
 create index dashboard_messages_unread on onceward.dashboard_messages (recipient, id desc) where read_at is null;
 select onceward.protect('onceward.dashboard_messages');
 

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onceward.messages.pages import messages, templates
+from onceward.messages.pages import messages, notifications, templates
 from onceward.web.dashboard.contribution import Extra, Pages
 from onceward.web.dashboard.navigation import Section
 
 PAGES = messages.PAGES + Pages(
-    pages=templates.PAGES,
+    pages=(*templates.PAGES, *notifications.PAGES),
+    actions=notifications.ACTIONS,
+    bars=("bell",),
     sections=(
+        Section(
+            "notifications",
+            "Notifications",
+            "/dashboard/notifications",
+            "n",
+            "onceward.dashboard_messages",
+            group="",
+            order=5,
+        ),
         Section("templates", "Templates", "/dashboard/templates", "t", "onceward.messages", group="Setup", order=3),
     ),
     extras=(Extra("/dashboard/templates/{name}/preview", templates.preview_route),),

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from fastapi import APIRouter
 
 from onceward.context import Context
+from onceward.messages.routes.inbox import inbox_router
 from onceward.messages.routes.messages import messages_router
 from onceward.messages.routes.notifications import notifications_router
+from onceward.messages.routes.push import push_router
 
 
 def routers(_context: Context) -> Sequence[APIRouter]:
-    return (messages_router(), notifications_router())
+    return (inbox_router(), messages_router(), notifications_router(), push_router())

@@ -9,7 +9,7 @@ select m.id, m.organization_id, m.key, m.channel, m.template, m.version, m.categ
            when 'dashboard' then m.recipient end) as address,
        coalesce(m.locale, r.locale) as locale, coalesce(m.timezone, r.timezone) as timezone,
        m.token, coalesce(m.unsure_since, m.sending_since) as sending_since, r.quiet_from, r.quiet_to, r.heard_at, coalesce(r.destination, 'individual') as destination,
-       onceward.now() as now, m.attachments
+       onceward.now() as now, m.attachments, m.context
   from onceward.messages m
   left join onceward.recipients r
     on r.ref = m.recipient

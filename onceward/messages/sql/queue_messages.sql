@@ -7,10 +7,10 @@ with input as materialized (
 ), written as (
     insert into onceward.messages
         (id, organization_id, key, channel, template, version, category, policy, notification, caused_by, token,
-         recipient, address, data, locale, timezone, scheduled_for, attachments)
+         recipient, address, data, locale, timezone, scheduled_for, attachments, context)
     select id, $9, key, $10, $11, $12, $13, $14, $15, $16,
            case when $13 <> 'transactional' then gen_random_uuid() end,
-           recipient, address, data, locale, timezone, scheduled_for, attachments
+           recipient, address, data, locale, timezone, scheduled_for, attachments, $20
       from input
     on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), key) do nothing
     returning id, key, scheduled_for

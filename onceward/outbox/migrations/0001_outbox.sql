@@ -49,6 +49,23 @@ create unique index endpoints_direct on onceward.endpoints
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), md5(url)) where direct and deleted_at is null;
 select onceward.protect('onceward.endpoints');
 
+-- Counted attempts of each endpoint, so that nobody has to read the history. A loop adds new attempts every few seconds.
+create table onceward.endpoint_statistics (
+    endpoint_id uuid primary key references onceward.endpoints on delete cascade,
+    organization_id uuid,
+    succeeded bigint not null default 0,
+    failed bigint not null default 0,
+    last_triggered_at timestamptz
+);
+select onceward.protect('onceward.endpoint_statistics');
+revoke insert, update, delete on onceward.endpoint_statistics from onceward_app;
+create table onceward.endpoint_statistics_mark (
+    only_row boolean primary key default true check (only_row),
+    counted_until timestamptz not null
+);
+insert into onceward.endpoint_statistics_mark (counted_until) values (clock_timestamp());
+grant select, insert, update, delete on onceward.endpoint_statistics_mark to onceward_engine;
+
 create table onceward.endpoint_secrets (
     secret_id uuid primary key default gen_random_uuid(),
     organization_id uuid,

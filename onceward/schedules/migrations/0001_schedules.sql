@@ -12,6 +12,7 @@ create table onceward.schedules (
     most int not null,                      -- missed = all: how many missed times are run
     overlap text not null check (overlap in ('skip', 'queue', 'allow')),
     jitter_s double precision not null default 0,
+    severity text not null default 'error', -- of the notice about a failed run
     decided_until timestamptz not null,     -- all due times up to this one have been decided
     next_at timestamptz,                    -- the next due time; null: none
     paused_at timestamptz,

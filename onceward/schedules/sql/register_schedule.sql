@@ -1,11 +1,11 @@
 -- Store a schedule as the app declares it. A pause stays.
 insert into onceward.schedules as s
-    (name, task, queue, cron, every_s, tz, missed, window_s, most, overlap, jitter_s, decided_until, next_at)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, onceward.now(), onceward.now())
+    (name, task, queue, cron, every_s, tz, missed, window_s, most, overlap, jitter_s, decided_until, next_at, severity)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, onceward.now(), onceward.now(), $12)
 on conflict (name) do update
     set task = excluded.task, queue = excluded.queue, cron = excluded.cron, every_s = excluded.every_s, tz = excluded.tz,
         missed = excluded.missed, window_s = excluded.window_s, most = excluded.most, overlap = excluded.overlap,
-        jitter_s = excluded.jitter_s,
+        jitter_s = excluded.jitter_s, severity = excluded.severity,
         -- A changed time applies from now on: the old one has decided the past.
         decided_until = case when (s.cron, s.every_s, s.tz) is distinct from (excluded.cron, excluded.every_s, excluded.tz)
                              then onceward.now() else s.decided_until end,

@@ -85,6 +85,8 @@ class Pages:
     status: tuple[StatusLoader, ...] = ()
     arrivals: tuple[str, ...] = ()
     """Statements that count arrivals per second (`at`, `arrived`) between $1 and $2, above the id $3."""
+    bars: tuple[str, ...] = ()
+    """Names of pages whose parts are shown in the bar at the top of every page."""
     extras: tuple[Extra, ...] = ()
     templates: tuple[Path, ...] = ()
     """Folders with the templates of the pages."""

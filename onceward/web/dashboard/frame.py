@@ -6,10 +6,12 @@ from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
 
+from markupsafe import Markup
 from starlette.requests import Request
 
 from onceward.db import Transaction
 from onceward.trust.identity import Identity
+from onceward.web.dashboard.page import Page
 from onceward.web.dashboard.site import Site
 
 THEME_COOKIE = "onceward_theme"
@@ -23,7 +25,7 @@ ALL = "select organization_id, slug, name from onceward.organizations order by n
 PERSON = "select coalesce(nullif(name, ''), email) from onceward.users where user_id = $1"
 
 
-async def load(site: Site, identity: Identity, request: Request, _tx: Transaction | None) -> dict[str, Any]:
+async def load(site: Site, identity: Identity, request: Request, tx: Transaction | None) -> dict[str, Any]:
     """Load the frame of a page. It reads as the engine, because the viewer may belong to other organizations."""
     person, organizations = identity.label, []
     async with site.database.acquire() as conn:
@@ -33,6 +35,7 @@ async def load(site: Site, identity: Identity, request: Request, _tx: Transactio
             organizations = await (conn.fetch(ALL) if identity.may("admin") else conn.fetch(MINE, user_id))
         elif identity.may("admin"):
             organizations = await conn.fetch(ALL)
+    bars = [] if tx is None else [await _bar(site, tx, identity, name) for name in site.contributed.bars]
     chosen = next((each for each in organizations if each["organization_id"] == identity.organization), None)
     return {
         "app_name": site.app.name,
@@ -40,10 +43,16 @@ async def load(site: Site, identity: Identity, request: Request, _tx: Transactio
         "role": max(identity.scopes, key=("user", "viewer", "operator", "owner", "admin").index),
         "organizations": organizations,
         "chosen": chosen,
+        "bars": bars,
         "theme": theme(request.cookies.get(THEME_COOKIE, "")),
         "done_message": unquote(request.cookies.get("onceward_message", "")),
         "environment": site.settings.environment,
     }
+
+
+async def _bar(site: Site, tx: Transaction, identity: Identity, name: str) -> tuple[Page, Markup]:
+    page = site.pages[name]
+    return page, Markup(await site.part(page, site.view(tx, identity.organization, {})))
 
 
 def theme(value: str) -> str:

@@ -7,7 +7,7 @@ create or replace function onceward.claim_lanes(
 ) returns table (
     id bigint, kind text, task text, organization_id uuid, attempts smallint, crashes smallint, max_attempts smallint,
     bundle bigint, lane text, sort_at timestamptz, args jsonb, caused_by bigint, tags text[],
-    last_lane text, visited int, resume_s float8
+    last_lane text, visited int, resume_s float8, context jsonb
 ) language plpgsql
     -- One plan for a table of any size: planning each probe again cost as much as everything else.
     set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off as $$
@@ -176,7 +176,7 @@ begin
     return query
         select w.id, w.kind, w.task, w.organization_id, w.attempts, w.crashes, w.max_attempts, w.bundle, w.lane, w.sort_at,
                j.args, j.caused_by, j.tags, v_last, v_visited,
-               extract(epoch from v_resume - clock_timestamp())::float8
+               extract(epoch from v_resume - clock_timestamp())::float8, j.context
           from (select) one
           left join onceward.work w on w.id = any(v_ids) and w.lease = p_lease
           left join onceward.jobs j on j.id = w.id and w.kind = 'job'

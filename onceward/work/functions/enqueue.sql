@@ -27,10 +27,10 @@ begin
         raise exception 'onceward.enqueue: args of % take % bytes, more than 1 MiB: store them and pass a reference',
             task, length(args::text) using errcode = '22023';
     end if;
-    select r.id into v_id from onceward.enqueue_row(
+    select r.id into v_id from onceward.enqueue_one(
         task, args, queue, run_at, boost_s, unique_key, unique_for, on_conflict, lane,
         case when ordered then 1 else cap end, ordered, null, null, max_attempts, tags, null,
-        onceward.organization(), onceward.cause()) r;
+        onceward.organization(), onceward.cause(), null) r;
     return v_id;
 end
 $$;

@@ -7,6 +7,7 @@ create table onceward.jobs (
     args jsonb not null,
     caused_by bigint,
     tags text[],
+    context jsonb,                         -- request id, user and tier of the request that caused it, if there is one
     created_at timestamptz not null default onceward.now()
 );
 comment on table onceward.jobs is 'Bodies of jobs, inserted once. A job is unfinished while a row of onceward.work has the same id.';

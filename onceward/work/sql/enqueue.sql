@@ -1,18 +1,18 @@
--- Insert jobs without unique keys in one statement: arguments $1, each with the number $2 of its settings in $5 to $18.
+-- Insert jobs without unique keys in one statement: arguments $1, each with the number $2 of its settings in $5 to $19.
 -- The ids ascend in the order of the input. The same call inserts $3 more jobs after these; $4 is the bundle of all of them.
 -- Each job is due a microsecond before the next, so that jobs run in order and a claim can start where the last claim ended.
 with settings as (
     select * from unnest($5::text[], $6::text[], $7::uuid[], $8::bigint[], $9::timestamptz[], $10::float8[], $11::float8[],
                          $12::text[], $13::smallint[], $14::text[], $15::smallint[], $16::boolean[], $17::text[],
-                         $18::smallint[]) with ordinality
+                         $18::smallint[], $19::jsonb[]) with ordinality
         as s (task, queue, organization_id, caused_by, run_at, delay_s, boost_s,
-              tags, max_attempts, lane, cap, ordered, parent, parent_cap, number)
+              tags, max_attempts, lane, cap, ordered, parent, parent_cap, context, number)
 ), input as materialized (
     select nextval('onceward.ids') as id, i.args, i.number, cardinality($1) - i.n + $3 as later
       from unnest($1::text[], $2::int[]) with ordinality as i (args, number, n)
 ), bodies as (
-    insert into onceward.jobs (id, organization_id, task, args, caused_by, tags)
-    select i.id, s.organization_id, s.task, i.args::jsonb, s.caused_by, s.tags::text[]
+    insert into onceward.jobs (id, organization_id, task, args, caused_by, tags, context)
+    select i.id, s.organization_id, s.task, i.args::jsonb, s.caused_by, s.tags::text[], s.context
       from input i join settings s using (number)
 )
 insert into onceward.work

@@ -1,6 +1,6 @@
 -- Insert one job with any options, or return the job that holds the same unique key. A run time in the past means now.
 select r.id, r.duplicate
-  from onceward.enqueue_row($1, $2::jsonb, $3,
+  from onceward.enqueue_one($1, $2::jsonb, $3,
            case when $4::timestamptz is null and $5::float8 > 0 then onceward.now() + make_interval(secs => $5)
                 when $4 > onceward.now() then $4 end,
-           $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16::text[], $17, $18, $19) r
+           $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16::text[], $17, $18, $19, $20::jsonb) r

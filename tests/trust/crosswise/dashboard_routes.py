@@ -20,6 +20,8 @@ PAGES: dict[tuple[str, str], Ask] = {
     ("GET", f"{D}/dead-letters/discard"): Ask(query={"ids": "$dead"}),
     ("GET", f"{D}/dead-letters/progress"): Ask(query={"after": "1", "until": "8000000000000"}, blank=True),
     ("GET", f"{D}/consequences/{{id}}"): Ask(fill={"id": "$published"}),
+    ("GET", f"{D}/notifications"): Ask(),
+    ("GET", f"{D}/notifications/bell"): Ask(blank=True),
     ("GET", f"{D}/queues"): INSTANCE,
     ("GET", f"{D}/workers"): INSTANCE,
     ("GET", f"{D}/schedules"): INSTANCE,
@@ -54,6 +56,7 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/clinic/no-show"): Ask(form={"appointment": "$appointment"}, refused=True),
     ("POST", f"{D}/organizations"): Ask(form={"organization": "$slug"}, shows="nothing"),
     ("POST", f"{D}/theme"): Ask(form={"theme": "dark"}, shows="nothing"),
+    ("POST", f"{D}/notifications/read"): Ask(form={"id": "$dashboard_message"}),
     ("POST", f"{D}/dead-letters/replay"): Ask(form={"ids": "$dead_event", **WHY}),
     ("POST", f"{D}/dead-letters/discard"): Ask(form={"ids": "$dead", **WHY}),
     **{

@@ -49,6 +49,7 @@ CHECKOUT = {"checkout_id": "$checkout"}
 EVENT = {"event_id": "$event"}
 TICKET = {"ticket_id": "$ticket"}
 BUYER = {"email": "buyer@example.org"}
+PUSH = {"endpoint": "https://push.example/x", "keys": {"p256dh": "B" * 87, "auth": "a" * 22}}
 NEW_EVENT = {
     "venue_id": "$venue",
     "name": "new",
@@ -109,6 +110,9 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", f"{API}/workers"): INSTANCE,
     ("GET", f"{API}/schedules"): INSTANCE,
     ("GET", f"{API}/schedules/{{name}}/runs"): Ask(fill={"name": "x"}, shows="instance"),
+    ("GET", f"{API}/inbox"): Ask(),
+    ("GET", f"{API}/inbox/unread"): Ask(blank=True),
+    ("GET", f"{API}/push/public-key"): Ask(shows="nothing", refused=True),
     ("GET", f"{API}/messages"): Ask(),
     ("GET", f"{API}/messages/parked"): INSTANCE,
     ("GET", f"{API}/messages/{{id}}"): Ask(fill={"id": "$message"}),
@@ -220,6 +224,9 @@ CHANGING: dict[tuple[str, str], Ask] = {
     ("POST", f"{API}/schedules/{{name}}/backfill"): Ask(
         fill={"name": "x"}, json={**SINCE, "until": "2026-01-02T00:00:00Z"}, shows="instance"
     ),
+    ("POST", f"{API}/inbox/read"): Ask(json={"ids": ["$dashboard_message"]}),
+    ("PUT", f"{API}/push/subscription"): Ask(json=PUSH, refused=True),
+    ("DELETE", f"{API}/push/subscription"): Ask(refused=True),
     ("POST", f"{API}/messages/{{id}}/cancel"): Ask(fill={"id": "$message_api"}, json=WHY),
     ("POST", f"{API}/messages/{{id}}/resolve"): Ask(
         fill={"id": "$message"}, json={"verdict": "sent", **WHY}, refused=True

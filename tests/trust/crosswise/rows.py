@@ -40,6 +40,10 @@ work as (insert into onceward.work (id, organization_id, kind, task, queue, sort
     select id, $1, 'message', 'message.email', 'message.email', now() + interval '1 day' from new)
 select id, token from new
 """
+DASHBOARD_MESSAGE = """
+insert into onceward.dashboard_messages (id, organization_id, recipient, type, severity, title, body)
+values (nextval('onceward.ids'), $1, 'admins', 't', 'info', $2, $2) returning id
+"""
 OTHERS = (
     "insert into onceward.recipients (organization_id, ref, email) values ($1, $2, $2 || '@example.org')",
     "insert into onceward.opt_outs (organization_id, recipient, channel, category, source) values ($1, $2, '*', '*', 'test')",
@@ -71,6 +75,7 @@ async def fill_tables(db: Database, organization: UUID, webhook_id: UUID, marker
         row = await tx.fetchrow(MESSAGE, organization, f"{marker}-api")
         assert row is not None
         ids["message_api"] = str(row["id"])
+        ids["dashboard_message"] = str(await tx.fetchval(DASHBOARD_MESSAGE, organization, marker))
         for statement in OTHERS:
             await tx.execute(statement, organization, marker)
         ids["audit"] = str(

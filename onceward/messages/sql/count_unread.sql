@@ -1,0 +1,4 @@
+-- Count the unread dashboard messages of these recipients, 1000 at most.
+select count(*) from (
+    select from onceward.dashboard_messages where recipient = any($1::text[]) and read_at is null limit 1000
+) unread

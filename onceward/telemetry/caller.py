@@ -1,0 +1,94 @@
+"""The caller's context: request id, user and tier travel from a request to the work that it causes, and on from there.
+
+A request sets the context, an enqueue stores it with the job or message, and a worker that runs the work has it again. So
+log lines, spans and further work of the whole chain name the request. Work without a request has no context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import Any
+
+import orjson
+import structlog
+
+from onceward.telemetry.logs import context_of, running
+from onceward.telemetry.tracing import is_tracing, span, traceparent
+
+FIELDS = ("request", "user", "tier", "trace")
+MOST_CHARACTERS = 200
+
+
+class CallerContext:
+    """The fields of one caller, with their JSON text, which is computed once however many jobs are enqueued."""
+
+    __slots__ = ("_text", "fields")
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        self.fields = fields
+        self._text: str | None = None
+
+    @property
+    def text(self) -> str:
+        if self._text is None:
+            self._text = orjson.dumps(dict(self.fields)).decode()
+        return self._text
+
+
+_caller: ContextVar[CallerContext | None] = ContextVar("caller", default=None)
+
+
+@contextmanager
+def calling(**fields: str | None) -> Generator[None]:
+    """Add fields to the caller's context, and to every line that is logged inside the block."""
+    known = _caller.get()
+    added = {name: _storable(value) for name, value in fields.items() if value is not None and name in FIELDS}
+    token = _caller.set(CallerContext({**(known.fields if known else {}), **added}))
+    try:
+        with structlog.contextvars.bound_contextvars(**{k: v for k, v in added.items() if k != "trace"}):
+            yield
+    finally:
+        _caller.reset(token)
+
+
+def traced() -> AbstractContextManager[None]:
+    """Add the current span to the caller's context, so that spans of the caused work belong to the same trace."""
+    return calling(trace=traceparent()) if is_tracing() else nullcontext()
+
+
+@contextmanager
+def work_span(work: Any) -> Generator[None]:
+    """Record the run of a piece of work as a span of the trace of its request."""
+    fields = context_of(work) or {}
+    shown = {name: str(value) for name, value in fields.items() if name != "trace"}
+    if work.organization is not None:
+        shown["organization"] = str(work.organization)
+    with span(f"{work.kind} {work.task}", parent=fields.get("trace"), id=work.id, attempt=work.attempt, **shown):
+        yield
+
+
+def caller_text() -> str | None:
+    """Return the context that new work gets, as JSON: that of the running work, or else that of the request."""
+    work = running.get()
+    if work is not None:
+        context = context_of(work)
+        return None if not context else orjson.dumps(context).decode()
+    caller = _caller.get()
+    return None if caller is None else caller.text
+
+
+def caller_fields() -> Mapping[str, Any]:
+    """Return the context of the running work or request; empty without one."""
+    work = running.get()
+    if work is not None:
+        return context_of(work) or {}
+    caller = _caller.get()
+    return {} if caller is None else caller.fields
+
+
+def _storable(value: str) -> str:
+    return (
+        value[:MOST_CHARACTERS].encode("utf-8", "replace").decode("utf-8").replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    )
