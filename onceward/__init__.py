@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from onceward.inbox.event import Event
     from onceward.limits import LimitReached
     from onceward.live import Query
+    from onceward.messages import DeliveryReport, MessageEnd
+    from onceward.outbox import DeliveryEnd
     from onceward.schedules import Run, Skip
     from onceward.settings import FeatureSettings
     from onceward.tx import Tx
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
         Finished,
         Indeterminate,
         Job,
+        JobEnd,
         JobTask,
         PayloadInvalid,
         Permanent,
@@ -55,6 +58,8 @@ __all__ = [
     "ChildFailed",
     "ConfiguredJob",
     "ConfiguredWorkflow",
+    "DeliveryEnd",
+    "DeliveryReport",
     "Duration",
     "Engine",
     "Enqueued",
@@ -63,8 +68,10 @@ __all__ = [
     "Finished",
     "Indeterminate",
     "Job",
+    "JobEnd",
     "JobTask",
     "LimitReached",
+    "MessageEnd",
     "Onceward",
     "OncewardError",
     "OutcomeUnknown",

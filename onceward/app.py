@@ -6,23 +6,38 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from onceward import inject, workflows
-from onceward.decorators import EventHandler, JobDecorator, QueryDecorator, ScheduleFunction, WorkflowDecorator
+from onceward.decorators import (
+    DeliveryEndFunction,
+    EventHandler,
+    JobDecorator,
+    MessageEndFunction,
+    MessageFunction,
+    QueryDecorator,
+    ScheduleFunction,
+    WorkflowDecorator,
+)
 from onceward.durations import Duration, in_seconds
+from onceward.event_reports import apply_report
 from onceward.feature import EVERY_ROLE, Feature, Part, Reference, Role, Stage, Traced
 from onceward.inbox.event import Event, EventKind
 from onceward.inbox.handlers import Declared, Handler, Ordering, follower, handler, only_followers, task_name
 from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
+from onceward.messages import HookState
+from onceward.messages.delivery import hook_state
+from onceward.messages.endings import ENDED
+from onceward.messages.reports import REPORT_TYPES
 from onceward.outbox import Catalogue, EventType
 from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
 from onceward.schedules.declaring import declare
 from onceward.services import Services
 from onceward.settings import FeatureSettings, load_feature_settings
 from onceward.tx import Tx
-from onceward.work import EVENTS, Registry, RetryOption, Task, as_policy
+from onceward.work import EVENTS, MessageHook, Registry, RetryOption, Task, as_policy
 from onceward.workflows import Workflow, WorkflowTask
 
 if TYPE_CHECKING:
@@ -86,6 +101,9 @@ class Onceward:
         self._settings: dict[type[FeatureSettings], FeatureSettings] = {}
         self._included: list[Onceward] = []
         self.event_types = Catalogue()
+        for provider, types in REPORT_TYPES.items():
+            for type in types:
+                self._handle_implied(provider, type)
 
     def include(self, other: Onceward) -> None:
         """Add everything of another app to this one. Two handlers or tasks of one name are an error."""
@@ -99,6 +117,9 @@ class Onceward:
         self.routers.extend(other.routers)
         self.schedules.update(other.schedules)
         self.registry.template_folders += other.registry.template_folders
+        self.registry.message_hooks += other.registry.message_hooks
+        self.registry.delivery_hooks += other.registry.delivery_hooks
+        self.registry.end_hooks |= other.registry.end_hooks
         self._included.append(other)
         other._share(self.services)
         self.event_types.include(other.event_types)
@@ -155,12 +176,15 @@ class Onceward:
         retry: RetryOption | None = None,
         timeout: Duration | None = 30.0,
         as_job: bool = False,
+        batch: int = 1,
     ) -> Callable[[EventHandler], EventHandler]:
         """Register a handler for webhooks of this type from a provider, or from one source by its name.
 
         A type has one handler; each further handler needs `as_job=True` and runs as a job of its own. With `ordering`,
         events about the same object are handled one after the other. The object is the one that the provider names
-        (True), the value at a dotted path in the payload, or the result of a function of the payload.
+        (True), the value at a dotted path in the payload, or the result of a function of the payload. With `batch=25`,
+        the handler is `(events: list[Event[...]], tx: Tx)` and gets up to 25 events of one organization in one
+        transaction; if it fails, each event runs alone.
         """
 
         def register(function: EventHandler) -> EventHandler:
@@ -180,11 +204,13 @@ class Onceward:
                 retry=as_policy(retry, max_attempts, EVENTS),
                 timeout_s=None if timeout is None else in_seconds(timeout),
                 ordering=ordering,
+                batch=batch,
             )
             if as_job:
                 self._follow(provider, type, follower(declared))
             else:
-                self._handle(handler(declared, others=lambda: self._followers.get(name, ())))
+                others = partial(self._followers.get, name, ())
+                self._handle(handler(declared, others=others, before=apply_report))
             return function
 
         return register
@@ -209,7 +235,13 @@ class Onceward:
         name = task_name(provider, type)
         self.registry.add(task)
         self._followers.setdefault(name, []).append(task.name)
-        self._handle(only_followers(provider, type, lambda: self._followers.get(name, ())), implied=True)
+        self._handle_implied(provider, type)
+
+    def _handle_implied(self, provider: str, type: str) -> None:
+        """Handle a type for its jobs, or for the engine, until the app has a handler of its own."""
+        name = task_name(provider, type)
+        others = partial(self._followers.get, name, ())
+        self._handle(only_followers(provider, type, others, before=apply_report), implied=True)
 
     def _include_handlers(self, other: Onceward) -> None:
         for name, included in other.handlers.items():
@@ -301,6 +333,35 @@ class Onceward:
         """Add templates for `tx.send`: one folder per template, one file per language (docs/messages.md)."""
         self.registry.template_folders.append(folder)
 
+    def on_message(
+        self, state: HookState, /, *, template: str | None = None
+    ) -> Callable[[MessageFunction], MessageFunction]:
+        """Run the function when a message reaches a state: sent, delivered, read or failed.
+
+        It runs once per message and state, in the transaction that records the state: `async def (tx: Tx, report:
+        DeliveryReport)`. `template` limits it to the messages of one template.
+        """
+        checked = hook_state(state)
+
+        def register(function: MessageFunction) -> MessageFunction:
+            _require_async(f"on_message({state!r})", function)
+            self.registry.message_hooks.append(MessageHook(checked, template, function))
+            return function
+
+        return register
+
+    def on_message_end(self, function: MessageEndFunction, /) -> MessageEndFunction:
+        """Run `async def (tx: Tx, end: MessageEnd)` when the sending of a message ends in any way, in the same commit."""
+        _require_async("on_message_end", function)
+        self.registry.message_hooks.append(MessageHook(ENDED, None, function))
+        return function
+
+    def on_delivery_end(self, function: DeliveryEndFunction, /) -> DeliveryEndFunction:
+        """Run `async def (tx: Tx, end: DeliveryEnd)` when an outbound delivery ends in any way, in the same commit."""
+        _require_async("on_delivery_end", function)
+        self.registry.delivery_hooks.append(function)
+        return function
+
     # -- schedules -------------------------------------------------------------------------------------------------
 
     def cron(
@@ -378,3 +439,8 @@ class Onceward:
             return function
 
         return register
+
+
+def _require_async(decorator: str, function: Callable[..., Any]) -> None:
+    if not inspect.iscoroutinefunction(function):
+        raise TypeError(f"{decorator}: {function.__name__} must be `async def`")

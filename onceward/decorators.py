@@ -11,6 +11,8 @@ from onceward import inject
 from onceward.durations import Duration, in_seconds
 from onceward.inbox.event import Event
 from onceward.live import Query, QueryDefinition
+from onceward.messages import DeliveryReport, MessageEnd
+from onceward.outbox import DeliveryEnd
 from onceward.schedules import Run
 from onceward.tx import Tx
 from onceward.work import JOBS, Job, JobTask, Registry, RetryOption, Task, as_policy
@@ -25,11 +27,21 @@ INJECTED: tuple[type, ...] = (Job, Tx)
 EventHandler = TypeVar(
     "EventHandler",
     bound=Callable[[Event[Any], Tx], Awaitable[Any]]
+    | Callable[[list[Event[Any]], Tx], Awaitable[Any]]
     | Callable[[Event[Any]], Awaitable[Any]]
     | Callable[[Tx], Awaitable[Any]]
     | Callable[[], Awaitable[Any]],
 )
-"""A function that handles webhooks: `async def (event: Event[Model], tx: Tx)`, either of the two, or neither."""
+"""A function that handles webhooks: `async def (event: Event[Model], tx: Tx)`, either of the two, or neither.
+
+With `batch=n`: `async def (events: list[Event[Model]], tx: Tx)`.
+"""
+
+MessageFunction = TypeVar("MessageFunction", bound=Callable[[Tx, DeliveryReport], Awaitable[Any]])
+"""A function that runs when a message reaches a state: `async def (tx: Tx, report: DeliveryReport)`."""
+
+MessageEndFunction = TypeVar("MessageEndFunction", bound=Callable[[Tx, MessageEnd], Awaitable[Any]])
+DeliveryEndFunction = TypeVar("DeliveryEndFunction", bound=Callable[[Tx, DeliveryEnd], Awaitable[Any]])
 
 ScheduleFunction = TypeVar("ScheduleFunction", bound=Callable[[Run], Awaitable[Any]])
 """A function that runs on a schedule: `async def (run: Run)`."""
@@ -135,7 +147,7 @@ def declare_job(
         form=lambda: digest(job.model.model_json_schema),
         load_result=lambda stored: job.load_result(stored),
     )
-    job: JobTask[..., Any] = JobTask(function, task, injected=frozenset(signature.injected))
+    job: JobTask[..., Any] = JobTask(function, task, injected=frozenset(signature.injected), registry=registry)
     registry.add(task)
     return job
 

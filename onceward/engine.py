@@ -60,7 +60,7 @@ class Engine:
         self.early: limits.EarlyRefusal | None = None
         """Refuses over-limit requests through Redis or Valkey; None if neither is configured."""
         self.endpoints: Endpoints | None = None
-        """Manages the endpoints of outbound webhooks. The process sets it; None in an engine without an outbox."""
+        """Manages the endpoints of outbound webhooks, also those of `tx.publish(url=...)`. The outbox of the process sets it."""
         self._notes: set[asyncio.Task[None]] = set()
         self._starts: GroupCommit[workflows.StartRequest, workflows.Started[Any]] = GroupCommit(self._flush_starts)
         self._templates: Templates | None = None

@@ -121,6 +121,19 @@ class Tx(Transaction):
         """Cancel a queued message. Returns False if it does not exist or can no longer be cancelled."""
         return await messages.cancel(self, key, reason=reason)
 
+    async def report_delivery(
+        self, *, status: str, reference: str | None = None, key: str | None = None, error: str | None = None
+    ) -> messages.DeliveryReport | None:
+        """Apply a service's report (`delivered`, `failed`, ...) to a message and run the `on_message` hooks.
+
+        `reference` is the id of the message at the service; `key` is ours: `message:<id>:send`. Twilio and WhatsApp
+        sources do this without a handler. Returns None if there is no such message.
+        """
+        hooks = self.engine.registry.message_hooks
+        return await messages.report_delivery(
+            self, status=status, reference=reference, key=key, error=error, hooks=hooks
+        )
+
     async def notify_admins(
         self,
         type: str,
@@ -183,12 +196,18 @@ class Tx(Transaction):
         key: str | None = None,
         channels: Sequence[str] = (),
         endpoint: UUID | None = None,
+        url: str | None = None,
     ) -> outbox.Published:
         """Publish an event to every endpoint of the organization that subscribes to this type.
 
         A second call with the same `key` publishes nothing and returns the first event. `endpoint` limits the event to
-        one endpoint, for example one that `outbox.endpoints.for_url(...)` created for the URL in a request.
+        one endpoint. `url` sends it to one address, such as the `webhookUrl` of a request. The address is checked like
+        that of any endpoint: `outbox.Invalid` says why it is refused. Its endpoint is created by the same commit.
         """
+        if url is not None:
+            if endpoint is not None:
+                raise outbox.Invalid("url", "cannot be combined with endpoint: publish to one of the two")
+            endpoint = await self._endpoint_for(url)
         return await outbox.publish(
             self,
             type,
@@ -199,6 +218,12 @@ class Tx(Transaction):
             catalogue=self.engine.event_types,
             waker=self.engine.waker,
         )
+
+    async def _endpoint_for(self, url: str) -> UUID:
+        if self.engine.endpoints is None:
+            raise outbox.OutboxError("tx.publish(url=...) needs an outbox: run it in a process of Onceward")
+        actor = "app" if self.cause is None else f"{self.cause.kind}:{self.cause.id}"
+        return await self.engine.endpoints.for_url_in(self, url, actor=actor)
 
     async def act_for(self, organization: UUID | str, /) -> None:
         """Bind this transaction to one organization, for an event of a platform-wide source. Once only; audited."""

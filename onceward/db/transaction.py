@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -202,6 +202,21 @@ class Transaction:
             await self.conn.execute("rollback")
         except BROKEN:
             self._leave()
+
+    @contextlib.asynccontextmanager
+    async def savepoint(self, name: str) -> AsyncGenerator[None]:
+        """Undo the block if it raises: its statements, its role and organization, and its `after_commit` calls."""
+        registered, role, organization = len(self._after), self.role, self.organization
+        await self.conn.execute(f"savepoint {name}")
+        try:
+            yield
+            await self.conn.execute(f"release savepoint {name}")
+        except BaseException:
+            del self._after[registered:]
+            self.role, self.organization = role, organization
+            if not is_gone(self.conn):
+                await asyncio.shield(self.conn.execute(f"rollback to savepoint {name}"))
+            raise
 
     async def rollback_to(self, savepoint: str) -> None:
         """Undo what followed the savepoint, and continue as the engine."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast, get_args
+from typing import Any, cast, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -30,6 +30,8 @@ EXTERNAL_QUEUE = "external"
 
 Ordering = bool | str | Callable[[Any], str | None]
 Call = Callable[..., Awaitable[Any]]
+Before = Callable[[Claimed, Any], Awaitable[Any]]
+"""What the engine does with an event before its handler runs: it applies a delivery report to its message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +136,28 @@ class Declared:
     retry: RetryPolicy
     timeout_s: float | None
     ordering: Ordering = False
+    batch: int = 1
+
+    def __post_init__(self) -> None:
+        takes_list = get_origin(self.event_annotation) is list
+        if self.batch < 1:
+            raise ValueError(f"{self.name}: batch must be at least 1, not {self.batch}")
+        if takes_list != (self.batch > 1) or (takes_list and self.tx_parameter is None):
+            form = "`events: list[Event[...]], tx: Tx`" if self.batch > 1 else "`event: Event[...]`, not a list"
+            raise TypeError(f"{self.name}: batch is {self.batch}, so the handler takes {form}")
 
     @property
     def name(self) -> str:
         return task_name(self.provider, self.type)
 
+    @property
+    def one_event(self) -> Any:
+        """Return the annotation of one event: `Event[Model]`, also for a handler of batches."""
+        return get_args(self.event_annotation)[0] if self.batch > 1 else self.event_annotation
+
     def form(self) -> str:
         """Return a digest of the payload's JSON schema."""
-        models = get_args(self.event_annotation)
+        models = get_args(self.one_event)
         return "" if not models or models[0] is Any else digest(TypeAdapter(models[0]).json_schema)
 
     def call(self) -> Callable[[StoredEvent, int, Any], Awaitable[Any]]:
@@ -159,13 +175,20 @@ class Declared:
         return call
 
 
-def handler(declared: Declared, *, others: Callable[[], Sequence[str]]) -> Handler:
+async def nothing(_work: Claimed, _tx: Any) -> None:
+    """Do nothing before the handler."""
+
+
+def handler(declared: Declared, *, others: Callable[[], Sequence[str]], before: Before = nothing) -> Handler:
     """Return the main handler of an event type. `others` returns the names of its handlers that run as separate jobs."""
+    if declared.batch > 1:
+        return _batch_handler(declared, others=others, before=before)
     call = declared.call()
 
     async def run(work: Claimed, tx: Any) -> Any:
         # Before the call: after it, the transaction may act for an organization that does not own the event.
         await enqueue_followers(work, others(), tx)
+        await before(work, tx)
         return await call(work.body, work.attempt, tx)
 
     task = Task(
@@ -181,8 +204,60 @@ def handler(declared: Declared, *, others: Callable[[], Sequence[str]]) -> Handl
     return Handler(task, declared.ordering)
 
 
+def _batch_handler(declared: Declared, *, others: Callable[[], Sequence[str]], before: Before) -> Handler:
+    """Return a handler that gets several events of one type and organization in one transaction."""
+    read = reader(declared.one_event, declared.name)
+
+    def prepare(work: Claimed) -> Event[Any]:
+        try:
+            if work.body is None:
+                raise PayloadInvalid("the body of this event is missing: it was pruned or deleted by hand")
+            return read(work.body, work.attempt)
+        except PayloadInvalid as error:
+            if work.body is not None:
+                _count_failure(task, work, error, _labels(work))
+            raise
+
+    async def run(work: Claimed | list[Claimed], tx: Any) -> None:
+        works = [work] if isinstance(work, Claimed) else work  # a request runs its event alone
+        began = time.perf_counter()
+        try:
+            for each in works:
+                await enqueue_followers(each, others(), tx)
+                await before(each, tx)
+            events = [each.prepared or prepare(each) for each in works]
+            await declared.function(**{str(declared.event_parameter): events, str(declared.tx_parameter): tx})
+        except (Exception, asyncio.CancelledError) as error:
+            if len(works) == 1:  # the events of a failed batch run again, each alone
+                failure = TimedOut("cancelled") if isinstance(error, asyncio.CancelledError) else error
+                _count_failure(task, works[0], failure, _labels(works[0]))
+            raise
+        finally:
+            for each in works:
+                seconds = (time.perf_counter() - began) / len(works)
+                metrics.PROCESSING_SECONDS.labels(each.body.provider).observe(seconds)
+        for each in works:
+            tx.after_commit(metrics.PROCESSED.labels(*_labels(each), "success").inc)
+
+    task = Task(
+        name=declared.name,
+        run=run,
+        kind="event",
+        queue=QUEUE,
+        retry=declared.retry,
+        timeout_s=declared.timeout_s,
+        transactional=True,
+        batch=declared.batch,
+        prepare=prepare,
+        form=declared.form,
+    )
+    return Handler(task, declared.ordering)
+
+
 def follower(declared: Declared) -> Task:
     """Return the task of a handler with `as_job=True`: a job caused by the event, with its own retries and dead letter."""
+    if declared.batch > 1:
+        raise TypeError(f"{declared.name}: batch={declared.batch} cannot be combined with as_job=True")
     call = declared.call()
 
     async def run(work: Claimed, tx: Any) -> Any:
@@ -204,11 +279,14 @@ def follower(declared: Declared) -> Task:
     )
 
 
-def only_followers(provider: str, type: str, others: Callable[[], Sequence[str]]) -> Handler:
-    """Return the handler of a type that only jobs handle. The event is done when its jobs are enqueued."""
+def only_followers(
+    provider: str, type: str, others: Callable[[], Sequence[str]], *, before: Before = nothing
+) -> Handler:
+    """Return the handler of a type that only jobs or the engine handle. Its result is that of `before`."""
 
     async def run(work: Claimed, tx: Any) -> Any:
         await enqueue_followers(work, others(), tx)
+        return await before(work, tx)
 
     task = Task(
         name=task_name(provider, type),
@@ -226,7 +304,7 @@ def counted(task: Callable[[], Task], run: Callable[[Claimed, Any], Awaitable[An
 
     async def run_counted(work: Claimed, tx: Transaction | None) -> Any:
         event: StoredEvent = work.body
-        labels = (str(event.webhook_id), event.provider)
+        labels = _labels(work)
         began = time.perf_counter()
         try:
             result = await run(work, tx)
@@ -246,6 +324,11 @@ def counted(task: Callable[[], Task], run: Callable[[Claimed, Any], Awaitable[An
         return result
 
     return run_counted
+
+
+def _labels(work: Claimed) -> tuple[str, str]:
+    event: StoredEvent = work.body
+    return str(event.webhook_id), event.provider
 
 
 def _count_failure(task: Task, work: Claimed, error: BaseException, labels: tuple[str, str]) -> None:

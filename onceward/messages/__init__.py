@@ -7,7 +7,8 @@ from onceward.lazy import lazy
 if TYPE_CHECKING:
     from onceward.messages.attachments import Attachment
     from onceward.messages.channel import Channel, Letter
-    from onceward.messages.delivery import report_delivery
+    from onceward.messages.delivery import DeliveryReport, DeliveryState, HookState, report_delivery
+    from onceward.messages.endings import MessageEnd
     from onceward.messages.errors import MissingVariable, NotConfigured, UnknownTemplate
     from onceward.messages.hours import Quiet, Window
     from onceward.messages.kind import Message, MessageKind
@@ -37,10 +38,14 @@ __all__ = [
     "BadTemplate",
     "Channel",
     "ChannelName",
+    "DeliveryReport",
+    "DeliveryState",
+    "HookState",
     "InvalidNotification",
     "Letter",
     "Limit",
     "Message",
+    "MessageEnd",
     "MessageKind",
     "MissingVariable",
     "NotConfigured",

@@ -21,6 +21,7 @@ from onceward.messages import metrics
 from onceward.messages.accounts import OrganizationChannels
 from onceward.messages.attachments import LoadedAttachment, load_attachments
 from onceward.messages.channel import Channel, Letter
+from onceward.messages.endings import message_end_hook
 from onceward.messages.errors import Declined, LookLater, NotConfigured, NotYet, Parked, Rejected, UnknownTemplate
 from onceward.messages.hours import Quiet, next_allowed, zone_or_default
 from onceward.messages.kind import Message, MessageKind
@@ -100,6 +101,8 @@ class Sender:
                 timeout_s=None,  # a slot may be far away; the clients of the services have timeouts of their own
                 outside=True,
             )
+            if (ended := message_end_hook(registry.message_hooks)) is not None:
+                registry.set_end_hook(task_of(name), ended)
 
     async def aclose(self) -> None:
         for channel in self._channels.values():

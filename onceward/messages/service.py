@@ -7,6 +7,7 @@ from datetime import timedelta
 from onceward.db import Database
 from onceward.http import GuardedClient, ServiceClient
 from onceward.messages.accounts import OrganizationChannels
+from onceward.messages.callbacks import StatusCallbacks
 from onceward.messages.channel import Channel
 from onceward.messages.channels import (
     BrevoChannel,
@@ -106,7 +107,8 @@ def configured_channels(
             settings.twilio_auth_token.get_secret_value(),
             base_url=settings.twilio_url,
         )
-        channels.append(SmsChannel(twilio, sender=settings.twilio_from))
+        callbacks = StatusCallbacks(db, "twilio")
+        channels.append(SmsChannel(twilio, sender=settings.twilio_from, callback=callbacks.url))
     if settings.whatsapp_access_token and settings.whatsapp_phone_number_id:
         token = settings.whatsapp_access_token.get_secret_value()
         channels.append(

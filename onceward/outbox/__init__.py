@@ -6,6 +6,7 @@ from onceward.lazy import lazy
 
 if TYPE_CHECKING:
     from onceward.outbox.catalogue import Catalogue, EventType
+    from onceward.outbox.endings import DeliveryEnd
     from onceward.outbox.endpoint import Endpoint, EndpointFields
     from onceward.outbox.endpoints import Endpoints, Registered
     from onceward.outbox.errors import Invalid, KeyReused, NotResent, OutboxError, UnknownType
@@ -16,6 +17,7 @@ __all__ = [
     "QUEUE",
     "RETRY_QUEUE",
     "Catalogue",
+    "DeliveryEnd",
     "Endpoint",
     "EndpointFields",
     "Endpoints",

@@ -16,6 +16,7 @@ from typing import Any
 from onceward.db import Connection, Database
 from onceward.http import GuardedClient, HttpError, Response
 from onceward.outbox import metrics
+from onceward.outbox.endings import delivery_end_hook
 from onceward.outbox.publishing import QUEUE, RETRY_QUEUE
 from onceward.outbox.report import AttemptReport
 from onceward.outbox.schedule import LONGEST_RETRY_AFTER_S, POLICY, wait_s
@@ -102,6 +103,8 @@ class Deliverer:
         registry.add_kind(DeliveryKind(targets))
         for task in self.tasks():
             registry.tasks[task.name] = task
+            if (ended := delivery_end_hook(registry.delivery_hooks)) is not None:
+                registry.set_end_hook(task.name, ended)
 
     async def run(self, work: Claimed, _tx: None) -> dict[str, Any]:
         """Make one attempt. Return the result to store, or raise the failure to store."""

@@ -98,22 +98,35 @@ class Endpoints:
         """Return the endpoint for an address that a request contained (a `webhookUrl`). The first call creates it.
 
         The endpoint gets only events that are published with its id. They are signed with its own secret and with the
-        organization's key pair, whose public key anyone may fetch. Call this before the transaction that publishes.
+        organization's key pair, whose public key anyone may fetch.
         """
         checked = await self._checked(url)
         async with self._db.transaction(role="engine", organization=organization) as tx:
-            created: UUID | None = await tx.fetchval(DIRECT, organization, checked)
-            if created is not None:
-                await self._add_secret(tx, created, organization, make_secret())
-                await ensure_signing_key(tx, self._box, organization)
-                await self._record(tx, "endpoint.registered", created, actor, changes={"url": checked, "direct": True})
-                return created
-            return await tx.fetchval(
-                f"select e.endpoint_id from onceward.endpoints e where e.direct and e.deleted_at is null and {OWN}"
-                " and e.url = $2",
-                organization,
-                checked,
-            )
+            return await self._direct(tx, organization, checked, actor)
+
+    async def for_url_in(self, tx: Transaction, url: str, *, actor: Actor) -> UUID:
+        """Return the endpoint for an address, as `for_url` does. The endpoint exists if `tx` commits."""
+        checked = await self._checked(url)
+        role = tx.role
+        await tx.become_engine()
+        id = await self._direct(tx, tx.organization, checked, actor)
+        if role == "app":
+            await tx.become_app()
+        return id
+
+    async def _direct(self, tx: Transaction, organization: UUID | None, checked: str, actor: Actor) -> UUID:
+        created: UUID | None = await tx.fetchval(DIRECT, organization, checked)
+        if created is not None:
+            await self._add_secret(tx, created, organization, make_secret())
+            await ensure_signing_key(tx, self._box, organization)
+            await self._record(tx, "endpoint.registered", created, actor, changes={"url": checked, "direct": True})
+            return created
+        return await tx.fetchval(
+            f"select e.endpoint_id from onceward.endpoints e where e.direct and e.deleted_at is null and {OWN}"
+            " and e.url = $2",
+            organization,
+            checked,
+        )
 
     async def list(self, organization: UUID | None, *, all_organizations: bool = False) -> list[Endpoint]:
         async with self._db.acquire() as conn:

@@ -9,6 +9,7 @@ from uuid import UUID
 from onceward.engine import Engine
 from onceward.work import Claimed, JobTask, Registry
 from onceward.work.claim import claim, claim_lanes, claim_suspect, new_lease
+from onceward.work.end_hooks import register_end_hooks
 from onceward.work.executor import Executor
 from onceward.work.leases import Leases
 from onceward.work.settle import Acknowledger
@@ -24,7 +25,11 @@ async def drain(engine: Engine, *queues: str, most: int = 10_000) -> int:
     worker = secrets.randbits(62) + 1
     leases = Leases()
     acks = Acknowledger(engine.db, worker, leases, kinds=engine.registry.kinds)
-    executor = Executor(engine.db, worker=worker, acks=acks, leases=leases, open_tx=engine.open_tx)
+    executor = Executor(
+        engine.db, worker=worker, acks=acks, leases=leases, open_tx=engine.open_tx, hooks=engine.registry.end_hooks
+    )
+    if engine.registry.end_hooks:
+        await register_end_hooks(engine.db, engine.registry)
     ran = 0
     for _ in range(MOST_ROUNDS):
         ran_now = 0

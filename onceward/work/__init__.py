@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from onceward.work.arguments import Arguments, ResultInvalid, ResultType
     from onceward.work.claimed import Claimed
     from onceward.work.consequences import Node, Trace, trace
+    from onceward.work.endings import EndOutcome, JobEnd
     from onceward.work.enqueuing import Enqueued, Item, bundle, enqueue, enqueue_sql, insert, item, items
     from onceward.work.executor import Executor, Host, judge
     from onceward.work.group_commit import GroupCommit, Overloaded
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
         TimedOut,
     )
     from onceward.work.policy import EVENTS, JOBS, RetryOption, RetryPolicy, as_policy, waits
-    from onceward.work.task import Kind, Registry, Task
+    from onceward.work.task import Kind, MessageHook, Registry, Task
     from onceward.work.wake import Waker
     from onceward.work.worker import Worker, WorkerOptions
 
@@ -40,6 +41,7 @@ __all__ = [
     "Cancelled",
     "Claimed",
     "ConfiguredJob",
+    "EndOutcome",
     "Enqueued",
     "Executor",
     "Finished",
@@ -48,9 +50,11 @@ __all__ = [
     "Indeterminate",
     "Item",
     "Job",
+    "JobEnd",
     "JobTask",
     "Kind",
     "Loop",
+    "MessageHook",
     "Node",
     "Options",
     "Overloaded",

@@ -28,6 +28,7 @@ class Claimed:
         "max_attempts",
         "open_tx",
         "organization",
+        "prepared",
         "started_at",
         "tags",
         "task",
@@ -67,6 +68,8 @@ class Claimed:
         self.host: Any = None
         """The `Host` that runs the work, for tasks that settle their own work."""
         self.open_tx: Any = None
+        self.prepared: Any = None
+        """What `Task.prepare` read from the body of a member of a batch."""
         self.started_at: datetime | None = None
 
     @property

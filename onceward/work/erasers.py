@@ -49,6 +49,8 @@ UNSEARCHED: dict[str, str] = {
     "onceward.jobs.task": "a name given by code",
     "onceward.attempts.kind": "a closed set",
     "onceward.attempts.task": "a name given by code",
+    "onceward.end_hooks.queue": "a name given by code",
+    "onceward.end_hooks.task": "a name given by code",
     "onceward.work.task": "a name given by code",
     "onceward.work.queue": "a name given by code",
     "onceward.work.dead_reason": "a closed set",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol, TypeGuard
@@ -22,6 +22,7 @@ from onceward.db import (
 )
 from onceward.trust.metrics_events import record_metric
 from onceward.work.claimed import Claimed
+from onceward.work.end_hooks import run_end_hook
 from onceward.work.forms import differs_elsewhere
 from onceward.work.gate import gate
 from onceward.work.leases import Leases
@@ -46,7 +47,7 @@ from onceward.work.outcomes import (
 from onceward.work.record import Written, record
 from onceward.work.settle import Acknowledger, describe, final_statement, settle
 from onceward.work.sqlstates import LOST_LEASE
-from onceward.work.task import Task
+from onceward.work.task import EndHook, Task
 
 log = structlog.get_logger(__name__)
 
@@ -133,8 +134,10 @@ class Executor:
         leases: Leases,
         open_tx: Opener,
         wake: Callable[[str], None] = lambda _queue: None,
+        hooks: Mapping[str, EndHook] | None = None,
     ) -> None:
         self._db = db
+        self._hooks: Mapping[str, EndHook] = {} if hooks is None else hooks
         self._worker = worker
         self._acks = acks
         self._leases = leases
@@ -171,7 +174,7 @@ class Executor:
             return await self._settle(task, work, judge(task, work, error))
         seat.ended()
         gate("after-run")
-        if not self._acks.takes(work, outside=task.outside):
+        if task.name in self._hooks or not self._acks.takes(work, outside=task.outside):
             return await self._settle(task, work, Succeeded(result))
         self._acks.add(work, result)
         if self._acks.congested:
@@ -219,8 +222,12 @@ class Executor:
         return await self._settle(task, work, judge(task, work, failure))
 
     async def _commit(self, tx: Transaction, work: Claimed, result: Any, seat: Seat) -> None:
-        following = None if self._db.crowded else seat.following()
         last = final_statement(work, self._worker, result)
+        hook = self._hooks.get(work.task)
+        if hook is not None:
+            await self._commit_with_hook(tx, [work], hook, last)
+            return
+        following = None if self._db.crowded else seat.following()
         if following is None:
             await tx.commit(last)
             return
@@ -230,11 +237,34 @@ class Executor:
         await tx.commit(last, then=then)
         seat.carried = Carried(following, tx.conn, then)
 
-    async def run_batch(self, task: Task, works: list[Claimed], seat: Seat = ONLY_ONE) -> str:
-        """Run several pieces of work in one commit. If the batch fails, run each alone, so that only the bad one fails."""
+    async def _commit_with_hook(self, tx: Transaction, works: list[Claimed], hook: EndHook, last: str) -> None:
+        """Acknowledge the work, run its on_end hook, and commit both."""
+        await tx.become_engine()
+        await tx.conn.execute(last)
+        for work in works:
+            await run_end_hook(tx, work, self._worker, hook, wake=self._host.wake)
+        await tx.commit()
+
+    async def run_batch(self, task: Task, works: list[Claimed], seat: Seat = ONLY_ONE) -> list[str]:
+        """Run several pieces of work in one commit and return the name of the outcome of each.
+
+        Work that `task.prepare` refuses is settled alone. If the rest fails as a batch, each runs alone, so that only
+        the bad one fails.
+        """
         now = datetime.now(UTC)
+        refused: list[str] = []
+        accepted: list[Claimed] = []
         for work in works:
             work.started_at = now
+            try:
+                if task.prepare is not None:
+                    work.prepared = task.prepare(work)
+                accepted.append(work)
+            except Exception as error:
+                refused.append(await self._settle(task, work, judge(task, work, error)))
+        return refused + (await self._run_batch(task, accepted, seat) if accepted else [])
+
+    async def _run_batch(self, task: Task, works: list[Claimed], seat: Seat) -> list[str]:
         committing = False
         try:
             async with self._db.acquire() as conn:
@@ -248,44 +278,56 @@ class Executor:
                             seat.ended()
                         gate("before-commit")
                         committing = True
-                        await tx.commit(_batch_statement(works, self._worker))
+                        hook = self._hooks.get(task.name)
+                        if hook is None:
+                            await tx.commit(_batch_statement(works, self._worker))
+                        else:
+                            await self._commit_with_hook(tx, works, hook, _batch_statement(works, self._worker))
                 except asyncpg.PostgresError as error:
                     if committing and error.sqlstate == LOST_LEASE:
                         raise Superseded from error
                     raise
             for work in works:
                 self._leases.done(work)
-            return "success"
+            return ["success"] * len(works)
         except Superseded:
             # Another worker holds one of them now; the others run alone.
             if len(works) > 1:
                 return await self._one_by_one(task, works, seat)
             self._leases.done(works[0])
             log.info("work.superseded", task=task.name, id=works[0].id)
-            return "superseded"
+            return ["superseded"]
         except (Exception, asyncio.CancelledError) as error:
             reason = _reason(error, seat) if isinstance(error, asyncio.CancelledError) else error
             seat.ended()
             if len(works) == 1:
-                return await self._settle(task, works[0], judge(task, works[0], reason))
+                return [await self._settle(task, works[0], judge(task, works[0], reason))]
             if committing and isinstance(error, OutcomeUnknown):
                 # Never retried in place. If the commit happened, the rows are gone and nothing is written.
-                for work in works:
-                    await self._settle(task, work, judge(task, work, error))
-                return "crashed"
+                return [await self._settle(task, work, judge(task, work, error)) for work in works]
             return await self._one_by_one(task, works, seat)
 
-    async def _one_by_one(self, task: Task, works: list[Claimed], seat: Seat) -> str:
-        for work in works:
-            await self.run_batch(task, [work], seat)
-        return "split"
+    async def _one_by_one(self, task: Task, works: list[Claimed], seat: Seat) -> list[str]:
+        return [outcome for work in works for outcome in await self._run_batch(task, [work], seat)]
 
     async def _settle(self, task: Task, work: Claimed, outcome: Outcome) -> str:
         """Write the outcome, however long the database is unavailable. It counts only if the lease is still held."""
 
+        hook = self._hooks.get(task.name)
+
         async def write(conn: Connection, outcome: Outcome) -> Written:
             if _does_not_fit(outcome) and await differs_elsewhere(conn, task):
                 outcome = Again(OTHER_VERSION_S, outcome.error, counted=False)
+            if hook is None or isinstance(outcome, Again):
+                return await write_outcome(conn, outcome)
+            async with self._open_tx(conn, work) as tx:
+                await tx.become_engine()
+                written = await write_outcome(conn, outcome)
+                if written.kept:
+                    await run_end_hook(tx, work, self._worker, hook, wake=self._host.wake)
+            return written
+
+        async def write_outcome(conn: Connection, outcome: Outcome) -> Written:
             kept = await settle(conn, work, self._worker, outcome, critical=task.critical)
             if _timed_out(outcome):
                 fields = {"task": work.task, "kind": work.kind, "timeout_s": task.timeout_s}

@@ -6,16 +6,18 @@ await tx.enqueue_many([remind.call(ticket_id=ticket) for ticket in tickets])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from inspect import iscoroutinefunction
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, get_args
 from uuid import UUID
 
 from onceward.db import is_storable
 from onceward.durations import Duration, in_seconds
 from onceward.work.arguments import Arguments, ResultType
-from onceward.work.task import Task
+from onceward.work.endings import JobEnd
+from onceward.work.task import Registry, Task
 
 MAX_HEAD_START_S = 3600
 
@@ -24,6 +26,7 @@ OnConflict = Literal["skip", "replace", "debounce"]
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+Hook = TypeVar("Hook", bound=Callable[[Any, JobEnd], Awaitable[Any]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +162,11 @@ class ConfiguredJob(Generic[P, R]):
 class JobTask(ConfiguredJob[P, R]):
     """A function registered as a job. A call runs the function itself; the methods add the options of one enqueue."""
 
-    def __init__(self, function: Callable[..., Any], task: Task, *, injected: frozenset[str]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], task: Task, *, injected: frozenset[str], registry: Registry | None = None
+    ) -> None:
         self.function = function
+        self._registry = registry
         self.task = task
         self._arguments = Arguments(function, task.name, injected, open_ended=task.batch > 1)
         self.dump = self._arguments.dump
@@ -173,6 +179,15 @@ class JobTask(ConfiguredJob[P, R]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
+
+    def on_end(self, function: Hook) -> Hook:
+        """Run `async def hook(tx: Tx, end: JobEnd)` when a job ends in any way, in the commit of its outcome."""
+        if self._registry is None or not iscoroutinefunction(function):
+            raise TypeError(f"{self.name}: on_end needs an `async def (tx: Tx, end: JobEnd)` and a registered job")
+        if self.name in self._registry.end_hooks:
+            raise ValueError(f"{self.name} has two on_end hooks: call both functions from one")
+        self._registry.set_end_hook(self.name, function, queue=self.task.queue)
+        return function
 
     def __repr__(self) -> str:
         return f"<job {self.name}>"

@@ -8,7 +8,7 @@ from onceward.work.task import Task
 
 FINISHED = LightCounter(
     "onceward_work_finished_total",
-    "Ended attempts by outcome: success, again, crashed, dead, stopped, notknown, superseded or split.",
+    "Ended attempts by outcome: success, again, crashed, dead, stopped, notknown or superseded.",
     ["queue", "task", "outcome"],
 )
 SECONDS = LightHistogram("onceward_work_seconds", "Duration of an attempt.", ["queue", "task"])

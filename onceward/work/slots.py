@@ -173,17 +173,18 @@ class Slots:
             task = _without_body(task)
         try:
             if task.batch > 1:
-                slot.batch = self._gather(work, task)
-                outcome = await self._executor.run_batch(task, slot.batch, slot)
+                slot.batch = batch = self._gather(work, task)
+                outcomes = await self._executor.run_batch(task, batch, slot)
             else:
-                outcome = await self._executor.run(task, work, slot)
+                outcomes = (await self._executor.run(task, work, slot),)
         finally:
             slot.ended()
             if work.suspect:
                 self._suspect_ended()
         duration_s = time.monotonic() - started
         self._pacing.took(duration_s)
-        self._count(self._queue, task, outcome, duration_s)
+        for outcome in outcomes:
+            self._count(self._queue, task, outcome, duration_s / len(outcomes))
 
     def _gather(self, first: Claimed, task: Task) -> list[Claimed]:
         """Return `first` and more ready work of the same task and organization, for one commit."""
@@ -191,7 +192,8 @@ class Slots:
         others: deque[Claimed] = deque()
         while self.ready and len(batch) < task.batch:
             work = self.ready.popleft()
-            same = work.task == task.name and work.organization == first.organization
+            has_body = work.kind == "job" or work.body is not None
+            same = work.task == task.name and work.organization == first.organization and has_body
             (batch if same else others).append(work)
         self.ready.extendleft(reversed(others))
         return batch

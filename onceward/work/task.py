@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from onceward.db import Connection, Transaction
 from onceward.work.claimed import Claimed
+from onceward.work.endings import JobEnd
 from onceward.work.policy import JOBS, RetryPolicy
 
 
@@ -45,6 +46,8 @@ class Task:
     critical: bool = True
     """False: after the last attempt the work ends as `failed`, without a dead letter or an alert."""
     batch: int = 1
+    prepare: Callable[[Claimed], Any] | None = None
+    """Validates one member of a batch and keeps what it read in `work.prepared`. A member that it refuses leaves the batch."""
     form: Callable[[], str] | None = None
     """Returns a digest of the arguments that the task accepts (forms.py). A worker calls it when it starts."""
     load_result: Callable[[Any], Any] | None = None
@@ -59,6 +62,24 @@ class Task:
             raise ValueError(f"{self.name}: timeout must be more than 0 seconds, not {self.timeout_s}")
 
 
+@dataclass(frozen=True, slots=True)
+class MessageHook:
+    """A function of the app that runs when a message reaches a state, for one template or for all (None)."""
+
+    state: str
+    template: str | None
+    run: Callable[[Any, Any], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class EndHook:
+    """A function that runs when work of a task ends: `run(tx, end)`. If it fails, it becomes the job `job`."""
+
+    run: Callable[[Any, JobEnd], Awaitable[Any]]
+    queue: str
+    job: str
+
+
 @dataclass(slots=True)
 class Registry:
     """All tasks and kinds of one process."""
@@ -67,11 +88,27 @@ class Registry:
     kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
     template_folders: list[Path] = field(default_factory=list[Path])
     """Folders with the message templates of the app."""
+    message_hooks: list[MessageHook] = field(default_factory=list[MessageHook])
+    delivery_hooks: list[Callable[[Any, Any], Awaitable[Any]]] = field(
+        default_factory=list[Callable[[Any, Any], Awaitable[Any]]]
+    )
+    end_hooks: dict[str, EndHook] = field(default_factory=dict[str, EndHook])
+    """By the name of the task."""
 
     def add(self, task: Task) -> None:
         if task.name in self.tasks:
             raise ValueError(f"two tasks are named {task.name!r}: names must be unique within an app")
         self.tasks[task.name] = task
+
+    def set_end_hook(self, task: str, run: Callable[[Any, JobEnd], Awaitable[Any]], *, queue: str = "default") -> None:
+        """Run a function when work of this task ends. Also add the job that repeats the function if it fails."""
+        name = f"{task}#on_end"
+
+        async def run_job(work: Claimed, tx: Any) -> Any:
+            return await run(tx, JobEnd.load(work.args))
+
+        self.end_hooks[task] = EndHook(run, queue, name)
+        self.tasks[name] = Task(name=name, run=run_job, queue=queue, transactional=True)
 
     def add_kind(self, kind: Kind) -> None:
         self.kinds[kind.name] = kind

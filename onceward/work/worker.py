@@ -16,6 +16,7 @@ from onceward.db import Database
 from onceward.trust.metrics_events import record_metric
 from onceward.work.claim import release
 from onceward.work.claim_connections import ClaimConnections
+from onceward.work.end_hooks import register_end_hooks
 from onceward.work.executor import Executor, Opener
 from onceward.work.forms import form
 from onceward.work.heartbeat import Heartbeat, Identity
@@ -70,12 +71,21 @@ class Worker:
         count: Callable[[str, Task, str, float], None] = uncounted,
     ) -> None:
         self._db = db
+        self._registry = registry
         self._options = options or WorkerOptions()
         self._waker = waker
         self.id = secrets.randbits(62) + 1
         self._leases = Leases()
         self._acks = Acknowledger(db, self.id, self._leases, kinds=registry.kinds)
-        executor = Executor(db, worker=self.id, acks=self._acks, leases=self._leases, open_tx=open_tx, wake=waker.wake)
+        executor = Executor(
+            db,
+            worker=self.id,
+            acks=self._acks,
+            leases=self._leases,
+            open_tx=open_tx,
+            wake=waker.wake,
+            hooks=registry.end_hooks,
+        )
         suspects = SuspectTurn()
         self._claim_connections = ClaimConnections(db)
         queues = registry.queues()
@@ -122,6 +132,7 @@ class Worker:
         """Register the worker, then start to claim."""
         loop = asyncio.get_running_loop()
         await Heartbeat.register(self._db, self.identity)
+        await register_end_hooks(self._db, self._registry)
         self._heartbeat = Heartbeat(
             self._db.url,
             self.identity,

@@ -337,8 +337,6 @@ async def test_a_recipient_is_reached_on_the_channel_they_prefer(office, wires) 
 
 
 async def test_a_report_of_the_service_settles_what_was_unknown(office, wires) -> None:
-    from onceward.messages import report_delivery
-
     here = await office(wires.whatsapp)
     here.sims.whatsapp.drop_after_send()
     await here.start_worker()
@@ -346,7 +344,9 @@ async def test_a_report_of_the_service_settles_what_was_unknown(office, wires) -
     assert (await here.until(id))["status"] == "unknown"
     async with here.engine.transaction() as tx:
         key = here.sims.whatsapp.messages[0]["biz_opaque_callback_data"]
-        assert await report_delivery(tx, key=key, status="delivered") == id
+        report = await tx.report_delivery(key=key, status="delivered")
+    assert report is not None
+    assert (report.message, report.changed) == (id, True)
     row = await here.message(id)
     assert (row["status"], row["delivery"]) == ("success", "delivered")
 

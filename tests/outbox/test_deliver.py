@@ -313,3 +313,27 @@ async def test_an_address_that_came_with_a_request_gets_only_what_is_addressed_t
     get_provider("standard").verify(SourceConfig(provider="standard", secrets=(public,)), received, time.time())
     with pytest.raises(Invalid, match="private"):
         await bench.outbox.endpoints.for_url(ours, "https://10.0.0.1/", actor="test")
+
+
+async def test_an_event_is_published_to_the_address_of_a_request_in_one_commit(
+    bench: OutboxBench, customer: CustomerEndpoint
+) -> None:
+    ours = await bench.organization("ours")
+    bench.engine.endpoints = bench.outbox.endpoints
+    count = "select count(*) from onceward.endpoints where direct"
+    with pytest.raises(RuntimeError, match="changed its mind"):
+        async with bench.engine.transaction(organization=ours) as tx:
+            await tx.publish("order.paid", {"n": 1}, url=customer.hook_url)
+            raise RuntimeError("the handler changed its mind")
+    assert await bench.db.fetchval(count) == 0
+    async with bench.engine.transaction(organization=ours) as tx:
+        with pytest.raises(Invalid, match="private"):
+            await tx.publish("order.paid", {"n": 1}, url="https://10.0.0.1/")
+        sent = await tx.publish("order.paid", {"n": 1}, url=customer.hook_url)
+        again = await tx.publish("order.paid", {"n": 2}, url=customer.hook_url)
+        assert await tx.fetchval("select current_user") == "onceward_app"
+    await bench.start_worker()
+    for event in (sent, again):
+        assert (await bench.settled(event.id))["status"] == "success"
+    assert sorted(one.json["data"]["n"] for one in customer.received) == [1, 2]
+    assert await bench.db.fetchval(count) == 1

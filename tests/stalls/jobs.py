@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onceward import Engine, Job, Onceward, Retry, Tx
+from onceward import Engine, Job, JobEnd, Onceward, Retry, Tx
 from tests.stalls.tables import call, scenario
 
 app = Onceward("stalled_jobs")
@@ -14,6 +14,11 @@ async def first(job: Job, tx: Tx, *, n: int) -> int:
     await tx.enqueue(second.unique(f"second {n}"), n=n)
     await tx.enqueue(outside, n=n)
     return n
+
+
+@first.on_end
+async def first_ended(tx: Tx, end: JobEnd) -> None:
+    await tx.execute("insert into effects (what) values ($1)", f"first ended {end.result} {end.outcome}")
 
 
 @app.job

@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
-from onceward import Job, Onceward, Tx
+from onceward import Job, JobEnd, Onceward, Tx
 from onceward.work import WorkerOptions
 from tests.child import ROOT, command
 from tests.engines import work_until_terminated
@@ -37,6 +38,24 @@ async def block(*, seconds: float) -> str:
     """Blocks the event loop, as careless code does."""
     time.sleep(seconds)  # noqa: ASYNC251
     return "done"
+
+
+@app.job(timeout=60)
+async def fragile(tx: Tx, *, flag: str) -> str:
+    return flag
+
+
+@fragile.on_end
+async def dies_once(tx: Tx, end: JobEnd) -> None:
+    """Kills the process between the outcome and its commit, unless the flag file says that it did so before."""
+    await tx.execute("insert into effects (job, n) values ($1, 1)", end.id)
+    _die_unless(Path(end.arguments["flag"]))
+
+
+def _die_unless(flag: Path) -> None:
+    if not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @app.job

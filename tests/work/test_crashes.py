@@ -17,7 +17,7 @@ from onceward.work.leases import Leases
 from onceward.work.upkeep import release_unknown
 from tests.child import end
 from tests.queries import until_query
-from tests.work.process import app, block, nothing, poison, record, spawn, wait_until_ready
+from tests.work.process import app, block, fragile, nothing, poison, record, spawn, wait_until_ready
 
 
 @pytest.fixture
@@ -182,6 +182,19 @@ async def test_a_worker_asked_to_stop_finishes_what_runs_and_hands_back_the_rest
     done = await db.fetchval("select count(*) from effects")
     assert done + await db.fetchval(LEFT) == 10
     assert done >= 2
+
+
+async def test_a_worker_killed_in_an_on_end_hook_leaves_outcome_and_hook_to_the_next(
+    engine: Engine, db: Database, start, tmp_path
+) -> None:
+    job = await engine.enqueue(fragile, flag=str(tmp_path / "killed"))
+    first = start()
+    await asyncio.to_thread(first.wait, 20)
+    assert await engine.result(job) is None, "the outcome was not committed without its hook"
+    assert await db.fetchval("select count(*) from effects") == 0
+    start()
+    assert (await engine.wait(job, timeout=30)).outcome == "success"
+    assert await db.fetchval("select count(*) from effects") == 1
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,10 @@ class TwilioSimulator(Simulator):
         signed = self.sign(url, fields)
         self.webhooks.send(url, urlencode(fields).encode(), lambda _: signed)
 
+    def callback_of(self, sid: str) -> str | None:
+        """Return the StatusCallback that a message was sent with."""
+        return self._callbacks.get(sid)
+
     def sign(self, url: str, fields: dict[str, str]) -> dict[str, str]:
         """Return the signed headers of a form callback to a URL."""
         content = url + "".join(f"{name}{fields[name]}" for name in sorted(fields))

@@ -17,6 +17,7 @@ begin
                      )::onceward.attempts)
       into v_count, v_bundles, v_attempts from done;
     perform onceward.record_attempts(v_attempts);
+    perform onceward.settled(a.kind, a.work_id, 'success', a.number, null, null) from unnest(v_attempts) a where a.kind <> 'job';
     -- In order: otherwise two batches with members of the same bundles could deadlock.
     foreach v_bundle in array coalesce(v_bundles, '{}') loop
         perform onceward.leave_bundle(v_bundle);

@@ -9,6 +9,7 @@ declare
     v_row record;
     v_suspects boolean;
     v_counts boolean;
+    v_attempt onceward.attempts;
 begin
     -- The worker may have sent a heartbeat since it was observed: then it is alive and keeps its work.
     perform from onceward.workers w where w.id = p_worker for update;
@@ -38,18 +39,21 @@ begin
                    dead_at = case when v_counts and w.crashes + 1 >= 3 then onceward.now() end
              where w.id = v_row.id;
             if v_counts then
-                perform onceward.record_attempts(array[row(
+                v_attempt := row(
                     v_row.id, v_row.organization_id, v_row.attempts + 1, v_row.kind, v_row.task,
                     case when v_row.crashes + 1 >= 3 then 'dead_letter' else 'crashed' end, p_worker, v_row.claimed_at,
                     clock_timestamp(), null,
                     jsonb_build_object('type', 'WorkerLost', 'message', 'the worker that held the work stopped responding',
                                        'reason', 'worker_lost')
-                )::onceward.attempts]);
+                )::onceward.attempts;
+                perform onceward.record_attempts(array[v_attempt]);
                 if v_row.kind <> 'job' then
                     perform onceward.settled(v_row.kind, v_row.id,
                         case when v_row.crashes + 1 >= 3 then 'dead_letter' else 'crashed' end, v_row.attempts + 1,
                         null, '{"type": "WorkerLost", "reason": "worker_lost"}');
                 end if;
+                perform onceward.enqueue_end_hooks(array[v_attempt])
+                   from onceward.work w where w.id = v_row.id and w.dead_reason is not null;
             end if;
             id := v_row.id; kind := v_row.kind; task := v_row.task; organization_id := v_row.organization_id;
             crashes := v_row.crashes + case when v_counts then 1 else 0 end;

@@ -79,6 +79,15 @@ create index attempts_finished on onceward.attempts using brin (finished_at);
 select onceward.protect('onceward.attempts');
 revoke update, delete on onceward.attempts from onceward_app;
 
+create table onceward.end_hooks (
+    task text primary key,
+    queue text not null                    -- the queue of the job `<task>#on_end`
+);
+comment on table onceward.end_hooks is
+    'Tasks whose end an app wants to know. Workers write it when they start; SQL that ends work reads it.';
+grant select on onceward.end_hooks to onceward_app;
+grant select, insert, update, delete on onceward.end_hooks to onceward_engine;
+
 create table onceward.claims (
     lease bigint primary key,
     worker bigint not null,

@@ -1,0 +1,61 @@
+"""Run the on_end hook of work in the transaction of its outcome. A hook that fails becomes a job of its own.
+
+The outcome is written first. The hook runs in a savepoint, as the app role and for the organization of the work. If the
+hook raises, its savepoint is rolled back, and the same commit keeps the outcome and enqueues the job `<task>#on_end`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from uuid import UUID
+
+import structlog
+
+from onceward.db import Database, Transaction
+from onceward.statements import read_statement
+from onceward.work.claimed import Claimed
+from onceward.work.endings import JobEnd
+from onceward.work.gate import gate
+from onceward.work.task import EndHook, Registry
+
+log = structlog.get_logger(__name__)
+
+END_OF_WORK = read_statement("work", "end_of_work")
+DEFER = read_statement("work", "defer_end_hook")
+REGISTER = read_statement("work", "register_end_hooks")
+TIMEOUT_S = 30.0
+
+
+async def run_end_hook(
+    tx: Transaction, work: Claimed, worker: int, hook: EndHook, *, wake: Callable[[str], None]
+) -> None:
+    """Run the hook if the outcome that this transaction has written ends the work. The transaction runs as the engine."""
+    end = await tx.fetchval(END_OF_WORK, work.id, worker)
+    if end is None:
+        return
+    try:
+        async with tx.savepoint("on_end"), asyncio.timeout(TIMEOUT_S):
+            await _act_for(tx, work.organization)
+            await tx.become_app()
+            await hook.run(tx, JobEnd.load(end))
+            await tx.become_engine()
+    except Exception as error:
+        if tx.conn.is_closed():
+            raise
+        log.warning("on_end.deferred", id=work.id, task=work.task, error=type(error).__name__)
+        await tx.execute(DEFER, hook.job, end, hook.queue, work.organization, work.id)
+        tx.after_commit(lambda: wake(hook.queue))
+    gate("after-end-hook")
+
+
+async def _act_for(tx: Transaction, organization: UUID | None) -> None:
+    await tx.execute("select set_config('onceward.organization', $1, true)", str(organization or ""))
+    tx.organization = organization
+
+
+async def register_end_hooks(db: Database, registry: Registry) -> None:
+    """Let SQL that ends work know which tasks have a hook."""
+    hooks = registry.end_hooks
+    without = [name for name in registry.tasks if name not in hooks]
+    await db.execute(REGISTER, list(hooks), [hook.queue for hook in hooks.values()], without)
