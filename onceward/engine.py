@@ -72,7 +72,7 @@ class Engine:
         self.early: limits.EarlyRefusal | None = None
         """Refuses over-limit requests through Redis or Valkey; None if neither is configured."""
         self.endpoints: Endpoints | None = None
-        """Creates the endpoints of `tx.publish(url=...)`. The outbox of the process sets it."""
+        """Manages the endpoints of outbound webhooks, also those of `tx.publish(url=...)`. The outbox of the process sets it."""
         self._notes: set[asyncio.Task[None]] = set()
         self._starts: GroupCommit[workflows.StartRequest, workflows.Started[Any]] = GroupCommit(self._flush_starts)
         self._templates: Templates | None = None

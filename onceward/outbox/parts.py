@@ -40,7 +40,6 @@ def outbox(context: Context) -> Outbox:
         upkeep="worker" in context.roles,
         tell=partial(_notify_owner, engine),
     )
-    engine.endpoints = created.endpoints
     created.install(context.registry)
     engine.endpoints = created.endpoints
     context.queue_concurrency.update(created.queue_concurrency)

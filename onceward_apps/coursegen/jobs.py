@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
-from onceward import Engine, Job, LimitReached, Permanent, Snooze, Tx
+from onceward import Engine, Job, JobEnd, LimitReached, Permanent, Snooze, Tx
 from onceward.limits import GLOBAL, Limit, reserve
 from onceward.telemetry import bind, get_logger
 from onceward.trust import record_metric
@@ -57,6 +57,14 @@ async def generate(
             log.info("coursegen.halted", reason=str(halted))
             return {"status": "halted", "reason": str(halted)}
         return {"status": "completed", "course_id": str(course_id)}
+
+
+@generate.on_end
+async def generation_ended(tx: Tx, end: JobEnd) -> None:
+    """End the course in the commit that ends its job, however the job ended. The handler has usually done it already."""
+    course = await courses.lock(tx, UUID(end.arguments["course_id"]))
+    if course is not None and course["job_id"] == end.id:
+        await ending.end_by_outcome(tx, course, end.outcome, end.reason, end.error)
 
 
 async def begin(job: Job, course_id: UUID) -> Generation:

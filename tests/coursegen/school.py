@@ -103,8 +103,8 @@ class School:
         refuse_early(self.engine, requested, candidate)
         return await request_generation(self.engine, requested, candidate)
 
-    async def drain(self) -> int:
-        return await drain(self.engine)
+    async def drain(self, *queues: str) -> int:
+        return await drain(self.engine, *queues)
 
     async def generate(self, **options: Any) -> UUID:
         """Add a course, accept it and work it off."""

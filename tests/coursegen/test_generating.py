@@ -11,7 +11,7 @@ import pytest
 from onceward_apps.coursegen import asking
 from onceward_apps.coursegen.simulated_author import write_course
 from onceward_apps.coursegen.store import courses
-from tests.coursegen.school import School, reconcile
+from tests.coursegen.school import School
 
 
 async def test_a_course_is_generated_with_all_lessons_exercises_and_a_review(school: School) -> None:
@@ -148,7 +148,6 @@ async def test_an_outage_of_the_model_ends_after_three_attempts_and_the_course_s
     for _ in range(2):
         assert (await school.course(course_id))["status"] == "generating"
         await retry_now(school)
-    await reconcile(school)
     course = await school.course(course_id)
     assert (course["status"], course["error_code"]) == ("failed", "provider_unavailable")
     assert await school.held() == 0
