@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -64,6 +65,37 @@ def respond(problem: Problem, request_id: str | None = None) -> Response:
     )
 
 
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title} - Onceward</title><link rel="stylesheet" href="/dashboard/static/now/style.css"></head>
+<body class="alone"><main class="card"><p class="quiet-text">{status}</p><h1>{title}</h1><p>{detail}</p>
+<p><a class="button primary" href="/">Start page</a></p></main></body></html>
+"""
+PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+
+def _is_browser(request: Request) -> bool:
+    """Return whether a person opened the address in a browser. Programs and scripts of pages get problem+json."""
+    return (
+        request.method in ("GET", "HEAD")
+        and "text/html" in request.headers.get("accept", "")
+        and not request.url.path.startswith("/api/")
+    )
+
+
+def answer(problem: Problem, request: Request) -> Response:
+    """Return the problem as a page for a browser, and as problem+json for everybody else."""
+    if not _is_browser(request):
+        return respond(problem, request_id_of(request))
+    page = PAGE.format(status=problem.status_code, title=escape(problem.title), detail=escape(str(problem.detail)))
+    headers = {**(problem.headers or {}), **PAGE_HEADERS}
+    return Response(page, status_code=problem.status_code, headers=headers, media_type="text/html")
+
+
 def invalid_request(errors: Sequence[tuple[str, str]] = (), *, detail: str | None = None, others: int = 0) -> Problem:
     """Return the problem of a request with invalid fields, given as pairs of field and reason.
 
@@ -86,18 +118,18 @@ def install(api: FastAPI) -> None:
     """Add the handlers that turn every error into a problem."""
 
     async def on_problem(request: Request, error: Exception) -> Response:
-        return respond(cast(Problem, error), request_id_of(request))
+        return answer(cast(Problem, error), request)
 
     async def on_http(request: Request, error: Exception) -> Response:
         http = cast(HTTPException, error)
-        return respond(Problem(http.status_code, str(http.detail), headers=http.headers), request_id_of(request))
+        return answer(Problem(http.status_code, str(http.detail), headers=http.headers), request)
 
     async def on_invalid(request: Request, error: Exception) -> Response:
         errors = cast(RequestValidationError, error).errors()
         shown = [
             (".".join(str(part)[:MOST_TEXT] for part in item["loc"]), item["msg"]) for item in errors[:MOST_ERRORS]
         ]
-        return respond(invalid_request(shown, others=len(errors) - len(shown)), request_id_of(request))
+        return answer(invalid_request(shown, others=len(errors) - len(shown)), request)
 
     async def on_unstorable(request: Request, error: Exception) -> Response:
         # The last resort: usually `storable.py` or a type of `fields.py` refuses the value and names the field.

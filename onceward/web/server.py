@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -97,7 +98,7 @@ def listen(settings: Settings, *, backlog: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=backlog)
     except OSError as error:
         raise CannotListen(
-            f"cannot listen on {host}:{port}: {error.strerror}; "
+            f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}; "
             "stop the process that uses the port, or set ONCEWARD_PORT (and ONCEWARD_HOST)"
         ) from error
 

@@ -27,6 +27,7 @@ app = Onceward(
     functions=HERE / "functions",
     settings=TicketingSettings,
     commands=("onceward_apps.ticketing.commands:register",),
+    pages="onceward_apps.ticketing.dashboard:PAGES",
     checks="onceward_apps.ticketing.checks:CHECKS",
     erasers="onceward_apps.ticketing.erasers:ERASERS",
     metrics="onceward_apps.ticketing.metrics",

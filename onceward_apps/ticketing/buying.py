@@ -194,6 +194,11 @@ def policy_of(event: Any) -> Policy:
     )
 
 
+async def price_of(tx: Tx, event_id: UUID, holds: Sequence[Any]) -> Quote:
+    """Return what the buyer of these holds will pay, with fee and tax, before any coupon."""
+    return _quote(await setup.event(tx, event_id), holds, None)
+
+
 def _quote(event: Any, holds: Sequence[Any], coupon_row: Any) -> Quote:
     coupon = (
         None

@@ -225,6 +225,19 @@ async def test_a_signed_in_buyer_sees_the_own_order_without_its_token(database_u
             assert response.status == 401
 
 
+async def test_a_basket_says_what_the_checkout_will_cost(shop: Shop) -> None:
+    shown = await shop.call(f"{PUBLIC}/events/{shop.event_id}")
+    seat = shown["sections"][0]["rows"][0]["seats"][-1]["id"]
+    held = await shop.call(f"{PUBLIC}/events/{shop.event_id}/holds", {"seats": [seat]})
+    checkout = await shop.call(
+        f"{PUBLIC}/checkouts", {"event_id": shop.event_id, "email": "b@example.org"}, basket=held["basket"]
+    )
+    assert held["total_cents"] == checkout["total_cents"]
+    async with aiohttp.ClientSession(shop.url) as http, http.get("/events") as reply:
+        assert reply.content_type == "text/html"
+        assert f'href="/events/{shop.event_id}"' in await reply.text()
+
+
 async def test_a_buyer_approves_at_paypal_and_the_money_is_taken(shop: Shop) -> None:
     checkout = await shop.start(1)
     opened = await shop.call(

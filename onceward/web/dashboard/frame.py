@@ -39,6 +39,7 @@ async def load(site: Site, identity: Identity, request: Request, tx: Transaction
     chosen = next((each for each in organizations if each["organization_id"] == identity.organization), None)
     return {
         "app_name": site.app.name,
+        "here": request.url.path,
         "person": person,
         "role": max(identity.scopes, key=("user", "viewer", "operator", "owner", "admin").index),
         "organizations": organizations,

@@ -62,7 +62,7 @@ def dashboard_router(site: Site) -> APIRouter:
     router.add_api_route("/dashboard/static/{version}/{name}", _static(site), methods=["GET"])
     router.add_api_route("/dashboard", _home, methods=["GET"])
     router.add_api_route("/dashboard/organizations", _organizations(site), methods=["GET"])
-    router.add_api_route("/dashboard/organizations", _choose, methods=["POST"])
+    router.add_api_route("/dashboard/organizations", _choose(site), methods=["POST"])
     router.add_api_route("/dashboard/theme", _theme, methods=["POST"])
     for extra in site.contributed.extras:
         router.add_api_route(extra.path, extra.make(site), methods=["GET"])
@@ -165,18 +165,30 @@ def _without_choice(request: Request) -> Request:
     return request
 
 
-async def _choose(request: Request) -> Response:
-    await authenticator_of(request).identify(_without_choice(request))
-    chosen = str((await request.form()).get("organization", ""))[:100]
-    reply = RedirectResponse("/", status_code=303)
-    if chosen:
-        secure = settings_of(request).url.startswith("https://")
-        reply.set_cookie(
-            ORGANIZATION_COOKIE, quote(chosen), max_age=31536000, httponly=True, samesite="lax", secure=secure
-        )
-    else:
-        reply.delete_cookie(ORGANIZATION_COOKIE, path="/")
-    return reply
+def _choose(site: Site) -> Handler:
+    async def choose(request: Request) -> Response:
+        await authenticator_of(request).identify(_without_choice(request))
+        form = await request.form()
+        chosen = str(form.get("organization", ""))[:100]
+        reply = RedirectResponse(_after_choosing(site, str(form.get("back", "")), chosen), status_code=303)
+        if chosen:
+            secure = settings_of(request).url.startswith("https://")
+            reply.set_cookie(
+                ORGANIZATION_COOKIE, quote(chosen), max_age=31536000, httponly=True, samesite="lax", secure=secure
+            )
+        else:
+            reply.delete_cookie(ORGANIZATION_COOKIE, path="/")
+        return reply
+
+    return choose
+
+
+def _after_choosing(site: Site, back: str, chosen: str) -> str:
+    """Return where to go: the same section if the organization has it. A single object may belong to another one."""
+    for section in site.contributed.sections:
+        if section.path == back and not (section.instance and chosen):
+            return section.path
+    return "/"
 
 
 async def _theme(request: Request) -> Response:

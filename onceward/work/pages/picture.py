@@ -86,7 +86,7 @@ def draw(root: Branch, path_of: PathOf) -> Picture:
                 id=branch.node.id,
                 state=state_of(branch),
                 times=branch.times,
-                after="" if after is None or depth == 0 else f"+{seconds(max(0.0, after))}",
+                after=_after(after) if depth else "",
                 took="" if took is None else seconds(took),
                 focus=branch.focus,
                 path=path_of(branch.node.kind, branch.node.id),
@@ -98,6 +98,11 @@ def draw(root: Branch, path_of: PathOf) -> Picture:
     width = 2 * MARGIN + (deepest + 1) * CARD_W + deepest * GAP_X
     height = 2 * MARGIN + row * CARD_H + (row - 1) * GAP_Y
     return Picture(width, height, tuple(cards), tuple(links))
+
+
+def _after(after_s: float | None) -> str:
+    """Return the time since the root. A row that the root's own commit wrote has the time of the root: nothing to show."""
+    return "" if after_s is None or after_s <= 0 else f"+{seconds(after_s)}"
 
 
 def state_of(branch: Branch) -> str:

@@ -8,6 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field, StringConstraints
 
+from onceward import Tx
 from onceward.services import exponent
 from onceward.web import AtMost
 from onceward_apps.ticketing import buying, paying
@@ -108,9 +109,9 @@ async def hold(
     await limit_holds(engine, request, event_id, seats=len(requested.seats) + sum(requested.places.values()))
     async with acting(engine, owner) as tx:
         held = await buying.hold(tx, event_id, basket, seats=requested.seats, places=requested.places)
-        now = await tx.fetchval("select onceward.clock()")
+        answer = await _held(tx, event_id, held)
     remember_basket(response, basket)
-    return {"basket": basket, **_held(held, now)}
+    return {"basket": basket, **answer}
 
 
 @router.get("/events/{event_id}/holds")
@@ -119,7 +120,7 @@ async def holds(engine: EngineHere, event_id: UUID, request: Request) -> dict[st
     if basket is None:
         return {"holds": [], "until": None, "left_s": None}
     async with acting(engine, owner) as tx:
-        return _held(await buying.held(tx, event_id, basket), await tx.fetchval("select onceward.clock()"))
+        return await _held(tx, event_id, await buying.held(tx, event_id, basket))
 
 
 @router.post("/events/{event_id}/holds/release")
@@ -128,8 +129,7 @@ async def let_go(engine: EngineHere, event_id: UUID, which: LetGoIn, request: Re
     if basket is None:
         return {"holds": [], "until": None, "left_s": None}
     async with acting(engine, owner) as tx:
-        held = await buying.let_go(tx, event_id, basket, holds=which.holds)
-        return _held(held, await tx.fetchval("select onceward.clock()"))
+        return await _held(tx, event_id, await buying.let_go(tx, event_id, basket, holds=which.holds))
 
 
 @router.post("/checkouts", status_code=201)
@@ -174,8 +174,14 @@ async def abandon(engine: EngineHere, checkout_id: UUID, user: User, bearer: Tok
         await buying.abandon(tx, checkout_id)
 
 
-def _held(held: buying.Held, now: Any) -> dict[str, Any]:
+async def _held(tx: Tx, event_id: UUID, held: buying.Held) -> dict[str, Any]:
+    """Return the holds of a basket, their price with fee and tax, and the time that is left."""
+    now = await tx.fetchval("select onceward.clock()")
+    priced = await buying.price_of(tx, event_id, held.holds)
     return {
+        "fee_cents": priced.platform_fee_cents,
+        "tax_cents": priced.tax_cents,
+        "total_cents": priced.total_cents,
         "holds": [
             {
                 "id": row["id"],

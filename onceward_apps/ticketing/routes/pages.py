@@ -59,6 +59,13 @@ def page(name: str, *, status: int = 200, camera: bool = False, **values: Any) -
     return Response(text, status_code=status, media_type="text/html", headers=headers)
 
 
+@router.get("/events")
+async def events(engine: EngineHere) -> Response:
+    """Show the coming events of all organizers, each with a link to its seat map."""
+    async with engine.db.transaction(role="engine") as tx:
+        return page("events.html", events=await setup.events_on_sale(tx))
+
+
 @router.get("/events/{event_id}")
 async def seat_map(engine: EngineHere, event_id: UUID, request: Request) -> Response:
     """Show the seat map. The page creates the basket, so that two quick clicks use the same basket."""

@@ -89,10 +89,16 @@ function showBasket(found) {
     remove.addEventListener("click", () => letGo(hold));
     return element("li", {}, hold.place, element("span", { class: "amount" }, money(hold.price_cents, event.currency, event.currency_digits)), remove);
   }));
-  const sum = holds.reduce((total, hold) => total + hold.price_cents, 0);
-  const sumLine = document.getElementById("sum");
-  sumLine.textContent = `${holds.length} ${holds.length === 1 ? "ticket" : "tickets"}, ${money(sum, event.currency, event.currency_digits)} before fees`;
-  document.getElementById("shortly").textContent = `${holds.length} ${holds.length === 1 ? "ticket" : "tickets"}, ${money(sum, event.currency, event.currency_digits)}`;
+  const price = (cents) => money(cents, event.currency, event.currency_digits);
+  const many = `${holds.length} ${holds.length === 1 ? "ticket" : "tickets"}`;
+  const total = found.total_cents ?? 0;
+  // What is in the total besides the seats, so that the payment page shows no other amount.
+  const parts = [];
+  if (event.fee_paid_by === "buyer" && found.fee_cents) parts.push(`${price(found.fee_cents)} service fee`);
+  if (found.tax_cents) parts.push(`${price(found.tax_cents)} tax`);
+  document.getElementById("sum").textContent = `${many}, ${price(total)}${parts.length ? ` including ${parts.join(" and ")}` : ""}`;
+  document.getElementById("shortly").textContent = `${many}, ${price(total)}`;
+  document.getElementById("empty").hidden = holds.length > 0;
   for (const id of ["sum", "checkout", "clock", "tobasket"]) document.getElementById(id).hidden = holds.length === 0;
   paint();
 }

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from onceward import Tx
+from onceward.db import Transaction
 
 SIGNING_KEY = """
 with made as (
@@ -40,6 +41,14 @@ EVENTS = """
 select e.*, v.name as venue_name, v.address as venue_address, v.timezone
   from ticketing.events e join ticketing.venues v on v.id = e.venue_id
  where e.organization_id = $1 order by e.starts_at, e.id
+"""
+ON_SALE = """
+select e.id, e.name, e.starts_at, v.name as venue_name, v.timezone, o.name as organizer
+  from ticketing.events e
+  join ticketing.venues v on v.id = e.venue_id
+  join onceward.organizations o on o.organization_id = e.organization_id
+ where e.status = 'on_sale' and e.starts_at > onceward.now()
+ order by e.starts_at, e.id limit 200
 """
 # Does not wait for sales, nor they for it: they lock the row `for key share`.
 LOCK_EVENT = "select * from ticketing.events where id = $1 for no key update"
@@ -116,6 +125,11 @@ async def event(tx: Tx, event_id: UUID) -> Any:
 async def lock_event(tx: Tx, event_id: UUID) -> Any:
     """Lock an event against other changes of its settings; None if it does not exist."""
     return await tx.fetchrow(LOCK_EVENT, event_id)
+
+
+async def events_on_sale(tx: Transaction) -> list[Any]:
+    """Return the coming events of all organizers, for the public list. `tx` must run as the engine."""
+    return await tx.fetch(ON_SALE)
 
 
 async def events(tx: Tx) -> list[Any]:
