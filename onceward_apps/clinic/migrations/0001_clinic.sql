@@ -23,8 +23,8 @@ comment on table clinic.senders is 'Which clinic a number belongs to, for webhoo
 select onceward.protect('clinic.senders');
 
 create table clinic.patients (
-    id uuid primary key default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
+    id uuid not null default gen_random_uuid(),
     reference text,                         -- the clinic's own number of the patient
     name text not null,
     phone text,                             -- + and digits
@@ -34,7 +34,7 @@ create table clinic.patients (
     created_at timestamptz not null default onceward.now(),
     updated_at timestamptz not null default onceward.now(),
     erased_at timestamptz,
-    unique (organization_id, id)
+    primary key (organization_id, id)
 );
 create unique index patients_reference on clinic.patients (organization_id, reference) where reference is not null;
 create index patients_phone on clinic.patients (organization_id, phone) where phone is not null;

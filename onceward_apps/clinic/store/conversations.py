@@ -24,7 +24,7 @@ select i.id, i.channel, i.kind, i.text, i.outcome, i.received_at, i.patient_id, 
        p.name as patient_name, i.caused_by
   from clinic.inbound_messages i
   left join clinic.contacts c on c.id = i.contact_id
-  left join clinic.patients p on p.id = i.patient_id
+  left join clinic.patients p on p.organization_id = i.organization_id and p.id = i.patient_id
  where i.organization_id is not distinct from coalesce($1, i.organization_id) and i.needs_answer and i.answered_at is null
  order by i.id limit $2
 """

@@ -22,7 +22,7 @@ SAVE_PATIENT = """
 -- Create a patient, or change the one with this id. A null value keeps the stored one.
 insert into clinic.patients as p (id, reference, name, phone, whatsapp, email, locale)
 values ($1, $2, $3, $4, $5, lower($6), $7)
-on conflict (id) do update
+on conflict (organization_id, id) do update
     set reference = coalesce(excluded.reference, p.reference), name = excluded.name,
         phone = coalesce(excluded.phone, p.phone), whatsapp = coalesce(excluded.whatsapp, p.whatsapp),
         email = coalesce(excluded.email, p.email), locale = coalesce(excluded.locale, p.locale),

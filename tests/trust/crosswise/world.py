@@ -173,14 +173,19 @@ class World:
         await self.own(org, "PUT", f"/api/v1/engagement/users/{org.ids['engaged']}", json=profile)
 
     async def _clinic(self, org: Org) -> None:
-        patient = await self.own(org, "POST", "/api/v1/clinic/patients", json={"name": org.private})
-        visit = {
-            "patient_id": patient["id"],
-            "starts_at": "2031-06-21T09:00:00Z",
-            "price": 100,
-        }
-        appointment = await self.own(org, "POST", "/api/v1/clinic/appointments", json=visit)
-        org.ids["patient"], org.ids["appointment"] = patient["id"], appointment["id"]
+        clinic = "/api/v1/clinic"
+        for name in ("patient", "leaver"):
+            org.ids[name] = (await self.own(org, "POST", f"{clinic}/patients", json={"name": org.private}))["id"]
+        for name in ("appointment", "visit", "paid_visit"):
+            visit = {"patient_id": org.ids["patient"], "starts_at": "2031-06-21T09:00:00Z", "price": 100}
+            org.ids[name] = (await self.own(org, "POST", f"{clinic}/appointments", json=visit))["id"]
+        await self.db.execute(
+            "insert into clinic.payments (organization_id, provider_id, appointment_id, amount, currency, status)"
+            " values ($1, $2, $3, 100, 'USD', 'succeeded')",
+            org.id,
+            f"pi_{org.private}",
+            UUID(org.ids["paid_visit"]),
+        )
         inbound = await self.db.fetchval(
             "insert into clinic.inbound_messages (organization_id, channel, provider_id, kind, text, needs_answer)"
             " values ($1, 'sms', $2, 'text', $2, true) returning id",
