@@ -15,8 +15,9 @@ with people as (
     insert into learning.users (organization_id, email) select $1, n || '@example.org' from generate_series(1, $3::int) n
     returning id
 )
-insert into learning.enrollments (organization_id, user_id, cohort_id, amount_paid, currency, access_expires_at, enrolled_at)
-select $1, id, $2, 49900, 'EUR', now() + interval '60 days', now() - interval '90 days' * random() from people
+insert into learning.enrollments (organization_id, user_id, cohort_id, amount_paid, currency, access_expires_at, enrolled_at, status)
+select $1, id, $2, 49900, 'EUR', now(), now() - interval '90 days' * random(),
+       case when row_number() over () % 5 = 0 then 'ACTIVE' else 'EXPIRED' end from people
 """
 
 
@@ -28,7 +29,7 @@ async def test_the_admin_query_reads_no_table_of_enrolments_in_full(school: Scho
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     async with school.transaction() as tx:
         totals = await reading.totals(tx, school.organization, midnight)
-        assert totals["active"] == ROWS
+        assert totals["active"] == ROWS // 5
         for query in (reading.TOTALS, reading.REVENUE):
             plan = await tx.fetch("explain " + query, school.organization, midnight)
             text = "\n".join(row[0] for row in plan)

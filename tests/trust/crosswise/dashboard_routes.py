@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.trust.crosswise.learning_routes import LEARNING
 from tests.trust.crosswise.routes import CHANGING, INSTANCE, NOTHING, READING, WHY, Ask
 
 D = "/dashboard"
@@ -67,5 +68,5 @@ BUTTONS: dict[tuple[str, str], Ask] = {
 # Buttons before the changes of the API, which delete things; logging out comes last.
 # Its owner has deleted it over the API by then.
 LAST = {("POST", f"{D}/sources/delete"): Ask(form={"source": "$source"}, refused=True)}
-ROUTES: dict[tuple[str, str], Ask] = READING | PAGES | BUTTONS | CHANGING | LAST
+ROUTES: dict[tuple[str, str], Ask] = READING | PAGES | BUTTONS | CHANGING | LEARNING | LAST
 ROUTES["POST", "/logout"] = ROUTES.pop(("POST", "/logout"))

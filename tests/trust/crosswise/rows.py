@@ -86,7 +86,8 @@ select c.oid::regclass::text as name,
           join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey)
          where i.indrelid = c.oid and i.indisprimary) as key
 from pg_class c join pg_attribute o on o.attrelid = c.oid and o.attname = 'organization_id' and not o.attisdropped
-where c.relkind in ('r', 'p') and not c.relispartition and c.relnamespace::regnamespace::text in ('onceward', 'ticketing')
+where c.relkind in ('r', 'p') and not c.relispartition and c.relnamespace::regnamespace::text in ('onceward', 'ticketing', 'learning')
+  and c.relname <> 'page_views'  -- a visit of a public page counts for the organization that is visited
 order by 1
 """
 LARGE = 6_000_000_000_000

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from onceward.cli.commands import build
 from onceward.runtime import FEATURES
-from onceward_apps.ticketing import app as ticketing
+from onceward_apps import all as bundled
 from tests.trust.crosswise.rows import digest, needles
 from tests.trust.crosswise.test_routes import filled
 from tests.trust.crosswise.world import World
 
-ALL = FEATURES.plus(ticketing.features())
+ALL = FEATURES.plus(bundled.app.features())
 
 # Arguments by command, as in the table of routes; none: it makes or follows something and names nothing that exists.
 COMMANDS: dict[str, str | None] = {
@@ -55,6 +55,13 @@ COMMANDS: dict[str, str | None] = {
     "ticketing settle-refund": "$unpaid_refund --note test",
     "ticketing cancel-event": "$event --reason test --yes",
     "ticketing cancellation": "$event",
+    "learning cohort": None,
+    "learning cohorts": "--json",
+    "learning students": "$cohort --json",
+    "learning standing": "$enrollment",
+    "learning attendance": "$enrollment $session --reason test",
+    "learning revoke-certificate": "$enrollment --reason test",
+    "learning status": "$cohort COMPLETED",
     "endpoints rm": "$endpoint",
     "export": "--person $message_key",
     "erase": "--person $message_key --yes",
@@ -73,7 +80,7 @@ def test_every_command_with_an_organization_is_in_the_table() -> None:
     assert set(with_organization(typer.main.get_command(build(ALL)))) == set(COMMANDS)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(240)
 async def test_a_command_for_one_organization_shows_and_changes_nothing_of_another(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
