@@ -39,8 +39,9 @@ with people as (
     select $1, 'bench' || n || '-' || gen_random_uuid() || '@example.org', 'Bench' from generate_series(1, $3::int) n
     returning id
 )
-insert into learning.enrollments (organization_id, user_id, cohort_id, amount_paid, currency, access_expires_at, enrolled_at)
-select $1, id, $2, 49900, 'EUR', onceward.now() + interval '60 days', onceward.now() - interval '90 days' * random()
+insert into learning.enrollments (organization_id, user_id, cohort_id, amount_paid, currency, access_expires_at, enrolled_at, status)
+select $1, id, $2, 49900, 'EUR', onceward.now(), onceward.now() - interval '90 days' * random(),
+       case when row_number() over () % 5 = 0 then 'ACTIVE' else 'EXPIRED' end
   from people
 """
 STUDENT = """

@@ -26,7 +26,7 @@ TITLES: dict[Refusal, str] = {
     "enrollment_refunded": "A payment came for an enrolment that was refunded",
 }
 EXPECTED: tuple[Refusal, ...] = ("cohort_full", "cohort_not_enrollable", "already_enrolled")
-"""Refusals that happen in a normal sale. The others need a look, so operators are told."""
+"""Refusals that happen in a normal sale. The others need a look, so operators are notified."""
 
 
 def to(person: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a refund changes, whoever made it. Reports come in any order and more than once; the largest amount counts."""
+"""What a refund changes, no matter who made it. Reports come in any order and more than once; the largest amount counts."""
 
 from __future__ import annotations
 

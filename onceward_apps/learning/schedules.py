@@ -90,7 +90,7 @@ async def end_invite(row: Any, tx: Tx) -> None:
 
 @app.every(300, name="learning.cohort_clock")
 async def cohort_clock(run: Run) -> None:
-    """Start and end cohorts at their times. An OPEN cohort does not start by itself: operators are told once."""
+    """Start and end cohorts at their times. An OPEN cohort does not start by itself: operators are notified once."""
     await run.each(await run.fetch(due.TO_START), start_cohort)
     await run.each(await run.fetch(due.TO_END), end_cohort)
 

@@ -15,7 +15,7 @@ from onceward_apps.learning.model import as_uuid
 from onceward_apps.learning.store import access, enrollments, payments
 
 PATIENT_ATTEMPTS = 4
-"""An invoice may arrive before the session that enrols: so many attempts wait for the enrolment."""
+"""An invoice may arrive before the session that enrols. Attempts before this number wait for the enrolment."""
 ENDED = ("canceled", "incomplete_expired", "unpaid")
 
 

@@ -49,6 +49,7 @@ async def standing(room: Classroom, enrollment: object) -> tuple[int, int]:
     return found.sessions_attended, found.sessions_ended
 
 
+@pytest.mark.acceptance("handleCalWebhook", "processBookingCreated")
 async def test_a_booking_of_a_student_is_recorded_with_its_session_and_confirmed_once(room: Classroom) -> None:
     cohort = await room.cohort(sessions=2)
     enrollment = await room.enrol(cohort, "Ada")
@@ -66,6 +67,7 @@ async def test_a_booking_of_a_student_is_recorded_with_its_session_and_confirmed
     assert sent.payload["type"] == "BOOKING_CREATED"
 
 
+@pytest.mark.acceptance("processBookingConfirmed")
 async def test_a_requested_booking_is_confirmed_by_the_event_that_follows(room: Classroom) -> None:
     cohort = await room.cohort(sessions=1)
     await room.enrol(cohort, "Ada")
@@ -122,6 +124,7 @@ async def test_a_booking_before_its_enrolment_waits_and_is_then_recorded(room: C
     assert (await room.school.row("bookings", uid=booking["uid"]))["enrollment_id"] == enrollment
 
 
+@pytest.mark.acceptance("processBookingCreated")
 async def test_after_ten_minutes_without_enrolment_the_booking_is_cancelled_with_a_mail(
     room: Classroom, calcom: CalComSimulator
 ) -> None:
@@ -144,6 +147,7 @@ async def test_after_ten_minutes_without_enrolment_the_booking_is_cancelled_with
     await assert_sent(room.engine, "booking-cancelled-no-enrollment", to="ada@example.org", count=1)
 
 
+@pytest.mark.acceptance("processBookingRescheduled")
 async def test_a_second_reschedule_finds_the_booking_by_the_uid_of_the_first(room: Classroom) -> None:
     cohort = await room.cohort(sessions=3)
     enrollment = await room.enrol(cohort, "Ada")
@@ -180,6 +184,7 @@ async def test_reschedules_in_the_wrong_order_and_late_events_of_an_old_uid_chan
     assert await room.calcom("BOOKING_CANCELLED", {"uid": "unknown"}) == {"status": "ENROLLMENT_NOT_FOUND"}
 
 
+@pytest.mark.acceptance("processBookingCancelled")
 async def test_a_cancelled_booking_is_told_once_and_frees_its_session(room: Classroom) -> None:
     cohort = await room.cohort(sessions=1)
     enrollment = await room.enrol(cohort, "Ada")
@@ -210,6 +215,7 @@ async def test_the_end_of_a_meeting_counts_as_attendance(room: Classroom, flat: 
     assert two["id"] != one["id"]
 
 
+@pytest.mark.acceptance("processMeetingEnded")
 async def test_a_no_show_corrects_attendance_in_any_order(room: Classroom) -> None:
     cohort = await room.cohort(sessions=1)
     enrollment = await room.enrol(cohort, "Ada")

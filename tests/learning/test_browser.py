@@ -38,6 +38,7 @@ async def _open(browser: Any, server: Server, name: str, path: str) -> Any:
     return page
 
 
+@pytest.mark.acceptance("subscribeToChatMessages", "subscribeToOnlineUsers", "subscribeToEnrollmentCount")
 async def test_two_people_chat_in_two_browsers(server: Server) -> None:
     from playwright.async_api import async_playwright
 

@@ -97,6 +97,7 @@ async def graduate(room: Classroom, cohort: UUID, name: str) -> UUID:
     return enrollment
 
 
+@pytest.mark.acceptance("triggerCertificateGeneration", "triggerCertificateIssuedWebhook")
 async def test_completing_a_cohort_certifies_those_who_earned_it_once(room: Classroom) -> None:
     cohort = await room.cohort(items=1)
     one = await graduate(room, cohort, "Ada")
@@ -117,6 +118,7 @@ async def test_completing_a_cohort_certifies_those_who_earned_it_once(room: Clas
     await assert_published(room.engine, "certificate.issued", count=1)
 
 
+@pytest.mark.acceptance("triggerCertificateGeneration")
 async def test_the_daily_check_has_no_window_and_takes_expired_enrolments(room: Classroom) -> None:
     cohort = await room.cohort(items=1)
     enrollment = await graduate(room, cohort, "Ada")

@@ -53,6 +53,7 @@ async def last_log(school: School) -> tuple[int, int, int, bool]:
     return row["contacts_processed"], row["deals_processed"], row["failed"], row["success"]
 
 
+@pytest.mark.acceptance("crmSync")
 async def test_contacts_and_deals_are_told_in_units_and_only_when_they_change(
     school: School, hubspot: HubSpotSimulator
 ) -> None:
@@ -74,6 +75,7 @@ async def test_contacts_and_deals_are_told_in_units_and_only_when_they_change(
     assert hubspot.records["contacts"]["ada@example.org"]["properties"]["lastname"] == "L"
 
 
+@pytest.mark.acceptance("crmSync")
 async def test_a_transaction_that_was_open_during_a_run_is_told_by_the_next(
     school: School, hubspot: HubSpotSimulator
 ) -> None:
@@ -87,6 +89,7 @@ async def test_a_transaction_that_was_open_during_a_run_is_told_by_the_next(
     assert await last_log(school) == (1, 0, 0, True)
 
 
+@pytest.mark.acceptance("crmSync")
 async def test_a_batch_that_fails_in_part_keeps_the_watermark_and_tells_an_operator(
     school: School, hubspot: HubSpotSimulator
 ) -> None:
@@ -115,6 +118,7 @@ async def test_without_an_account_the_sync_is_skipped(school: School) -> None:
 # -- daily metrics -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.acceptance("analyticsAggregation")
 def test_a_zero_denominator_gives_no_rate() -> None:
     empty = kpis(DailyMetrics())
     assert empty == dict.fromkeys(("conversionRate", "avgRevenuePerUser", "churnRate", "completionRate", "npsScore"))
@@ -131,6 +135,7 @@ def test_a_zero_denominator_gives_no_rate() -> None:
     assert day.named()["revenue"] == {"EUR": 998.0, "JPY": 500.0}
 
 
+@pytest.mark.acceptance("analyticsAggregation")
 async def test_a_day_is_counted_stored_sent_and_mailed_once(
     school: School, http: ServiceClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

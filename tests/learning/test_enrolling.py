@@ -98,7 +98,7 @@ async def test_a_payment_for_a_cohort_that_is_not_open_is_refunded(school: Schoo
     await school.verify()
 
 
-async def test_a_wrong_amount_or_currency_is_refunded_and_operators_are_told(school: School) -> None:
+async def test_a_wrong_amount_or_currency_is_refunded_and_operators_are_notified(school: School) -> None:
     cohort = await school.cohort()
     await school.pay_without_hold(cohort, await school.student(), amount=PRICE - 1)
     await school.pay_without_hold(cohort, await school.student(), currency="usd")
@@ -109,7 +109,9 @@ async def test_a_wrong_amount_or_currency_is_refunded_and_operators_are_told(sch
     assert (await school.notices()).count("PAYMENT_REFUSED") == 2
 
 
-async def test_our_payment_without_a_known_cohort_or_user_is_refunded_and_operators_are_told(school: School) -> None:
+async def test_our_payment_without_a_known_cohort_or_user_is_refunded_and_operators_are_notified(
+    school: School,
+) -> None:
     cohort = await school.cohort()
     student = await school.student()
     await school.pay_without_hold(uuid4(), student)  # the user names the organization

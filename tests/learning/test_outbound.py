@@ -89,7 +89,7 @@ def test_every_event_type_has_a_schema_and_a_sample() -> None:
 
 
 @pytest.mark.acceptance("multiChannelNotification")
-async def test_a_failed_refund_is_told_to_operators_on_every_channel(school: School) -> None:
+async def test_a_refused_payment_notifies_operators_on_every_channel(school: School) -> None:
     await school.pay_without_hold(await school.cohort(), await school.student(), amount=1)
     await school.deliver()
     [notice] = await school.db.fetch("select * from onceward.notices")

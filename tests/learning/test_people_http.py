@@ -21,6 +21,7 @@ async def server(database_url: str, tmp_path: Path) -> AsyncIterator[Server]:
         yield made
 
 
+@pytest.mark.acceptance("sendChatMessage")
 async def test_a_student_signs_in_studies_chats_and_gets_a_calendar(server: Server) -> None:
     cohort = await server.cohort(HTML)
     async with server.engine.transaction(organization=server.organization) as tx:
@@ -84,6 +85,7 @@ async def test_a_sign_in_link_works_once_and_unknown_addresses_look_the_same(ser
     assert (await server.call("GET", f"/learn/sign-in/{token}"))[0] == 410
 
 
+@pytest.mark.acceptance("sendChatMessage")
 async def test_another_student_and_another_organization_get_nothing(server: Server) -> None:
     cohort, other_cohort = await server.cohort(), await server.cohort("Other")
     enrollment = await server.enrol(cohort, "Ada")
@@ -117,6 +119,13 @@ async def test_another_student_and_another_organization_get_nothing(server: Serv
     assert (await server.call("GET", f"{STUDENT}/me"))[0] == 401
 
 
+@pytest.mark.acceptance(
+    "subscribeToEnrollmentCount",
+    "subscribeToCohortStatus",
+    "subscribeToAdminDashboard",
+    "updateUserPresence",
+    "subscribeToOnlineUsers",
+)
 async def test_live_results_equal_sql(server: Server) -> None:
     cohort = await server.cohort(max_capacity=4)
     enrollment = await server.enrol(cohort, "Ada")

@@ -19,6 +19,7 @@ async def room(school: School) -> Classroom:
     return await Classroom.open(school)
 
 
+@pytest.mark.acceptance("processIntakeSurvey")
 async def test_the_intake_survey_fills_the_profile_and_assigns_resources(room: Classroom) -> None:
     cohort = await room.cohort()
     levels = {"BEGINNER": ["beginner-prep"], "ADVANCED": ["advanced-challenges"], "MIDDLE": []}
@@ -39,6 +40,7 @@ async def test_the_intake_survey_fills_the_profile_and_assigns_resources(room: C
     await assert_sent(room.engine, "intake-complete-personalized", count=3)
 
 
+@pytest.mark.acceptance("handleFormbricksWebhook")
 async def test_only_finished_responses_count_and_a_repeat_changes_nothing(room: Classroom) -> None:
     enrollment = await room.enrol(await room.cohort(), "Ada")
     early = await room.answer("intake-1", enrollment, response="r1", event="responseUpdated", experienceLevel="X")
@@ -50,6 +52,7 @@ async def test_only_finished_responses_count_and_a_repeat_changes_nothing(room: 
     assert await room.school.count("survey_responses") == 1
 
 
+@pytest.mark.acceptance("processExitSurvey")
 async def test_the_exit_survey_gives_an_nps_category(room: Classroom) -> None:
     cohort = await room.cohort()
     scores = {10: "PROMOTER", 9: "PROMOTER", "8": "PASSIVE", 7: "PASSIVE", 6: "DETRACTOR", 1: "DETRACTOR"}
@@ -64,6 +67,7 @@ async def test_the_exit_survey_gives_an_nps_category(room: Classroom) -> None:
     assert {mail.data["certificateEligible"] for mail in mails} == {False}
 
 
+@pytest.mark.acceptance("processExitSurvey")
 async def test_the_nps_of_a_cohort_is_counted_from_its_students(room: Classroom) -> None:
     cohort = await room.cohort(items=1)
     for name, score in (("A", 10), ("B", 9), ("C", 8), ("D", 3)):
@@ -86,6 +90,7 @@ async def test_a_satisfaction_that_is_no_score_is_kept_without_one(room: Classro
     assert row["nps_score"] is None
 
 
+@pytest.mark.acceptance("processFeedbackSurvey")
 async def test_a_low_rating_alerts_and_a_high_one_does_not(room: Classroom) -> None:
     enrollment = await room.enrol(await room.cohort(), "Ada")
     await room.answer("feedback-1", enrollment, rating=5)
@@ -95,6 +100,7 @@ async def test_a_low_rating_alerts_and_a_high_one_does_not(room: Classroom) -> N
     assert await room.school.count("survey_responses", "kind = 'feedback'") == 2
 
 
+@pytest.mark.acceptance("handleFormbricksWebhook")
 async def test_responses_that_cannot_be_matched_are_recorded(room: Classroom) -> None:
     enrollment = await room.enrol(await room.cohort(), "Ada")
     assert await room.answer("unknown", enrollment, a=1) == {"status": "SURVEY_NOT_RECOGNIZED"}
@@ -152,6 +158,7 @@ async def test_a_source_without_an_organization_finds_it_by_the_token(school: Sc
     assert (await room.answer("intake-1", None)) == {"status": "SURVEY_NOT_RECOGNIZED"}
 
 
+@pytest.mark.acceptance("processExitSurvey", "triggerCertificateIssuedWebhook")
 async def test_a_late_exit_survey_issues_the_certificate(room: Classroom) -> None:
     cohort = await room.cohort(items=1)
     enrollment = await room.enrol(cohort, "Ada")

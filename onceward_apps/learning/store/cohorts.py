@@ -89,5 +89,5 @@ async def count_refund(tx: Tx, cohort_id: UUID) -> None:
 
 
 async def note_alert(tx: Tx, cohort_id: UUID) -> bool:
-    """Return True for the first call: operators are told once."""
+    """Return True for the first call: operators are notified once."""
     return await tx.fetchval(ALERTED, cohort_id) is not None

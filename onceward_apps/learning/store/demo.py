@@ -19,6 +19,6 @@ async def random_enrollment(tx: Tx, cohort_id: UUID) -> Any:
 async def newest_mails(tx: Tx, limit: int) -> list[Any]:
     return await tx.fetch(
         "select id, template, locale, data, status, address from onceward.messages where channel = 'email'"
-        " order by id desc limit $1",
+        " order by created_at desc, id desc limit $1",
         limit,
     )

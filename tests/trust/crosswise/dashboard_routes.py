@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.trust.crosswise import coursegen
+from tests.trust.crosswise.learning_routes import LEARNING
 from tests.trust.crosswise.routes import CHANGING, INSTANCE, NOTHING, READING, WHY, Ask
 
 D = "/dashboard"
@@ -87,6 +88,6 @@ BUTTONS: dict[tuple[str, str], Ask] = {
 # Its owner has deleted it over the API by then.
 LAST = {("POST", f"{D}/sources/delete"): Ask(form={"source": "$source"}, refused=True)}
 ROUTES: dict[tuple[str, str], Ask] = (
-    READING | coursegen.READING | PAGES | coursegen.PAGES | BUTTONS | coursegen.CHANGING | CHANGING | LAST
+    READING | coursegen.READING | PAGES | coursegen.PAGES | BUTTONS | coursegen.CHANGING | CHANGING | LEARNING | LAST
 )
 ROUTES["POST", "/logout"] = ROUTES.pop(("POST", "/logout"))

@@ -26,10 +26,24 @@ QUERIES: dict[str, dict[str, Any]] = {
     "ticketing.occupancy": {"event_id": "$event"},
     "ticketing.order": {"checkout_id": "$checkout", "token": "@order_token"},
     **coursegen.QUERIES,
+    "learning.enrollment_count": {"cohort_id": "$cohort"},
+    "learning.cohort_status": {"cohort_id": "$cohort"},
+    "learning.chat": {"cohort_id": "$cohort"},
+    "learning.unread": {"cohort_id": "$cohort", "user_id": "$student"},
+    "learning.online_users": {"cohort_id": "$cohort"},
+    "learning.student_home": {"enrollment_id": "$enrollment"},
+    "learning.admin_dashboard": {},
+    "learning.admin_cohorts": {},
 }
-PUBLIC = {"ticketing.seats"}
-"""Which seats are free is for everybody to see; who has them is not among the letters it sends."""
-TOPICS = {"occupancy/{org}/{event_id}": "occupancy/$organization/$event"}
+PUBLIC = {"ticketing.seats", "learning.enrollment_count", "learning.cohort_status"}
+"""Which seats or places are free is for everybody to see; who has them is not part of it."""
+TOPICS = {
+    "occupancy/{org}/{event_id}": "occupancy/$organization/$event",
+    "cohort/{id}/enrollments": "cohort/$cohort/enrollments",
+    "user/{id}/bookings": "user/$student/bookings",
+    "user/{id}/profile": "user/$student/profile",
+    "cohort/{id}": "cohort/$cohort",
+}
 
 
 def asked() -> list[tuple[str, dict[str, Any]]]:

@@ -37,6 +37,16 @@ select p.organization_id, p.id, p.checkout_id, 1, p.currency, $2, 'failed', $2, 
   from ticketing.payments p where p.checkout_id = $1 returning id
 """
 
+COURSE_ROWS = {
+    "chat_message": "insert into learning.chat_messages (organization_id, cohort_id, user_id, message)"
+    " select $1, $2, $3, $5 where $4::uuid is not null returning id",
+    "waiting": "insert into learning.waitlist_entries (organization_id, cohort_id, user_id, ended_reason)"
+    " select $1, $2, $3, $5 where $4::uuid is not null returning id",
+    "certificate": "insert into learning.certificates (organization_id, cohort_id, user_id, enrollment_id, credential_id,"
+    " url, document, snapshot) values ($1, $2, $3, $4, 'OW-' || $5, '', '%PDF-1', jsonb_build_object('studentName', $5,"
+    " 'cohortName', $5, 'organizationName', $5, 'completionPercentage', 100, 'attendancePercentage', null)) returning id",
+}
+
 
 @dataclass
 class Org:
@@ -115,6 +125,7 @@ class World:
         await self._engagement(org)
         await coursegen.fill(self.db, org.id, org.private, org.ids, JWT_SECRET)
         await self._clinic(org)
+        await self._courses(org)
         await fill_tables(self.db, org.id, added.webhook_id, org.private, org.ids)
         return org
 
@@ -233,6 +244,38 @@ class World:
         org.ids |= {"ticket": str(ticket["id"]), "code": ticket["ticket_code"]}
         for name in ("failed_refund", "unpaid_refund"):
             org.ids[name] = str(await self.db.fetchval(FAILED_REFUND, UUID(sold["id"]), org.private))
+
+    async def _courses(self, org: Org) -> None:
+        begin = datetime.now(UTC) + timedelta(days=30)
+        dates = {"starts_at": begin.isoformat(), "ends_at": (begin + timedelta(days=30)).isoformat()}
+        new = {**dates, "max_capacity": 5, "price": 0, "currency": "EUR"}
+        path = "/api/v1/learning/cohorts"
+        draft = await self.own(org, "POST", path, json={**new, "name": org.private})
+        cohort = (await self.own(org, "POST", path, json={**new, "name": org.public}))["id"]
+        item = await self.own(
+            org, "POST", f"{path}/{cohort}/items", json={"kind": "lesson", "title": org.private, "is_prep": True}
+        )
+        session = {"title": org.public, "starts_at": dates["starts_at"], "ends_at": dates["ends_at"]}
+        session = await self.own(org, "POST", f"{path}/{cohort}/sessions", json=session)
+        await self.own(org, "POST", f"{path}/{cohort}/status", json={"status": "OPEN"})
+        person = {"email": f"student-{org.private}@example.org", "name": org.private}
+        started = await self.own(
+            org, "POST", f"/api/v1/learning/public/cohorts/{cohort}/checkout", json=person, headers={}
+        )
+        for status in ("CONFIRMED", "IN_PROGRESS"):
+            await self.own(org, "POST", f"{path}/{cohort}/status", json={"status": status})
+        enrollment = UUID(started["url"].rsplit("/", 1)[-1])
+        student = await self.db.fetchval("select user_id from learning.enrollments where id = $1", enrollment)
+        claims = {"sub": str(student), "exp": 2**33, "organization_id": str(org.id)}
+        org.ids |= {"cohort": cohort, "draft": draft["id"], "item": item["id"], "session": session["id"]}
+        org.ids |= {"enrollment": str(enrollment), "student": str(student), "credential": f"OW-{org.private}"}
+        org.ids["student_jwt"] = pyjwt.encode(claims, JWT_SECRET, "HS256")
+        # The key that signs links is made at its first use.
+        as_student = {"Authorization": f"Bearer {org.ids['student_jwt']}"}
+        await self.own(org, "GET", f"/learn/home/{enrollment}", headers=as_student)
+        for name, statement in COURSE_ROWS.items():
+            row = await self.db.fetchval(statement, org.id, UUID(cohort), student, enrollment, org.private)
+            org.ids[name] = str(row)
 
     async def _checkout(self, org: Org, event_id: str, seats: list[str]) -> Any:
         held = await self.own(org, "POST", f"{PUBLIC}/events/{event_id}/holds", json={"seats": seats})
