@@ -24,12 +24,16 @@ update clinic.recordings c set s3_key = null, error = null, status = case c.stat
   from rooms where c.organization_id = rooms.organization_id and c.room_name = rooms.room_name
 """
 FORGET_TEXTS = """
-update clinic.inbound_messages i set text = ''
+update clinic.inbound_messages i set text = '', patient_id = null
   from clinic.patients t where t.ctid = any($1::text[]::tid[]) and i.organization_id = t.organization_id and i.patient_id = t.id
+"""
+FORGET_SENT = """
+update clinic.outgoing o set patient_id = null
+  from clinic.patients t where t.ctid = any($1::text[]::tid[]) and o.organization_id = t.organization_id and o.patient_id = t.id
 """
 FORGET_PATIENTS = """
 update clinic.patients t
-   set name = 'erased', reference = null, phone = null, whatsapp = null, email = null, locale = null, erased_at = onceward.now()
+   set id = gen_random_uuid(), name = 'erased', reference = null, phone = null, whatsapp = null, email = null, locale = null, erased_at = onceward.now()
  where t.ctid = any($1::text[]::tid[])
 """
 FORGET_LINKS = """
@@ -41,7 +45,7 @@ update clinic.appointments a set payment_url = null, cancellation_reason = null
 async def forget_patients(tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None) -> None:
     """Blank the patients, the people and recordings of their rooms, and what they wrote. Money and states stay."""
     rows = [each.row for each in found]
-    for statement in (FORGET_ROOMS, FORGET_TEXTS, FORGET_LINKS, FORGET_PATIENTS):
+    for statement in (FORGET_ROOMS, FORGET_TEXTS, FORGET_SENT, FORGET_LINKS, FORGET_PATIENTS):
         await tx.execute(statement, rows)
 
 

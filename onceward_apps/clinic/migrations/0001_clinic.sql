@@ -77,7 +77,8 @@ create table clinic.appointments (
     cancellation_reason text,
     created_at timestamptz not null default onceward.now(),
     unique (organization_id, id),
-    foreign key (organization_id, patient_id) references clinic.patients (organization_id, id)
+    -- An erased patient gets another id, and the appointments follow.
+    foreign key (organization_id, patient_id) references clinic.patients (organization_id, id) on update cascade
 );
 create index appointments_day on clinic.appointments (organization_id, starts_at);
 create index appointments_patient on clinic.appointments (organization_id, patient_id, starts_at);
