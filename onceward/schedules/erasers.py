@@ -32,6 +32,7 @@ ERASERS: tuple[Eraser, ...] = (
 )
 
 UNSEARCHED: dict[str, str] = {
+    "onceward.schedules.severity": "a closed set",
     "onceward.schedules.name": "a name given by code",
     "onceward.schedules.task": "a name given by code",
     "onceward.schedules.queue": "a name given by code",

@@ -44,7 +44,7 @@ async def load(site: Site, identity: Identity, request: Request, tx: Transaction
         "role": max(identity.scopes, key=("user", "viewer", "operator", "owner", "admin").index),
         "organizations": organizations,
         "chosen": chosen,
-        "bars": bars,
+        "bar_parts": bars,
         "theme": theme(request.cookies.get(THEME_COOKIE, "")),
         "done_message": unquote(request.cookies.get("onceward_message", "")),
         "environment": site.settings.environment,
