@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from onceward.web.api import create_api, database_of, engine_of, settings_of
     from onceward.web.asgi import Dispatcher
     from onceward.web.auth import authenticator_of, client_of, require
+    from onceward.web.dashboard.contribution import Pages
+    from onceward.web.dashboard.navigation import Section
     from onceward.web.fields import AtMost
     from onceward.web.problems import Problem
     from onceward.web.server import WebServer
@@ -17,7 +19,9 @@ __all__ = [
     "AtMost",
     "Dispatcher",
     "Identity",
+    "Pages",
     "Problem",
+    "Section",
     "WebServer",
     "authenticator_of",
     "client_of",
