@@ -92,15 +92,15 @@ def _engine() -> AsyncEngine:
         poolclass=NullPool,
         pool_reset_on_return=None,
         isolation_level="AUTOCOMMIT",  # the handler's transaction is open already
-        json_serializer=_to_json,
-        json_deserializer=_from_json,
+        json_serializer=_write_json,
+        json_deserializer=_read_json,
     )
 
 
-def _to_json(value: Any) -> RawJson:
+def _write_json(value: Any) -> RawJson:
     return RawJson(dump_json(value))
 
 
-def _from_json(value: Any) -> Any:
-    """Return the value: the connection has decoded it already."""
+def _read_json(value: Any) -> Any:
+    """Return the value as it is: the codec of the pool has already read the JSON."""
     return value

@@ -129,7 +129,7 @@ class Transaction:
         except BROKEN as error:
             raise Unavailable(f"could not open a transaction: {error}") from error
         except BaseException:
-            # Cancelled, or refused after BEGIN: the server may have begun the transaction, so it must be told to end it.
+            # Cancelled, or refused after BEGIN: the server may have begun the transaction, which must not stay open.
             self._opened = True
             await asyncio.shield(self.rollback())
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from onceward.web.dashboard.contribution import Pages
-from onceward.web.dashboard.navigation import Section
+from onceward.web import Pages, Section
 
 PAGES = Pages(sections=(Section("ticketing", "Ticket shop", "/events", "0", "ticketing.events", group="Apps"),))

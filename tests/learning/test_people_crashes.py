@@ -10,7 +10,8 @@ from onceward.http import ServiceClient
 from onceward.providers.outbound.hubspot import HubSpot
 from onceward.testing import crash_test
 from onceward.testing.simulators import HubSpotSimulator
-from onceward_apps.learning import accounts, crm
+from onceward_apps.learning import app as learning
+from onceward_apps.learning import crm
 from onceward_apps.learning.analytics import report_day
 from tests.learning.classroom import Classroom
 from tests.learning.school import School
@@ -70,7 +71,7 @@ async def test_the_crm_sync_and_the_report_of_a_day_survive_every_crash(
         async def client(organization: object) -> HubSpot:
             return HubSpot(http, "pat", base_url=hubspot.url)
 
-        monkeypatch.setattr(accounts, "hubspot", client)
+        monkeypatch.setattr(learning.services, "hubspot", client)
 
         async def arrange() -> None:
             async with school.transaction() as tx:
