@@ -181,6 +181,7 @@ class _School:
         whole.include(app)
         process = Process(whole, settings, FEATURES)
         await process.start()
+        assert process.engine is not None
         try:
             began = time.perf_counter()
             async with process.engine.transaction(organization=self._organization) as tx:

@@ -291,7 +291,7 @@ async def observe_meeting_end(
 
 
 async def observe_no_show(tx: Tx, uid: str, absent: dict[str, bool], *, cause: str) -> Result:
-    """Correct the attendance after Cal.com was told who was absent."""
+    """Correct the attendance after a host reported at Cal.com who was absent."""
     known = await rows.find(tx, uid)
     if known is None:
         return {"status": "ENROLLMENT_NOT_FOUND"}

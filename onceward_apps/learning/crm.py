@@ -1,7 +1,7 @@
 """The sync to HubSpot: contacts and deals that changed, in batches of at most 100, upserted so that a repeat changes nothing.
 
 The watermark moves only if every record was accepted. A batch in which some records failed (HTTP 207) is a failure: the
-next run sends its records again, and an operator is told.
+next run sends its records again, and an operator is notified.
 """
 
 from __future__ import annotations

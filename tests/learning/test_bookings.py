@@ -185,7 +185,7 @@ async def test_reschedules_in_the_wrong_order_and_late_events_of_an_old_uid_chan
 
 
 @pytest.mark.acceptance("processBookingCancelled")
-async def test_a_cancelled_booking_is_told_once_and_frees_its_session(room: Classroom) -> None:
+async def test_a_cancelled_booking_is_mailed_once_and_frees_its_session(room: Classroom) -> None:
     cohort = await room.cohort(sessions=1)
     enrollment = await room.enrol(cohort, "Ada")
     start = (await room.sessions(cohort))[0]["starts_at"]

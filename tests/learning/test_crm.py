@@ -54,7 +54,7 @@ async def last_log(school: School) -> tuple[int, int, int, bool]:
 
 
 @pytest.mark.acceptance("crmSync")
-async def test_contacts_and_deals_are_told_in_units_and_only_when_they_change(
+async def test_contacts_and_deals_are_sent_in_units_and_only_when_they_change(
     school: School, hubspot: HubSpotSimulator
 ) -> None:
     enrollment = await school.enrol(await school.cohort(), await school.student("Ada"))
@@ -76,7 +76,7 @@ async def test_contacts_and_deals_are_told_in_units_and_only_when_they_change(
 
 
 @pytest.mark.acceptance("crmSync")
-async def test_a_transaction_that_was_open_during_a_run_is_told_by_the_next(
+async def test_a_transaction_that_was_open_during_a_run_is_sent_by_the_next(
     school: School, hubspot: HubSpotSimulator
 ) -> None:
     async with school.engine.transaction(organization=school.organization) as slow:
@@ -90,7 +90,7 @@ async def test_a_transaction_that_was_open_during_a_run_is_told_by_the_next(
 
 
 @pytest.mark.acceptance("crmSync")
-async def test_a_batch_that_fails_in_part_keeps_the_watermark_and_tells_an_operator(
+async def test_a_batch_that_fails_in_part_keeps_the_watermark_and_notifies_an_operator(
     school: School, hubspot: HubSpotSimulator
 ) -> None:
     await school.db.execute(

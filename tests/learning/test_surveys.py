@@ -80,7 +80,7 @@ async def test_the_nps_of_a_cohort_is_counted_from_its_students(room: Classroom)
     assert metrics["completion_rate"] == 75
 
 
-async def test_a_satisfaction_that_is_no_score_is_kept_without_one(room: Classroom) -> None:
+async def test_an_invalid_satisfaction_is_kept_without_a_score(room: Classroom) -> None:
     enrollment = await room.enrol(await room.cohort(), "Ada")
     for answer in (None, "", "many", 0, 11, True, [], {"a": 1}, 1e300):
         result = await room.answer("exit-1", enrollment, overallSatisfaction=answer)

@@ -242,7 +242,7 @@ create table learning.daily_metrics (
 );
 select onceward.protect('learning.daily_metrics');
 
--- How far the CRM has been told, as a snapshot: the next run takes the rows whose transaction that snapshot did not see.
+-- How far the CRM has been updated, as a snapshot: the next run takes the rows whose transaction that snapshot did not see.
 create table learning.crm_sync (
     organization_id uuid not null default onceward.organization(),
     kind text not null check (kind in ('contacts', 'deals')),
