@@ -181,9 +181,11 @@ async def test_cancel_resume_retry_read_and_export(server: Server) -> None:
     assert resumed.status == 200, resumed
     shown = await server.until(course_id, "completed")
     assert shown["cost_micros"] > 0
+    await until_free(server)
     retried = await server.call("POST", f"/api/coursegen/courses/{course_id}/lessons/2/retry")
     assert retried.status == 200, retried
     await server.until(course_id, "completed")
+    await until_free(server)
     assert (await server.call("POST", f"/api/coursegen/courses/{course_id}/lessons/9/retry")).status == 404
     content = await server.call("GET", f"/api/coursegen/courses/{course_id}/content")
     assert len(content.body["lessons"]) == 2
