@@ -10,13 +10,11 @@ from uuid import UUID
 
 import typer
 
-from onceward.cli.exits import CommandFailed
-from onceward.cli.rendering import JsonOption, document, listing, say
-from onceward.cli.session import features_here, opened_database, run
+from onceward.cli import CommandFailed, JsonOption, document, features_here, listing, opened_database, run, say
 
 if TYPE_CHECKING:
+    from onceward import Tx
     from onceward.db import Database
-    from onceward.tx import Tx
 
 ACTOR = "operator:cli"
 
@@ -40,7 +38,7 @@ async def acting(organization: str) -> AsyncGenerator[Tx]:
 
 @asynccontextmanager
 async def opened(organization: str) -> AsyncGenerator[tuple[Database, Tx]]:
-    from onceward.engine import Engine
+    from onceward import Engine
     from onceward.trust import find_organization
     from onceward_apps.clinic import app
     from onceward_apps.clinic.errors import ClinicError

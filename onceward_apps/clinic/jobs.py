@@ -7,13 +7,14 @@ from typing import Any, assert_never
 from uuid import UUID
 
 from onceward import Job, Permanent, Retry
-from onceward.providers.outbound.daily import WEBHOOK_FAILED
 from onceward.services import Absent, Accepted, Lookup, NotSet, Refused, Throttled, Unknown, Unreachable, to_stripe
 from onceward_apps.clinic import booking, conversing, meeting, metrics, paying
 from onceward_apps.clinic.app import app, settings
 from onceward_apps.clinic.store import appointments, payments, rooms
 
 ACCOUNT_WAIT_S = 900
+WEBHOOK_FAILED = "FAILED"
+"""The state of a webhook that Daily has switched off."""
 METADATA_APP = "clinic"
 
 
