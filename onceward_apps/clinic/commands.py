@@ -1,4 +1,4 @@
-"""Commands `onceward clinic ...`: the day, appointments, the inbox, and a patient's data."""
+"""Commands of the clinic: the day, appointments, the inbox, and a patient's data."""
 
 from __future__ import annotations
 

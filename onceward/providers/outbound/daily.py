@@ -120,7 +120,7 @@ class Daily:
         return await self._look_up(f"/recordings/{quote(recording_id, safe='')}", named="id")
 
     async def recording_link(self, recording_id: str, *, valid_for_s: int = 3600) -> Outcome:
-        """Return a link to download a recording in `detail["download_link"]`. Whoever has the link can download."""
+        """Return a link to download a recording in `detail["download_link"]`. Everybody who has the link can download."""
         path = f"/recordings/{quote(recording_id, safe='')}/access-link?{urlencode({'valid_for_secs': valid_for_s})}"
         return await self._call("GET", path)
 
