@@ -59,6 +59,7 @@ class ClinicSettings(FeatureSettings):
 app = Onceward(
     "clinic",
     migrations=HERE / "migrations",
+    functions=HERE / "functions",
     settings=ClinicSettings,
     commands=("onceward_apps.clinic.commands:register",),
     pages="onceward_apps.clinic.pages:PAGES",

@@ -1,4 +1,4 @@
-"""Commands `onceward clinic ...`: the day, appointments, the inbox, and a patient's data."""
+"""Commands of the clinic: the day, appointments, the inbox, and a patient's data."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import typer
 from onceward.cli import CommandFailed, JsonOption, document, features_here, listing, opened_database, run, say
 
 if TYPE_CHECKING:
+    from onceward import Tx
     from onceward.db import Database
-    from onceward.tx import Tx
 
 ACTOR = "operator:cli"
 

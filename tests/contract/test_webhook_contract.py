@@ -364,7 +364,7 @@ async def test_every_statement_of_the_seed_runs_as_the_least_privileged_role(db:
                 await conn.fetchval("SELECT count(*) AS cnt FROM webhook_side_effects WHERE event_id = $1", "evt-1")
                 == 1
             )
-            status = await conn.fetchrow(
+            status: Any = await conn.fetchrow(
                 "SELECT status, attempts, error FROM webhook_events WHERE event_id = $1", "evt-1"
             )
             assert status is not None

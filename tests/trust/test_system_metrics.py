@@ -11,6 +11,7 @@ import pytest
 
 from onceward import Engine, LimitReached, Onceward, Tx
 from onceward.db import Database
+from onceward.limits import Refusal
 from onceward.telemetry.caller import calling
 from onceward.testing import drain, until
 from onceward.work import Worker
@@ -71,7 +72,7 @@ async def test_concurrency_limit_hit_is_a_refused_reservation(db: Database) -> N
     with pytest.raises(LimitReached), calling(request="req-7", user=str(user)):
         async with engine.transaction() as tx:
             details = {"rejected_course_id": str(course)}
-            await tx.reserve(await tx.enqueue(quick, n=2), key="user:1", tier="FREE", details=details)
+            await tx.reserve(await tx.enqueue(quick, n=2), key="user:1", tier="FREE", refusal=Refusal(metadata=details))
     await engine.stop()
     [event] = await events(db, "concurrency_limit_hit")
     assert (event["severity"], event["user_id"]) == ("warn", user)

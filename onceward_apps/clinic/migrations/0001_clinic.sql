@@ -1,6 +1,6 @@
 -- A clinic is an organization: its patients, appointments, payments, messages, video rooms and recordings.
 
-create schema clinic;
+create schema if not exists clinic;
 grant usage on schema clinic to onceward_engine, onceward_app, onceward_sql_worker;
 
 create table clinic.clinics (
@@ -189,18 +189,6 @@ create table clinic.replies (
 comment on table clinic.replies is 'The one automatic reply to each received message.';
 select onceward.protect('clinic.replies');
 
-create view clinic.message_states with (security_invoker = true) as
-    select o.message_id, o.organization_id, o.kind, o.appointment_id, o.patient_id, o.contact_id, m.channel, m.template,
-           case when m.delivery in ('queued', 'sent', 'delivered', 'read', 'failed', 'undelivered') then m.delivery
-                when m.status in ('pending', 'processing') then 'queued'
-                when m.status = 'success' then 'sent'
-                when m.status in ('dead_letter', 'failed') then 'failed'
-                else m.status end as state,
-           m.reason, m.created_at, m.sent_at
-      from clinic.outgoing o join onceward.messages m on m.id = o.message_id;
-comment on view clinic.message_states is 'Messages of the clinic: queued, sent, delivered, read, failed, undelivered, cancelled, unknown.';
-grant select on clinic.message_states to onceward_app, onceward_engine;
-
 create table clinic.rooms (
     organization_id uuid not null default onceward.organization(),
     room_name text not null,
@@ -271,17 +259,6 @@ grant select, insert on clinic.webhook_side_effects to onceward_sql_worker;
 grant update (external_id, payload) on clinic.webhook_side_effects to onceward_sql_worker;
 create policy sql_worker on clinic.webhook_side_effects for all to onceward_sql_worker using (true) with check (true);
 
-create function clinic.fill_side_effect() returns trigger
-    language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
--- Give the row the organization of its event. An event id of several organizations leaves it empty: nothing is guessed.
-begin
-    select min(e.organization_id::text)::uuid into new.organization_id from onceward.webhook_events e
-     where e.event_id = new.event_id
-    having count(distinct e.organization_id) = 1 and bool_and(e.organization_id is not null);
-    return new;
-end
-$$;
-revoke all on function clinic.fill_side_effect() from public;
 create trigger fill_side_effect before insert on clinic.webhook_side_effects
     for each row execute function clinic.fill_side_effect();
 
@@ -292,26 +269,6 @@ begin
     end if;
 end
 $$;
-create view public.webhook_side_effects with (security_invoker = true) as
-    select id, provider, event_id, external_id, payload, created_at from clinic.webhook_side_effects;
-comment on view public.webhook_side_effects is 'clinic.webhook_side_effects under the name that workers in other languages use.';
-grant select, insert on public.webhook_side_effects to onceward_sql_worker;
-grant update (external_id, payload) on public.webhook_side_effects to onceward_sql_worker;
-grant select on public.webhook_side_effects to onceward_app, onceward_engine;
-
-create function clinic.organization_of(p_kind text, p_id text) returns uuid
-    language sql stable security definer set search_path = pg_catalog, pg_temp as $$
--- The clinic of an appointment, payment, room, WhatsApp number or Twilio number, for a source that serves several clinics.
-    select case p_kind
-        when 'appointment' then (select organization_id from clinic.appointments where id::text = p_id)
-        when 'payment' then (select min(organization_id::text)::uuid from clinic.payments where provider_id = p_id having count(*) = 1)
-        when 'room' then (select min(organization_id::text)::uuid from clinic.rooms
-                           where room_name = p_id and appointment_id is not null having count(*) = 1)
-        else (select organization_id from clinic.senders where kind = p_kind and identifier = p_id) end
-$$;
-revoke all on function clinic.organization_of(text, text) from public;
-grant execute on function clinic.organization_of(text, text) to onceward_app, onceward_engine;
-
 select onceward.watch('clinic.appointments');
 select onceward.watch('clinic.payments');
 select onceward.watch('clinic.inbound_messages');
