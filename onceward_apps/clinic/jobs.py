@@ -24,7 +24,6 @@ from onceward_apps.clinic.app import app, settings
 from onceward_apps.clinic.store import appointments, payments, rooms
 
 ACCOUNT_WAIT_S = 900
-"""The state of a webhook that Daily has switched off."""
 METADATA_APP = "clinic"
 
 
