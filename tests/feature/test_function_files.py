@@ -71,7 +71,12 @@ def test_only_functions_that_tables_need_run_before_the_tables() -> None:
 
 
 async def test_the_database_has_exactly_the_functions_of_the_files(db: Database) -> None:
-    declared = {f"{schema}.{name}" for file in FILES if file.owner not in ("ticketing", "clinic") for schema, name in file.created}
+    declared = {
+        f"{schema}.{name}"
+        for file in FILES
+        if file.owner not in ("ticketing", "clinic")
+        for schema, name in file.created
+    }
     rows = await db.fetch(
         "select distinct n.nspname || '.' || p.proname as name from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
         " where n.nspname in ('onceward', 'webhook', 'audit') and p.proname !~ '^feed_[0-9]+_'"
