@@ -1,6 +1,6 @@
 -- A clinic is an organization: its patients, appointments, payments, messages, video rooms and recordings.
 
-create schema if not exists clinic;
+create schema clinic;
 grant usage on schema clinic to onceward_engine, onceward_app, onceward_sql_worker;
 
 create table clinic.clinics (
@@ -259,8 +259,6 @@ grant select, insert on clinic.webhook_side_effects to onceward_sql_worker;
 grant update (external_id, payload) on clinic.webhook_side_effects to onceward_sql_worker;
 create policy sql_worker on clinic.webhook_side_effects for all to onceward_sql_worker using (true) with check (true);
 
-create trigger fill_side_effect before insert on clinic.webhook_side_effects
-    for each row execute function clinic.fill_side_effect();
 
 do $$
 begin

@@ -1,5 +1,4 @@
 -- Give a side effect the organization of its event.
-create schema if not exists clinic;
 create or replace function clinic.fill_side_effect() returns trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 -- Give the row the organization of its event. An event id of several organizations leaves it empty: nothing is guessed.
@@ -11,3 +10,5 @@ begin
 end
 $$;
 revoke all on function clinic.fill_side_effect() from public;
+create or replace trigger fill_side_effect before insert on clinic.webhook_side_effects
+    for each row execute function clinic.fill_side_effect();
