@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from onceward.messages.callbacks import StatusCallbacks
 from onceward.messages.channel import Channel
 from onceward.messages.channels import BrevoChannel, SlackChannel, SmsChannel, WhatsAppChannel
-from onceward.messages.channels.sms import no_callback
+from onceward.messages.channels.sms import Callback, no_callback
 from onceward.messages.errors import NotConfigured
 from onceward.services import NotSet, ServiceName, Services
 
@@ -17,10 +16,10 @@ SERVICE_OF: dict[str, ServiceName] = {"sms": "twilio", "whatsapp": "whatsapp", "
 class OrganizationChannels:
     """Creates the channel of an organization from its secrets, such as `twilio.auth_token` (docs/services.md)."""
 
-    def __init__(self, services: Services, *, callbacks: StatusCallbacks | None = None) -> None:
-        """`callbacks` finds the address that Twilio sends delivery reports to; without it there are none."""
+    def __init__(self, services: Services, *, callback: Callback = no_callback) -> None:
+        """`callback` finds the address that Twilio sends delivery reports to; without it there are none."""
         self._services = services
-        self._callbacks = callbacks
+        self._callback = callback
 
     async def find(self, name: str, organization: UUID | None) -> Channel | None:
         """Return the organization's own channel, or None if it has no account for it. Raises `NotConfigured`."""
@@ -38,9 +37,8 @@ class OrganizationChannels:
         match name:
             case "sms":
                 twilio = await self._services.twilio(organization)
-                callback = no_callback if self._callbacks is None else self._callbacks.url
                 sender = _sender(twilio.sender, "twilio.from", organization)
-                return SmsChannel(twilio, sender=sender, callback=callback)
+                return SmsChannel(twilio, sender=sender, callback=self._callback)
             case "whatsapp":
                 return WhatsAppChannel(await self._services.whatsapp(organization))
             case "slack":

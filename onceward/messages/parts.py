@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from onceward.context import Context
+from onceward.inbox.callbacks import StatusCallbacks
 from onceward.live import Query, QueryDefinition
 from onceward.messages import inbox
 from onceward.messages.service import MessageService
@@ -23,6 +24,7 @@ def channels(context: Context) -> MessageService:
         context.registry,
         waker=engine.waker,
         services=context.app.services,
+        sms_callback=StatusCallbacks(context.database, "twilio").url,
     )
 
 

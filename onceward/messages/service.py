@@ -7,7 +7,6 @@ from datetime import timedelta
 from onceward.db import Database
 from onceward.http import GuardedClient, ServiceClient
 from onceward.messages.accounts import OrganizationChannels
-from onceward.messages.callbacks import StatusCallbacks
 from onceward.messages.channel import Channel
 from onceward.messages.channels import (
     BrevoChannel,
@@ -20,6 +19,7 @@ from onceward.messages.channels import (
     SmtpChannel,
     WhatsAppChannel,
 )
+from onceward.messages.channels.sms import Callback, no_callback
 from onceward.messages.hours import Quiet
 from onceward.messages.limits import Limit, forget_old_slots
 from onceward.messages.notifications import SlackChannels
@@ -52,10 +52,12 @@ class MessageService:
         *,
         waker: Waker | None = None,
         services: Services | None = None,
+        sms_callback: Callback = no_callback,
     ) -> None:
+        """`sms_callback` finds the address to which Twilio reports the status of a message."""
         self._client = ServiceClient()
         self._guarded = GuardedClient(allow_loopback_http=settings.allow_loopback_endpoints)
-        channels = configured_channels(settings, db, self._client, self._guarded)
+        channels = configured_channels(settings, db, self._client, self._guarded, sms_callback=sms_callback)
         self.sender = Sender(
             db,
             channels,
@@ -63,9 +65,7 @@ class MessageService:
             limits=limits(settings),
             options=sending_options(settings),
             files=Files.at(settings.files_url, settings.data_dir),
-            own_channels=None
-            if services is None
-            else OrganizationChannels(services, callbacks=StatusCallbacks(db, "twilio")),
+            own_channels=None if services is None else OrganizationChannels(services, callback=sms_callback),
         )
         self.sender.install(registry)
         self.notifier = Notifier(
@@ -92,7 +92,12 @@ class MessageService:
 
 
 def configured_channels(
-    settings: Settings, db: Database, client: ServiceClient, guarded: GuardedClient
+    settings: Settings,
+    db: Database,
+    client: ServiceClient,
+    guarded: GuardedClient,
+    *,
+    sms_callback: Callback = no_callback,
 ) -> list[Channel]:
     """Return email, dashboard, and each other channel that has an account in the settings."""
     channels: list[Channel] = [_mail(settings, client), DashboardChannel(db)]
@@ -109,8 +114,7 @@ def configured_channels(
             settings.twilio_auth_token.get_secret_value(),
             base_url=settings.twilio_url,
         )
-        callbacks = StatusCallbacks(db, "twilio")
-        channels.append(SmsChannel(twilio, sender=settings.twilio_from, callback=callbacks.url))
+        channels.append(SmsChannel(twilio, sender=settings.twilio_from, callback=sms_callback))
     if settings.whatsapp_access_token and settings.whatsapp_phone_number_id:
         token = settings.whatsapp_access_token.get_secret_value()
         channels.append(

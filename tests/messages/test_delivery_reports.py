@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from onceward import DeliveryReport, Event, Onceward, Tx
-from onceward.messages.callbacks import StatusCallbacks
+from onceward.inbox.callbacks import StatusCallbacks
 from onceward.messages.channels import SmsChannel
 from onceward.providers.outbound.twilio import Twilio
 from onceward.testing import TestInbox, crash_test, drain, until

@@ -8,7 +8,7 @@ from uuid import UUID
 from onceward.db import Database
 from onceward.statements import read_statement
 
-FIND = read_statement("messages", "find_callback_source")
+FIND = read_statement("inbox", "find_callback_source")
 KEPT_S = 10.0
 MOST_KEPT = 1000
 
