@@ -21,7 +21,7 @@ LINES, BRANCHES, FUNCTIONS = 85.0, 80.0, 90.0
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """So many of so many."""
+    """How many of a total were executed."""
 
     covered: int
     total: int

@@ -16,7 +16,7 @@ from onceward.db import OUTAGE, OutcomeUnknown, Transaction, Unavailable
 from onceward.work import Superseded
 
 MOST_FAILURES_IN_A_ROW = 100
-"""After so many failures without a success in between, the fault is not in the items: the run fails."""
+"""After this number of failures without a success in between, the fault is not in the items: the run fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,7 @@ class EngagementSettings(FeatureSettings):
 app = Onceward(
     "engagement",
     migrations=HERE / "migrations",
+    functions=HERE / "functions",
     settings=EngagementSettings,
     commands=("onceward_apps.engagement.commands:register",),
     pages="onceward_apps.engagement.pages:PAGES",

@@ -16,7 +16,7 @@ from onceward_apps.engagement.store.reading import Reader
 Row = Any
 Action = Literal["goodbye", "goodbye held out", "weekly_review", "dormant", "back to active", "nothing"]
 MOST_READ = 10_000
-"""So many candidates a dry run reads before it says that there are more."""
+"""The number of candidates that a dry run reads before it says that there are more."""
 
 
 @dataclass(frozen=True, slots=True)

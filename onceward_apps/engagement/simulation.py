@@ -134,7 +134,7 @@ async def simulate(
     start: datetime | None = None,
     on_day: Callable[[Day], None] = lambda _day: None,
 ) -> Simulated:
-    """Simulate so many days. The same seed gives the same days."""
+    """Simulate this number of days. The same seed gives the same days."""
     async with scratch_database(url, migrations) as scratch:
         db = await Database.open(scratch, min_size=1, max_size=6)
         try:

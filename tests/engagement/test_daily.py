@@ -13,7 +13,7 @@ DAYS_14 = timedelta(days=14)
 
 
 @pytest.mark.acceptance("AC-5.1.1", "daily-2")
-async def test_ac_5_1_1_a_user_inactive_for_14_days_is_told_goodbye_once(house: House) -> None:
+async def test_ac_5_1_1_a_user_inactive_for_14_days_gets_one_goodbye(house: House) -> None:
     user = await house.user(inactive=DAYS_14)
     report = await house.daily()
     assert counts(report) == (1, 1, 0, 0)
@@ -40,7 +40,7 @@ async def test_daily_1_a_user_inactive_for_13_days_is_left_alone(house: House) -
 
 
 @pytest.mark.acceptance("daily-3")
-async def test_daily_3_a_user_who_was_told_goodbye_yesterday_gets_no_second_one(house: House) -> None:
+async def test_daily_3_a_user_with_a_goodbye_of_yesterday_gets_no_second_one(house: House) -> None:
     user = await house.user(inactive=DAYS_14)
     await house.daily()
     await house.drain()

@@ -131,7 +131,7 @@ def test_a_number_in_five_spellings_is_one_number(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "123", "0119876543", "12036304@g.us", "+55 11 abc", "٥٥١١٩٨٧٦٥٤", "1" * 16])
-def test_what_is_no_number_of_a_person_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_phone_number_is_refused(text: str) -> None:
     with pytest.raises(BadNumber):
         normalize_number(text)
 

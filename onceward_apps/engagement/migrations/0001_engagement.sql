@@ -106,34 +106,4 @@ create index job_errors_run on engagement.job_errors (organization_id, run_id de
 create index job_errors_user on engagement.job_errors (organization_id, user_id, id desc);
 select onceward.protect('engagement.job_errors');
 
-create function engagement.organizations_of(p_numbers text[]) returns setof uuid
-    language sql stable security definer set search_path = pg_catalog, pg_temp as $$
--- The organizations that know one of these spellings of a number, for a webhook of a source that serves all of them.
-    select distinct p.organization_id from engagement.user_profiles p where p.whatsapp_jid = any(p_numbers)
-$$;
-revoke all on function engagement.organizations_of(text[]) from public;
-grant execute on function engagement.organizations_of(text[]) to onceward_app, onceward_engine;
-
-create view engagement.engagement_message_queue with (security_invoker = true) as
-    select m.id, p.user_id,
-           case m.template when 'engagement.goodbye.self_select' then 'goodbye'
-                           when 'engagement.weekly_review' then 'weekly_review' end as message_type,
-           m.template as message_key,
-           m.data - 'destination' - 'instead_of' as message_params,
-           coalesce(m.data ->> 'destination', 'individual') as destination,
-           coalesce(m.address, p.whatsapp_jid) as destination_jid,
-           coalesce(m.scheduled_for, m.created_at) as scheduled_for,
-           m.sent_at,
-           case when m.delivery = 'failed' then 'failed'        -- the service accepted it and could not deliver it
-                when m.status = 'success' then 'sent' when m.status = 'processing' then 'pending'
-                when m.status = 'dead_letter' then 'failed' else m.status end as status,
-           m.attempts - case m.status when 'success' then 1 else 0 end as retry_count,
-           m.reason as error_message, m.key as idempotency_key, m.created_at
-      from onceward.messages m
-      join engagement.user_profiles p on p.organization_id = m.organization_id and p.user_id::text = m.recipient
-     where m.template in ('engagement.goodbye.self_select', 'engagement.weekly_review');
-comment on view engagement.engagement_message_queue is
-    'Messages of engagement under the names that its specification uses: dead_letter = failed, success = sent.';
-grant select on engagement.engagement_message_queue to onceward_app, onceward_engine;
-
 select onceward.watch('engagement.job_runs');
