@@ -28,6 +28,11 @@ def learning_demo(context: Context) -> LearningDemo:
     return LearningDemo(context, stripe=context.part(TicketingDemo).stripe)
 
 
+def clinic_demo(context: Context) -> ClinicDemo:
+    """The simulated WhatsApp of engagement also receives what the clinic sends."""
+    return ClinicDemo(context, outgoing=context.part(EngagementDemo).whatsapp)
+
+
 app = Onceward("demo")
 app.include(bundled.app)
 app.routes(learning_pages)
@@ -35,5 +40,5 @@ app.part("demo tokens", sign_tokens, roles=WEB, stage="base")
 app.part("ticketing demo", TicketingDemo, roles=WEB)
 app.part("engagement demo", EngagementDemo, roles=WEB)
 app.part("coursegen demo", CoursegenDemo, roles=WEB)
-app.part("clinic demo", ClinicDemo, roles=WEB)
+app.part("clinic demo", clinic_demo, roles=WEB)
 app.part("learning demo", learning_demo, roles=WEB)

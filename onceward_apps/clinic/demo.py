@@ -24,7 +24,7 @@ from onceward.http import ServiceClient
 from onceward.inbox import sources
 from onceward.services import Daily
 from onceward.testing.simulators import DailySimulator, WhatsAppSimulator
-from onceward.trust import create_organization
+from onceward.trust import create_organization, put_secret
 from onceward.web import WebServer
 from onceward_apps.clinic import booking
 from onceward_apps.clinic.app import app
@@ -41,8 +41,10 @@ NAMES = ("Ann Tan", "Ben Lim", "Chen Wei", "Devi Nair", "Eva Rossi", "Farid Aziz
 class ClinicDemo:
     """A part of the process. Without a `crowd` the only patients are calls of `visit`."""
 
-    def __init__(self, context: Context, *, crowd: bool = True) -> None:
+    def __init__(self, context: Context, *, crowd: bool = True, outgoing: WhatsAppSimulator | None = None) -> None:
+        """`outgoing` receives what the clinic sends. A process has one address of WhatsApp, which demos share."""
         self._context = context
+        self._outgoing = outgoing
         self._crowd = crowd
         self.whatsapp = WhatsAppSimulator(phone_number_id="500600700")
         self.daily = DailySimulator()
@@ -59,6 +61,9 @@ class ClinicDemo:
         await self.whatsapp.start()
         await self.daily.start()
         self._client = ServiceClient()
+        if self._outgoing is None:
+            settings = app.services.settings.model_copy(update={"whatsapp_url": self.whatsapp.url})
+            app.services.configure(settings)
         app.services.use("daily", Daily(self._client, "demo-key", base_url=self.daily.url))
         await self.set_up()
         log.info("demo.clinic_opened", page=f"{self._context.part(WebServer).url}/dashboard/clinic")
@@ -98,6 +103,10 @@ class ClinicDemo:
         url = self._context.part(WebServer).url
         self.whatsapp.send_webhooks_to(f"{url}/webhooks/{WHATSAPP}")
         self.daily.send_webhooks_to(f"{url}/webhooks/{DAILY}", secret=hmac)
+        account = self._outgoing or self.whatsapp
+        async with self.engine.db.transaction(role="engine", organization=existing) as tx:
+            await put_secret(tx, self._context.box, "whatsapp.access_token", "demo-token")
+            await put_secret(tx, self._context.box, "whatsapp.phone_number_id", account.phone_number_id)
         async with self.engine.transaction(organization=existing) as tx:
             await booking.save_clinic(
                 tx, name="Harbour Clinic", timezone="Asia/Singapore", locale="en", country_code="65", actor="demo"
