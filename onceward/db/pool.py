@@ -193,7 +193,7 @@ class Database:
         if not is_gone(conn) and conn.is_in_transaction():
             try:
                 await conn.execute("rollback")
-            except (*OUTAGE, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
+            except FAILED as error:
                 log.info("connection.discarded", error=type(error).__name__)
                 if not is_gone(conn):
                     conn.terminate()

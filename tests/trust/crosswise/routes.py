@@ -142,6 +142,7 @@ READING: dict[tuple[str, str], Ask] = {
     ("GET", "/orders/{checkout_id}/tickets/{ticket_id}/qr.png"): Ask(fill=CHECKOUT | TICKET, query=ACCESS, blank=True),
     ("GET", "/orders/{checkout_id}/calendar.ics"): Ask(fill=CHECKOUT, query=ACCESS),
     ("GET", "/orders/{checkout_id}/receipt.pdf"): Ask(fill=CHECKOUT, query=ACCESS, blank=True),
+    ("GET", "/events"): Ask(shows="public"),
     ("GET", "/events/{event_id}"): Ask(fill=EVENT, shows="public"),
     ("GET", "/orders/{checkout_id}"): Ask(fill=CHECKOUT, query=ACCESS),
     ("GET", "/scan/{event_id}"): Ask(fill=EVENT, shows="nothing"),
