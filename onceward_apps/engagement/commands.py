@@ -1,4 +1,4 @@
-"""Commands `onceward engagement ...`: look at the funnel and at users, dry runs, a simulation, a test message."""
+"""Commands `onceward engagement`: look at the funnel and at users, dry runs, a simulation, a test message."""
 
 from __future__ import annotations
 
