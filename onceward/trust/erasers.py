@@ -113,5 +113,6 @@ UNSEARCHED: dict[str, str] = {
     "onceward.organizations.*": "the tenant itself, which is renamed or deleted as a whole",
     "onceward.secrets.name": "a name given by code or an operator",
     "onceward.secrets.value": "encrypted; cannot be searched",
+    "onceward.web_address.url": "the address of the server itself",
     "onceward.system_metrics.job_id": "an id of the engine",
 }

@@ -83,7 +83,7 @@ PARAMETER_TYPES = (
         "boolean",
         "text",
     ),
-    *("int", "int", "text[]", "bigint", "uuid", "bigint"),
+    *("int", "int", "text[]", "bigint", "uuid", "bigint", "jsonb"),
 )
 """The types of the parameters of `enqueue_unique.sql`, in order."""
 

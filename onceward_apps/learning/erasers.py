@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from uuid import UUID
+
+from onceward.db import Transaction
 from onceward.trust import Eraser
+from onceward.trust.erase import Found, Person
+
+OF_STUDENTS = "from learning.users t where t.ctid = any($1::text[]::tid[]) and x.organization_id = t.organization_id and x.user_id = t.id"
+OF_ENROLLMENTS = """
+  from learning.users t
+  join learning.enrollments e on e.organization_id = t.organization_id and e.user_id = t.id
+ where t.ctid = any($1::text[]::tid[]) and x.organization_id = e.organization_id and x.enrollment_id = e.id
+"""
+FORGET = (
+    f"update learning.chat_messages x set message = '(erased)' {OF_STUDENTS}",
+    f"""update learning.survey_responses x set answers = '{{"erased": true}}' {OF_ENROLLMENTS}""",
+    f"""update learning.certificates x set snapshot = '{{"erased": true}}', document = null {OF_STUDENTS}""",
+    f"update learning.activity_log x set details = '{{}}' {OF_STUDENTS}",
+    f"update learning.enrollments x set student_profile = '{{}}', feedback = null, onboarding_progress = '{{}}' {OF_STUDENTS}",
+    f"delete from learning.sign_in_links x using {OF_STUDENTS.removeprefix('from ')}",
+    f"delete from learning.student_sessions x using {OF_STUDENTS.removeprefix('from ')}",
+    "update learning.users t set email = 'erased-' || t.id || '@invalid.example', name = '', avatar = null"
+    " where t.ctid = any($1::text[]::tid[])",
+)
+"""What a student wrote and what was written about them, then the student. Enrolments and money stay, without a name."""
+
+
+async def forget_students(tx: Transaction, _person: Person, found: Sequence[Found], _organization: UUID | None) -> None:
+    for statement in FORGET:
+        await tx.execute(statement, [each.row for each in found])
+
 
 ERASERS: tuple[Eraser, ...] = (
     Eraser(
         name="students",
         table="learning.users",
         columns={"email": "whole", "name": "text", "avatar": "text"},
-        blank={"email": "'erased-' || t.id || '@invalid.example'", "name": "''", "avatar": "null"},
+        erase=forget_students,
         together=True,
         names=("email",),
     ),
@@ -129,6 +159,8 @@ ERASERS: tuple[Eraser, ...] = (
 CODE = "a name given by code or an operator"
 SERVICE = "an id of an outside service"
 CLOSED = "a closed set"
+STUDENT = "an id that names nobody once its student is erased"
+TOKEN = "a hash"
 
 UNSEARCHED: dict[str, str] = {
     "learning.signing_keys.*": "keys of the organization",
@@ -171,4 +203,18 @@ UNSEARCHED: dict[str, str] = {
     "learning.activity_log.kind": CODE,
     "learning.page_views.*": "a random id of a browser and a path",
     "learning.daily_metrics.*": "numbers",
+    "learning.activity_log.user_id": STUDENT,
+    "learning.certificates.user_id": STUDENT,
+    "learning.chat_messages.user_id": STUDENT,
+    "learning.chat_reactions.user_id": STUDENT,
+    "learning.chat_reads.user_id": STUDENT,
+    "learning.checkouts.user_id": STUDENT,
+    "learning.enrollments.user_id": STUDENT,
+    "learning.payments.user_id": STUDENT,
+    "learning.waitlist_entries.user_id": STUDENT,
+    "learning.waitlist_invites.user_id": STUDENT,
+    "learning.sign_in_links.*": "hashes and ids; deleted with the student",
+    "learning.student_sessions.*": "hashes and ids; deleted with the student",
+    "learning.waitlist_invites.token_hash": TOKEN,
+    "learning.certificates.document": "the PDF; removed with the student",
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ PACKAGES = (
     "workflows",
 )
 CALLED = re.compile(r"""read_statement\(\s*"(\w+)",\s*"(\w+)"\s*\)""")
+CONSTANT = re.compile(r'^(\w+) = """(.*?)"""', re.MULTILINE | re.DOTALL)
 STATEMENT = re.compile(r"(?:\s*--[^\n]*\n)*\s*(?:select|insert|update|delete|with|merge)\b", re.IGNORECASE)
 SEVERAL = "create_migrations"
 """The one file with several statements: they create the tables from which the migrator reads."""
@@ -62,12 +62,9 @@ def statements_in_python() -> Iterator[tuple[str, str]]:
     """Yield the constants that are a plain SQL statement of more than two lines."""
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:
-                if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
-                    continue
-                value = node.value.value
-                if isinstance(value, str) and STATEMENT.match(value) and len(value.strip().splitlines()) > 2:
-                    yield path.relative_to(ROOT).as_posix(), ast.unparse(node.targets[0])
+            for name, value in CONSTANT.findall(path.read_text(encoding="utf-8")):
+                if STATEMENT.match(value) and len(value.strip().splitlines()) > 2:
+                    yield path.relative_to(ROOT).as_posix(), name
 
 
 def test_long_statements_are_not_python_strings() -> None:

@@ -136,7 +136,7 @@ async def test_a_storm_of_dead_letters_sends_one_message(office, wires) -> None:
         assert (await here.until(row["id"]))["status"] == "success"
     [mail] = here.sims.smtp.mails
     assert "3000 notices" in mail.message.get_body(("plain",)).get_content()
-    assert mail.message["Subject"] == "[ERROR] Dead letter: invoice (and 2999 more)"
+    assert mail.message["Subject"] == "[FATAL] Dead letter: invoice (and 2999 more)"
     assert await here.db.fetchval("select count(*) from onceward.dashboard_messages where recipient = 'admins'") == 1
 
 

@@ -20,6 +20,7 @@ from onceward.trust.organization_secrets import (
 from onceward.trust.routes.access import organization_of
 from onceward.web.api import database_of
 from onceward.web.auth import require
+from onceward.web.fields import example
 
 Db = Annotated[Database, Depends(database_of)]
 Owner = Annotated[Identity, Depends(require("owner"))]
@@ -27,6 +28,8 @@ Owner = Annotated[Identity, Depends(require("owner"))]
 
 class NewSecret(BaseModel):
     """`custom` allows a name that is not a field of a known service, for an app's own secret."""
+
+    model_config = example(value="re_8f1c0c4e5a43", custom=False)
 
     value: SecretStr = Field(max_length=MAX_VALUE_CHARACTERS)
     custom: bool = False

@@ -185,6 +185,7 @@ class World:
 
     async def _clinic(self, org: Org) -> None:
         clinic = "/api/v1/clinic"
+        await self.own(org, "PUT", clinic, json={"name": org.private})
         for name in ("patient", "leaver"):
             org.ids[name] = (await self.own(org, "POST", f"{clinic}/patients", json={"name": org.private}))["id"]
         for name in ("appointment", "visit", "paid_visit"):
@@ -197,13 +198,15 @@ class World:
             f"pi_{org.private}",
             UUID(org.ids["paid_visit"]),
         )
-        inbound = await self.db.fetchval(
-            "insert into clinic.inbound_messages (organization_id, channel, provider_id, kind, text, needs_answer)"
-            " values ($1, 'sms', $2, 'text', $2, true) returning id",
-            org.id,
-            org.private,
-        )
-        org.ids["inbound"] = str(inbound)
+        for name in ("inbound", "question"):
+            inbound = await self.db.fetchval(
+                "insert into clinic.inbound_messages (organization_id, channel, provider_id, kind, text, needs_answer)"
+                " values ($1, 'sms', $2, 'text', $3, true) returning id",
+                org.id,
+                f"{name}_{org.private}",
+                org.private,
+            )
+            org.ids[name] = str(inbound)
 
     async def _tickets(self, org: Org) -> None:
         venue = await self.own(org, "POST", "/api/v1/ticketing/venues", json={"name": org.public})
