@@ -32,12 +32,13 @@ from onceward.messages.delivery import hook_state
 from onceward.messages.endings import ENDED
 from onceward.messages.reports import REPORT_TYPES
 from onceward.outbox import Catalogue, EventType
+from onceward.providers.inbound.registry import PROVIDERS
 from onceward.schedules import Cron, Every, Missed, Overlap, Schedule
 from onceward.schedules.declaring import declare
 from onceward.services import Services
 from onceward.settings import FeatureSettings, load_feature_settings
 from onceward.tx import Tx
-from onceward.work import EVENTS, MessageHook, Registry, RetryOption, Task, as_policy
+from onceward.work import EVENTS, MessageHook, Registry, RetryOption, as_policy
 from onceward.workflows import Workflow, WorkflowTask
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class Onceward:
         self.handlers: dict[str, Handler] = {}
         self._followers: dict[str, list[str]] = {}
         self._implied: set[str] = set()
+        self._shared: set[str] = set()
+        """Types that several included apps handle: only sources that name their app have a handler for them."""
         self.live = LiveRegistry()
         self.routers: list[APIRouter] = []
         self.schedules: dict[str, Schedule] = {}
@@ -103,10 +106,14 @@ class Onceward:
         self.event_types = Catalogue()
         for provider, types in REPORT_TYPES.items():
             for type in types:
-                self._handle_implied(provider, type)
+                for app in self._apps_of(provider):
+                    self._handle_implied(task_name(provider, type, app=app))
 
     def include(self, other: Onceward) -> None:
-        """Add everything of another app to this one. Two handlers or tasks of one name are an error."""
+        """Add everything of another app to this one. Two handlers of one source or tasks of one name are an error.
+
+        Two apps may handle the same type of a provider. Each then serves the sources that name it as their app.
+        """
         self._include_handlers(other)
         for task in other.registry:
             if task.name not in self.handlers and task.name not in other.handlers:
@@ -206,17 +213,30 @@ class Onceward:
                 ordering=ordering,
                 batch=batch,
             )
-            if as_job:
-                self._follow(provider, type, follower(declared))
-            else:
-                others = partial(self._followers.get, name, ())
-                self._handle(handler(declared, others=others, before=apply_report))
+            for app in self._apps_of(provider):
+                self._declare(replace(declared, app=app), as_job=as_job)
             return function
 
         return register
 
+    def _apps_of(self, provider: str) -> tuple[str | None, ...]:
+        """Return for whose sources a handler is registered: those of this app, and those that name no app."""
+        return (self.name, None) if provider in PROVIDERS else (None,)
+
+    def _declare(self, declared: Declared, *, as_job: bool) -> None:
+        name = declared.name
+        if not as_job:
+            self._handle(handler(declared, others=partial(self._followers.get, name, ()), before=apply_report))
+            return
+        task = follower(declared)
+        self.registry.add(task)
+        self._followers.setdefault(name, []).append(task.name)
+        self._handle_implied(name)
+
     def _handle(self, handler: Handler, *, implied: bool = False) -> None:
         name = handler.task.name
+        if name in self._shared:
+            return
         if name in self._implied:
             if implied:
                 return
@@ -225,25 +245,28 @@ class Onceward:
         if name in self.registry.tasks:
             if implied:
                 return
-            raise ValueError(f"{name} has two handlers: register one of them with as_job=True, as a job of its own")
+            if name.partition("/")[0] not in PROVIDERS:
+                raise ValueError(f"{name} has two handlers: register one of them with as_job=True, as a job of its own")
+            # The handlers are of two apps, because each of them already has its task for the sources of its app.
+            self._shared.add(name)
+            del self.registry.tasks[name], self.handlers[name]
+            return
         self.registry.add(handler.task)
         self.handlers[name] = handler
         if implied:
             self._implied.add(name)
 
-    def _follow(self, provider: str, type: str, task: Task) -> None:
-        name = task_name(provider, type)
-        self.registry.add(task)
-        self._followers.setdefault(name, []).append(task.name)
-        self._handle_implied(provider, type)
-
-    def _handle_implied(self, provider: str, type: str) -> None:
+    def _handle_implied(self, name: str) -> None:
         """Handle a type for its jobs, or for the engine, until the app has a handler of its own."""
-        name = task_name(provider, type)
         others = partial(self._followers.get, name, ())
-        self._handle(only_followers(provider, type, others, before=apply_report), implied=True)
+        self._handle(only_followers(name, others, before=apply_report), implied=True)
 
     def _include_handlers(self, other: Onceward) -> None:
+        for name in other._shared:
+            self._shared.add(name)
+            self.registry.tasks.pop(name, None)
+            self.handlers.pop(name, None)
+            self._implied.discard(name)
         for name, included in other.handlers.items():
             self._handle(included, implied=name in other._implied)
         for name, tasks in other._followers.items():

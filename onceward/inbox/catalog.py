@@ -14,7 +14,7 @@ import structlog
 
 from onceward.db import FAILED, Database, loudness
 from onceward.errors import OncewardError
-from onceward.inbox.environment import Declaration
+from onceward.inbox.environment import Declaration, variable_of
 from onceward.inbox.handlers import task_name
 from onceward.inbox.source import Secret, Source, build, unseal
 from onceward.providers.inbound.provider import ConfigError
@@ -70,12 +70,42 @@ class Catalog:
         return name in self._broken
 
     def handles(self, source: Source, type: str) -> str | None:
-        """Return the task that handles the type in this process or a live worker. A task of the source's route takes precedence."""
+        """Return the task that handles the type in this process or a live worker.
+
+        A task of the source's route takes precedence. Otherwise it is the provider's handler of the source's app, or of
+        the only app that has one.
+        """
         own = task_name(source.route, type)
         if own in self._tasks:
             return own
-        shared = task_name(source.provider.name, type)
+        shared = task_name(source.provider.name, type, app=source.app)
         return shared if shared in self._tasks else None
+
+    def require_clear_routes(self) -> None:
+        """Raise ConfigError for a source without an app if several apps of this process handle its events."""
+        for source in self._sources.values():
+            if source.app is None and source.mode != "external":
+                self.require_one_app(source.name, source.provider.name)
+
+    def require_one_app(self, source: str, provider: str) -> None:
+        """Raise ConfigError if several apps handle events of the provider, and none has a handler for the source alone.
+
+        Two apps of one process that handle the same type give up the task that serves sources without an app.
+        """
+        apps: dict[str, set[str]] = {}
+        for task in self._tasks:
+            app, colon, name = task.partition(":")
+            if colon and name.startswith(f"{provider}/") and "#" not in name and name not in self._tasks:
+                apps.setdefault(name.removeprefix(f"{provider}/"), set()).add(app)
+        for type, several in sorted(apps.items()):
+            if len(several) > 1 and task_name(source, type) not in self._tasks:
+                names = sorted(several)
+                raise ConfigError(
+                    f"source {source!r}: the apps {' and '.join(names)} handle {provider} events of type {type}, and the"
+                    f" source names none of them: run `onceward sources assign {source} {names[0]}`, or set"
+                    f" {variable_of(source)}_APP={names[0]} if the source comes from the environment",
+                    field="app",
+                )
 
     @property
     def handled_names(self) -> frozenset[str]:
@@ -120,6 +150,7 @@ class Catalog:
                     v["rate_per_s"],
                     v["max_body_bytes"],
                     v["retention_days"],
+                    v["app"],
                 )
             if kept is None:
                 log.warning("source.shadowed", source=each.name, hint="a stored source with this name takes precedence")

@@ -13,7 +13,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 import orjson
 
-from onceward.inbox.source import Secret
+from onceward.inbox.source import NAME, Secret
 from onceward.providers.inbound.provider import ConfigError
 from onceward.providers.inbound.registry import PROVIDERS
 
@@ -30,6 +30,7 @@ WORDS = (
     "OPTIONS",
     "SECRET",
     "MODE",
+    "APP",
 )
 TRUE = frozenset({"1", "true", "yes", "on"})
 
@@ -67,11 +68,18 @@ def read(environ: Mapping[str, str], *, public_url: str | None = None) -> list[D
     return [_declare(name, words, public_url) for name, words in sorted(by_name.items())]
 
 
+def variable_of(source: str) -> str:
+    """Return the beginning of the variables of a source."""
+    return PREFIX + source.upper().replace("-", "_")
+
+
 def _declare(name: str, words: Mapping[str, str], public_url: str | None) -> Declaration:
-    variable = PREFIX + name.upper().replace("-", "_")
+    variable = variable_of(name)
     provider = words.get("PROVIDER", name).lower()
     if provider not in PROVIDERS:
         raise ConfigError(f"{variable}_PROVIDER={provider!r} is not known: use one of {', '.join(PROVIDERS)}")
+    if (app := words.get("APP")) is not None and not NAME.match(app):
+        raise ConfigError(f"{variable}_APP={app!r} is not the name of an app: use 1-63 of a-z, 0-9, - and _")
     options = _options(variable, words.get("OPTIONS", "{}"))
     values: dict[str, Any] = {
         "mode": words.get("MODE", "ack"),
@@ -81,6 +89,7 @@ def _declare(name: str, words: Mapping[str, str], public_url: str | None) -> Dec
         "rate_per_s": float(words["RATE_PER_S"]) if "RATE_PER_S" in words else None,
         "max_body_bytes": _number(variable, words, "MAX_BODY_BYTES", 1 << 20),
         "retention_days": _number(variable, words, "RETENTION_DAYS", None),
+        "app": words.get("APP"),
     }
     secrets = tuple(Secret(text.strip()) for text in words.get("SECRET", "").split(",") if text.strip())
     return Declaration(name, provider, secrets, values, options, words.get("ORGANIZATION"))

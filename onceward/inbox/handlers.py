@@ -1,6 +1,7 @@
 """Turn a handler function into a task: the executor validates the payload and passes the parameters that it declares.
 
-The task's name is `<provider>/<type>`, or `<source>/<type>` for a handler of one source.
+The task's name is `<provider>/<type>`, or `<source>/<type>` for a handler of one source. Every handler has a second task,
+`<app>:<provider>/<type>`, for the sources that belong to its app.
 """
 
 from __future__ import annotations
@@ -59,13 +60,14 @@ def _at_path(payload: Any, path: str) -> str | None:
     return None if value is None or isinstance(value, dict | list) else str(value)
 
 
-def task_name(provider: str, type: str) -> str:
-    return f"{provider}/{type}"
+def task_name(provider: str, type: str, *, app: str | None = None) -> str:
+    """Return the name of a handler's task. With an app: the name for the sources that belong to this app."""
+    return f"{provider}/{type}" if app is None else f"{app}:{provider}/{type}"
 
 
-def follower_name(provider: str, type: str, function: str) -> str:
+def follower_name(provider: str, type: str, function: str, *, app: str | None = None) -> str:
     """Return the name of the job that runs a handler with `as_job=True`."""
-    return f"{task_name(provider, type)}#{function}"
+    return f"{task_name(provider, type, app=app)}#{function}"
 
 
 @lru_cache(maxsize=64)
@@ -137,6 +139,7 @@ class Declared:
     timeout_s: float | None
     ordering: Ordering = False
     batch: int = 1
+    app: str | None = None
 
     def __post_init__(self) -> None:
         takes_list = get_origin(self.event_annotation) is list
@@ -148,7 +151,7 @@ class Declared:
 
     @property
     def name(self) -> str:
-        return task_name(self.provider, self.type)
+        return task_name(self.provider, self.type, app=self.app)
 
     @property
     def one_event(self) -> Any:
@@ -269,7 +272,7 @@ def follower(declared: Declared) -> Task:
         return await call(stored(rows[0]), work.attempt, tx)
 
     return Task(
-        name=follower_name(declared.provider, declared.type, declared.function.__name__),
+        name=follower_name(declared.provider, declared.type, declared.function.__name__, app=declared.app),
         run=run,
         queue=QUEUE,
         retry=declared.retry,
@@ -279,9 +282,7 @@ def follower(declared: Declared) -> Task:
     )
 
 
-def only_followers(
-    provider: str, type: str, others: Callable[[], Sequence[str]], *, before: Before = nothing
-) -> Handler:
+def only_followers(name: str, others: Callable[[], Sequence[str]], *, before: Before = nothing) -> Handler:
     """Return the handler of a type that only jobs or the engine handle. Its result is that of `before`."""
 
     async def run(work: Claimed, tx: Any) -> Any:
@@ -289,7 +290,7 @@ def only_followers(
         return await before(work, tx)
 
     task = Task(
-        name=task_name(provider, type),
+        name=name,
         run=counted(lambda: task, run),
         kind="event",
         queue=QUEUE,

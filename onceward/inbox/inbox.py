@@ -70,6 +70,7 @@ class Inbox:
     async def start(self) -> None:
         await self.catalog.declare()
         await self.catalog.refresh()
+        self.catalog.require_clear_routes()
         for each in self._loops:
             await each.start()
         await self.upkeep.start()

@@ -123,7 +123,7 @@ class Placer:
 
     def _find_route(self, source: Source, type: str) -> Route:
         known = self._catalog.handles(source, type)
-        task = known or task_name(source.provider.name, type)
+        task = known or task_name(source.provider.name, type, app=source.app)
         handler = self._handlers.get(task)
         lane = source.lane if source.rate_per_s is not None else None
         by_event = source.ordering or (handler is not None and handler.ordering is not False)

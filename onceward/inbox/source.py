@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from onceward.trust import SecretBox
 
 Mode = Literal["ack", "inline", "external"]
 
+NAME = re.compile(r"^[a-z0-9][a-z0-9_-]{0,62}$")
 TABLE = "onceward.sources"
 COLUMN = "secrets"
 SECRET_OPTIONS = frozenset({"verify_token"})
@@ -57,6 +59,8 @@ class Source:
     mode: Mode
     config: SourceConfig
     provider: Provider
+    app: str | None = None
+    """The app whose handlers of the provider get the events. None: those of the only app that has them."""
     ordering: bool = False
     rate_per_s: float | None = None
     max_body_bytes: int = 1 << 20
@@ -147,6 +151,7 @@ def build(row: Mapping[str, Any], secrets: Sequence[Secret], hidden: Mapping[str
         mode=mode,
         config=config,
         provider=provider,
+        app=row["app"],
         ordering=row["ordering"],
         rate_per_s=row["rate_per_s"],
         max_body_bytes=row["max_body_bytes"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -12,15 +11,15 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from onceward.db import Connection, Transaction
+from onceward.inbox.environment import variable_of
 from onceward.inbox.handlers import EXTERNAL_QUEUE, PAUSED_QUEUE, QUEUE, UNHANDLED_QUEUE
-from onceward.inbox.source import Mode, Secret, build, seal, unseal
+from onceward.inbox.source import NAME, Mode, Secret, build, seal, unseal
 from onceward.providers.inbound.provider import ConfigError
 from onceward.statements import read_statement
 from onceward.trust import Identity, NotFound, SecretBox, record
 from onceward.trust.errors import NotAllowed
 from onceward.work.wake import CHANNEL
 
-NAME = re.compile(r"^[a-z0-9][a-z0-9_-]{0,62}$")
 RESERVED = frozenset({"payments", "sql"})
 OVERLAP = timedelta(hours=24)
 MOST_SECRETS = 10
@@ -52,6 +51,7 @@ class NewSource:
     rate_per_s: float | None = None
     max_body_bytes: int = 1 << 20
     retention_days: int | None = None
+    app: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,7 @@ class Listed:
     webhook_id: UUID
     name: str
     provider: str
+    app: str | None
     mode: str
     organization_id: UUID | None
     public_url: str | None
@@ -99,6 +100,7 @@ async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | I
             f"name {new.name!r} must be 1-63 of a-z, 0-9, - and _, and must not be {' or '.join(sorted(RESERVED))}",
             field="name",
         )
+    _require_app_name(new.app)
     if new.rate_per_s is not None and (new.mode != "ack" or new.rate_per_s <= 0):
         raise ConfigError(
             f"rate_per_s is {new.rate_per_s} with mode {new.mode}: it must be above 0, and mode must be ack",
@@ -131,6 +133,7 @@ async def add(tx: Transaction, box: SecretBox, new: NewSource, *, actor: str | I
             new.rate_per_s,
             new.max_body_bytes,
             new.retention_days,
+            new.app,
         )
     except asyncpg.UniqueViolationError:
         raise SourceExists(
@@ -224,6 +227,38 @@ async def rotate(
     )
     await _notify_nodes(tx)
     return secrets
+
+
+async def assign(tx: Transaction, name: str, app: str | None, *, actor: str | Identity) -> Listed:
+    """Let the handlers of this app get the events of the source; None: those of the only app that handles them."""
+    _require_app_name(app)
+    source = await find(tx, name)
+    if source.origin != "stored":
+        raise ConfigError(
+            f"source {source.name!r} comes from the {source.origin}: set {variable_of(source.name)}_APP there",
+            field="source",
+        )
+    await tx.execute(
+        "update onceward.sources set app = $2, changed_at = clock_timestamp() where webhook_id = $1",
+        source.webhook_id,
+        app,
+    )
+    await record(
+        tx,
+        "source.assigned",
+        entity_type="source",
+        entity_id=source.webhook_id,
+        changes={"app": app, "before": source.app},
+        actor=actor,
+        organization=source.organization_id,
+    )
+    await _notify_nodes(tx, UNHANDLED_QUEUE)
+    return await find(tx, str(source.webhook_id))
+
+
+def _require_app_name(app: str | None) -> None:
+    if app is not None and not NAME.match(app):
+        raise ConfigError(f"app {app!r} must be 1-63 of a-z, 0-9, - and _", field="app")
 
 
 async def delete(tx: Transaction, name: str, *, actor: str | Identity) -> None:

@@ -165,7 +165,7 @@ def test_two_handlers_of_one_type_are_an_error_at_start() -> None:
         @app.on("stripe", "charge.succeeded")
         async def second(event: Event, tx: Tx) -> None: ...
 
-    other = quiet()
+    other = quiet()  # of the same name, so no source could choose between them
     with pytest.raises(ValueError, match="two handlers"):
         app.include(other)
 

@@ -18,9 +18,11 @@ from onceward.work.commands.dead_letters import UNITS
 if TYPE_CHECKING:
     from onceward.inbox.sources import Listed
 
-COLUMNS = ("name", "provider", "mode", "url", "paused_at", "origin")
+COLUMNS = ("name", "provider", "app", "mode", "url", "paused_at", "origin")
 
-group = typer.Typer(no_args_is_help=True, help="Senders of webhooks: `add`, `ls`, `rotate`, `pause`, `resume`.")
+group = typer.Typer(
+    no_args_is_help=True, help="Senders of webhooks: `add`, `ls`, `assign`, `rotate`, `pause`, `resume`."
+)
 
 SecretOption = Annotated[
     str | None,
@@ -77,6 +79,10 @@ def add(
     ] = None,
     max_body: Annotated[int, typer.Option("--max-body-bytes", help="Largest body that is accepted.")] = 1 << 20,
     retention: Annotated[int | None, typer.Option("--retention-days", help="Days to keep bodies.")] = None,
+    app: Annotated[
+        str | None,
+        typer.Option("--app", help="The app whose handlers get the events. Default: the only app that handles them."),
+    ] = None,
     unsigned: Annotated[bool, typer.Option("--no-secret", help="The sender has no secret (provider none).")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -112,6 +118,7 @@ def add(
                 rate_per_s=rate,
                 max_body_bytes=max_body,
                 retention_days=retention,
+                app=app,
             )
             try:
                 return await sources.add(tx, secret_box(settings), new, actor="operator:cli")
@@ -166,6 +173,29 @@ def rotate(
             return len(live)
 
     say(f"{name} has {run(work())} valid secrets; the old ones expire in {overlap}")
+
+
+@group.command("assign")
+def assign(
+    name: Name,
+    app: Annotated[
+        str | None, typer.Argument(help="Name of the app. Without it: the only app that handles them.")
+    ] = None,
+) -> None:
+    """Let the handlers of one app get the events of a source, if several apps handle events of its provider."""
+
+    async def work() -> Listed:
+        from onceward.inbox import sources
+        from onceward.providers.inbound.provider import ConfigError
+
+        async with opened_database() as db, db.transaction(role="engine") as tx:
+            try:
+                return await sources.assign(tx, name, app, actor="operator:cli")
+            except ConfigError as error:
+                raise CommandFailed(str(error)) from None
+
+    assigned = run(work())
+    say(f"events of {assigned.name} go to {'the only app that handles them' if assigned.app is None else assigned.app}")
 
 
 @group.command("pause")

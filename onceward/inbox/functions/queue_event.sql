@@ -3,22 +3,25 @@ create or replace function onceward.queue_event(p onceward.webhook_events, p_att
     language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     v_source onceward.sources;
-    v_task text := p.provider || '/' || p.type;
+    v_general text;
+    v_task text;
     v_route text;
     v_queue text;
     v_lane text;
 begin
     select * into v_source from onceward.sources s where s.webhook_id = p.webhook_id;
     v_route := coalesce(p.route, v_source.name);
+    v_general := coalesce(v_source.app || ':', '') || p.provider || '/' || p.type;
     if coalesce(v_source.mode, 'external') = 'external' then
+        v_task := v_general;
         v_queue := 'external';
         v_lane := p.webhook_id::text;
     else
         select t into v_task from onceward.workers w, unnest(w.tasks) t
-         where t in (v_route || '/' || p.type, p.provider || '/' || p.type)
+         where t in (v_route || '/' || p.type, v_general)
          order by t <> v_route || '/' || p.type limit 1;
         v_queue := case when v_task is null then 'unhandled' else 'events' end;
-        v_task := coalesce(v_task, p.provider || '/' || p.type);
+        v_task := coalesce(v_task, v_general);
         v_lane := case when v_source.rate_per_s is not null then 'source:' || p.webhook_id end;
     end if;
     if v_source.paused_at is not null then

@@ -50,6 +50,15 @@ class NewSource(BaseModel):
     rate_per_s: float | None = Field(None, gt=0, le=1_000_000, allow_inf_nan=False)
     max_body_bytes: int = Field(1 << 20, ge=1024, le=32 << 20)
     retention_days: Days | None = None
+    app: Text | None = Field(None, max_length=63)
+
+
+class Assignment(BaseModel):
+    """The app whose handlers get the events of a source; null: the only app that handles them."""
+
+    model_config = {"extra": "forbid", **example(app="learning")}
+
+    app: Text | None = Field(max_length=63)
 
 
 class SourceSecret(BaseModel):
@@ -80,10 +89,11 @@ class SourceShown(sources.Listed):
 
 
 def sources_router(inbox: Inbox, box: SecretBox) -> APIRouter:
-    """`/api/v1/sources`: list, show, add, rotate, pause, resume, delete."""
+    """`/api/v1/sources`: list, show, add, rotate, assign, pause, resume, delete."""
     router = APIRouter(prefix="/api/v1/sources", tags=["inbox: sources"])
     _reading(router)
     _secrets(router, inbox, box)
+    _assigning(router, inbox)
     _pausing(router, inbox)
     _deleting(router, inbox)
     return router
@@ -117,6 +127,8 @@ def _secrets(router: APIRouter, inbox: Inbox, box: SecretBox) -> None:
         )
         sources.require_name(new.name, identity, inbox.catalog.handled_names)
         try:
+            if new.app is None and new.mode != "external":
+                inbox.catalog.require_one_app(new.name, requested.provider)
             async with db.transaction(role="engine") as tx:
                 added = await sources.add(tx, box, requested, actor=identity)
         except ConfigError as error:
@@ -138,6 +150,25 @@ def _secrets(router: APIRouter, inbox: Inbox, box: SecretBox) -> None:
             raise _problem(error) from None
         await inbox.catalog.refresh()
         return Rotated(name=row.name, live_secrets=len(live))
+
+
+def _assigning(router: APIRouter, inbox: Inbox) -> None:
+    @router.put("/{source}/app")
+    async def assign(  # pyright: ignore[reportUnusedFunction]
+        db: Db, settings: TheSettings, identity: Owner, source: Text, to: Assignment
+    ) -> SourceShown:
+        """Let the handlers of one app get the events of this source, and the waiting ones without a handler."""
+        try:
+            async with db.transaction(role="engine") as tx:
+                row = await sources.find(tx, source[:100], organization=identity.organization)
+                sources.require_name(row.name, identity, inbox.catalog.handled_names)
+                if to.app is None and row.mode != "external":
+                    inbox.catalog.require_one_app(row.name, row.provider)
+                assigned = await sources.assign(tx, str(row.webhook_id), to.app, actor=identity)
+        except ConfigError as error:
+            raise _problem(error) from None
+        await inbox.catalog.refresh()
+        return _shown(assigned, settings)
 
 
 def _pausing(router: APIRouter, inbox: Inbox) -> None:

@@ -2,13 +2,13 @@
 with alive as materialized (
     select distinct t from onceward.workers w, unnest(w.tasks) t where not w.stopping
 ), waiting as materialized (
-    -- A handler of the event's route takes precedence over the provider's general handler.
+    -- A handler of the event's route takes precedence over the handler of the provider, which is that of the source's app.
     select w.id, coalesce(own.t, general.t) as t
       from onceward.work w
       join onceward.webhook_events e on e.seq = w.id
       left join onceward.sources s on s.webhook_id = e.webhook_id
       left join alive own on own.t = coalesce(e.route, s.name) || '/' || e.type
-      left join alive general on general.t = e.provider || '/' || e.type
+      left join alive general on general.t = coalesce(s.app || ':', '') || e.provider || '/' || e.type
      where w.queue = 'unhandled' and w.lease is null and w.dead_reason is null and coalesce(own.t, general.t) is not null
      order by w.sort_at limit 1000
        for update of w skip locked

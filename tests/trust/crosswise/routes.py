@@ -164,6 +164,7 @@ CHANGING: dict[tuple[str, str], Ask] = {
         json={"name": "$source", "provider": "stripe", "secrets": ["whsec_1"]}, refused=True
     ),
     ("POST", f"{API}/sources/{{source}}/secret"): Ask(fill=SOURCE, json={"secret": "whsec_mine_now"}),
+    ("PUT", f"{API}/sources/{{source}}/app"): Ask(fill=SOURCE, json={"app": "mine"}),
     ("POST", f"{API}/sources/{{source}}/pause"): Ask(fill=SOURCE),
     ("POST", f"{API}/sources/{{source}}/resume"): Ask(fill=SOURCE),
     ("POST", f"{API}/events/replay"): Ask(json={"source": "$source", **WHY}),
