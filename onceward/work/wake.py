@@ -1,8 +1,8 @@
 """Wake-ups: notify workers of new work, after the transaction that created it.
 
-In the same process a wake-up is a function call. Other processes get a NOTIFY in a separate transaction, at most one per
-queue every few milliseconds: inside the writing transaction NOTIFY would serialise all commits of the database. A lost
-wake-up delays work by at most one poll interval.
+In the same process a wake-up is a function call. Other processes get a NOTIFY in a separate transaction: inside the writing
+transaction NOTIFY would serialise all commits of the database. The first wake-up is sent at once; those that follow within
+a few milliseconds are sent together. A lost wake-up delays work by at most one poll interval.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from onceward.db import FAILED, Backoff, Connection, Database, end, loudness
 
 CHANNEL = "onceward_work"
 COALESCE_S = 0.002
+LAST_FLUSH_S = 2.0
 LONGEST_PAUSE_S = 1.0
 
 NOTIFY = "select pg_notify($1, q), set_config('synchronous_commit', 'off', true) from unnest($2::text[]) q"
@@ -57,17 +58,34 @@ class Waker:
         if self._task is not None:
             await end(self._task)
             self._task = None
+            await self._flush_last()
         if self._listening is not None and not self._listening.is_closed():
             await self._listening.close()
 
     async def flush(self) -> None:
-        """Send the collected wake-ups now."""
+        """Send the collected wake-ups now. What could not be sent is kept."""
         due, self._due = self._due, set()
-        if due:
+        if not due:
+            return
+        try:
             await self._db.execute(NOTIFY, CHANNEL, sorted(due))
+        except BaseException:
+            self._due |= due
+            self._has_due.set()
+            raise
+
+    async def _flush_last(self) -> None:
+        """Send what a process collected before it stops, or its last jobs would wait for the next poll of the workers."""
+        try:
+            async with asyncio.timeout(LAST_FLUSH_S):
+                await self.flush()
+        except (*FAILED, TimeoutError) as error:
+            log.log(loudness(error), "wakeups.interrupted", error=type(error).__name__)
 
     async def _run(self) -> None:
         backoff = Backoff(longest_s=LONGEST_PAUSE_S)
+        clock = asyncio.get_running_loop().time
+        next_flush = clock()
         while True:
             try:
                 if self._listeners and (self._listening is None or self._listening.is_closed()):
@@ -78,8 +96,10 @@ class Waker:
                         await self._has_due.wait()
                 except TimeoutError:
                     continue
+                if (pause := next_flush - clock()) > 0:
+                    await asyncio.sleep(pause)
                 self._has_due.clear()
-                await asyncio.sleep(COALESCE_S)
+                next_flush = clock() + COALESCE_S
                 await self.flush()
                 backoff.reset()
             except FAILED as error:
