@@ -1,10 +1,13 @@
 -- Insert jobs without unique keys in one statement: arguments $1, each with the number $2 of its settings in $5 to $19.
 -- The ids ascend in the order of the input. The same call inserts $3 more jobs after these; $4 is the bundle of all of them.
 -- Each job is due a microsecond before the next, so that jobs run in order and a claim can start where the last claim ended.
-with settings as (
-    select * from unnest($5::text[], $6::text[], $7::uuid[], $8::bigint[], $9::timestamptz[], $10::float8[], $11::float8[],
-                         $12::text[], $13::smallint[], $14::text[], $15::smallint[], $16::boolean[], $17::text[],
-                         $18::smallint[], $19::jsonb[]) with ordinality
+with settings as materialized (
+    select *, case when run_at is null and delay_s > 0 then onceward.now() + make_interval(secs => delay_s)
+                   when run_at > onceward.now() then run_at
+                   else onceward.now() - make_interval(secs => boost_s) end as due
+      from unnest($5::text[], $6::text[], $7::uuid[], $8::bigint[], $9::timestamptz[], $10::float8[], $11::float8[],
+                  $12::text[], $13::smallint[], $14::text[], $15::smallint[], $16::boolean[], $17::text[],
+                  $18::smallint[], $19::jsonb[]) with ordinality
         as s (task, queue, organization_id, caused_by, run_at, delay_s, boost_s,
               tags, max_attempts, lane, cap, ordered, parent, parent_cap, context, number)
 ), input as materialized (
@@ -17,10 +20,7 @@ with settings as (
 )
 insert into onceward.work
     (id, organization_id, kind, task, queue, sort_at, max_attempts, lane, cap, ordered, parent, parent_cap, bundle)
-select i.id, s.organization_id, 'job', s.task, s.queue,
-       case when s.run_at is null and s.delay_s > 0 then onceward.now() + make_interval(secs => s.delay_s)
-            when s.run_at > onceward.now() then s.run_at
-            else onceward.now() - make_interval(secs => s.boost_s) end - i.later * interval '1 microsecond',
+select i.id, s.organization_id, 'job', s.task, s.queue, s.due - i.later * interval '1 microsecond',
        s.max_attempts, s.lane, s.cap, s.ordered, s.parent, s.parent_cap, $4::bigint
   from input i join settings s using (number)
 returning id

@@ -111,13 +111,16 @@ async def test_every_route_is_in_the_table(world: World) -> None:
 @pytest.mark.timeout(200)
 async def test_nothing_of_another_organization_comes_out_of_any_route_and_nothing_of_it_changes(world: World) -> None:
     a, b = world.a, world.b
+    routes_of_world = routes_of(world)
     secret = await needles(world.db, a.id) | {a.private, a.private.upper(), a.id.hex}
     everything = secret | {a.public}
     before = await digest(world.db, a.id)
     problems: list[str] = []
-    for (method, path), ask in ROUTES.items():
-        if (method, path) not in routes_of(world):
-            continue
+    served = [(*route, ask) for route, ask in ROUTES.items() if route in routes_of_world]
+    # Reading routes first: what they changed is seen once, after the last of them.
+    served.sort(key=lambda route: route[0] != "GET")
+    reading = [path for method, path, _ in served if method == "GET"]
+    for method, path, ask in served:
         for who, (headers, cookies) in credentials(world, b, a).items():
             answer = await send(world, method, path, ask, asked=a, asking=b, headers=headers, cookies=cookies)
             where = f"{method} {path} as {who} ({answer.status})"
@@ -127,6 +130,8 @@ async def test_nothing_of_another_organization_comes_out_of_any_route_and_nothin
                 problems.append(f"{where}: {answer.body[:200]}")
             if ask.shows == "instance" and answer.status not in (303, 401, 403):
                 problems.append(f"{where} is open")
+        if method == "GET" and path != reading[-1]:
+            continue
         after = await digest(world.db, a.id)
         problems += [f"{method} {path} changed {table}" for table in after if after[table] != before[table]]
         before = after
@@ -139,8 +144,9 @@ async def test_the_owner_may_do_what_was_refused_to_the_other_organization(world
     a = world.a
     own = await needles(world.db, a.id) | {a.private, a.private.upper(), a.public}
     problems: list[str] = []
+    served = routes_of(world)
     for (method, path), ask in ROUTES.items():
-        if ask.shows in ("nothing", "instance") or ask.refused or (method, path) not in routes_of(world):
+        if ask.shows in ("nothing", "instance") or ask.refused or (method, path) not in served:
             continue
         headers = {"Authorization": f"Bearer {a.key}"}
         answer = await send(world, method, path, ask, asked=a, asking=a, headers=headers, cookies={})
