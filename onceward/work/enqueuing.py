@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, overload
 from uuid import UUID
@@ -22,8 +21,7 @@ PLACEHOLDER = re.compile(r"\$(\d+)(?:::[a-z0-9]+(?:\[\])?)?")
 R_co = TypeVar("R_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Enqueued(Generic[R_co]):
+class Enqueued(NamedTuple, Generic[R_co]):
     """The id of the enqueued job. `duplicate` is true if a job with the same unique key existed already."""
 
     id: int
@@ -51,7 +49,12 @@ def item(
     caused_by: int | None = None,
 ) -> Item:
     """Check the arguments against the signature. Raises TypeError or ValueError that names the wrong argument."""
-    task, options = job.job, job.options
+    try:
+        task, options = job.job, job.options
+    except AttributeError:
+        raise TypeError(
+            f"{job!r} is not a job: write enqueue(job, name=value, ...); a call of a job is for enqueue_many"
+        ) from None
     if options.organization is not None:
         organization = same_organization(job.name, options.organization, organization)
     queue = options.queue or task.task.queue
@@ -62,7 +65,17 @@ def items(
     calls: Iterable[BoundJob[Any]], *, organization: UUID | None = None, caused_by: int | None = None
 ) -> Iterator[Item]:
     """Yield one item for each call. The arguments are checked when the item is yielded."""
-    return (item(each.job, each.arguments, organization=organization, caused_by=caused_by) for each in calls)
+    context = caller_text()
+    previous: ConfiguredJob[..., Any] | None = None
+    for call in calls:
+        job = call.job
+        if job is not previous:  # most calls are of one job: what they share is read once
+            previous, task, options = job, job.job, job.options
+            owner = organization
+            if options.organization is not None:
+                owner = same_organization(job.name, options.organization, organization)
+            name, dump, queue = task.name, task.dump, options.queue or task.task.queue
+        yield Item(name, dump(call.arguments), queue, options, owner, caused_by, context)  # pyright: ignore[reportPossiblyUnboundVariable]
 
 
 ParamStyle = Literal["numeric_dollar", "format", "named"]

@@ -37,7 +37,7 @@ async def test_a_process_that_enqueues_and_ends_leaves_no_job_to_the_poll(db: Da
     for number in range(30):
         bench = Bench(db, app)
         await bench.start()
-        await bench.engine.enqueue(pack.call())
+        await bench.engine.enqueue(pack)
         await bench.engine.stop()
         await until(lambda expected=number + 1: len(ear.heard) >= expected, timeout_s=5)
     assert set(ear.heard) == {"parcels"}
