@@ -66,6 +66,7 @@ ERASERS: tuple[Eraser, ...] = (
 UNSEARCHED: dict[str, str] = {
     "onceward.sources.name": "a name given by an operator",
     "onceward.sources.provider": "a closed set",
+    "onceward.sources.app": "a name given by code",
     "onceward.sources.secrets": "sealed; cannot be searched",
     "onceward.sources.options": "settings of the source",
     "onceward.sources.public_url": "the address of this server",

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import structlog
 
-from onceward.db import Connection, Database
+from onceward.db import Database
 from onceward.inbox import metrics, transmissions
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.handlers import QUEUE, UNHANDLED_QUEUE
 from onceward.inbox.sources import park
 from onceward.statements import read_statement
-from onceward.work import Loop, Waker
+from onceward.work import Loop, Waker, in_batches
 
 log = structlog.get_logger(__name__)
 
@@ -130,24 +131,14 @@ class Upkeep:
     async def prune(self, *, at_once: int = 1000) -> int:
         """Strip old bodies, then delete events past the duplicate period; return how many rows were examined."""
         looked = 0
+        rows = await self._db.fetch(
+            "select distinct retention_days from onceward.sources where retention_days is not null"
+        )
+        for days in (None, *(row["retention_days"] for row in rows)):
+            keep = self._options.keep if days is None else timedelta(days=days)
+            looked += await in_batches(partial(self._db.fetchval, PRUNE, keep, days), at_once=at_once)
+        await in_batches(partial(self._db.fetchval, PRUNE_LATER), at_once=at_once)
+        await in_batches(partial(self._db.fetchval, FORGET, self._options.keep_keys), at_once=at_once)
         async with self._db.acquire() as conn:
-            rows = await conn.fetch(
-                "select distinct retention_days from onceward.sources where retention_days is not null"
-            )
-            for days in (None, *(row["retention_days"] for row in rows)):
-                keep = self._options.keep if days is None else timedelta(days=days)
-                looked += await _all(conn, PRUNE, keep, at_once, days)
-            await conn.execute(PRUNE_LATER, at_once)
-            await _all(conn, FORGET, self._options.keep_keys, at_once)
             await transmissions.forget(conn, self._options.keep_keys)
         return looked
-
-
-async def _all(conn: Connection, statement: str, keep: timedelta, at_once: int, *more: object) -> int:
-    """Repeat a statement until it examines fewer rows than its limit; return how many it examined in total."""
-    looked = 0
-    while True:
-        passed: int = await conn.fetchval(statement, keep, at_once, *more)
-        looked += passed
-        if passed < at_once:
-            return looked

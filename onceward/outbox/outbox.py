@@ -155,5 +155,4 @@ class Outbox:
         return stepped
 
     async def prune(self) -> int:
-        async with self.db.acquire() as conn:
-            return await upkeep.prune(conn, keep=self.options.keep, keep_keys=self.options.keep_keys)
+        return await upkeep.prune(self.db, keep=self.options.keep, keep_keys=self.options.keep_keys)

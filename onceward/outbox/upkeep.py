@@ -6,6 +6,7 @@ Each step is small and safe to repeat; any node may run it.
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import structlog
 
@@ -13,6 +14,7 @@ from onceward.db import Connection, Database
 from onceward.outbox import metrics
 from onceward.statements import read_statement
 from onceward.trust import audit
+from onceward.work import in_batches
 
 log = structlog.get_logger(__name__)
 
@@ -29,6 +31,7 @@ COMMITTED_UNTIL = read_statement("outbox", "committed_until")
 FOLD = read_statement("outbox", "fold_statistics")
 SWEEP = read_statement("outbox", "cancel_disabled")
 PRUNE = read_statement("outbox", "prune_published")
+PRUNE_LATER = read_statement("outbox", "prune_published_later")
 FORGET_KEYS = read_statement("outbox", "forget_keys")
 
 
@@ -80,10 +83,14 @@ async def count_attempts(db: Database) -> None:
             await tx.execute("update onceward.endpoint_statistics_mark set counted_until = $1", until)
 
 
-async def prune(conn: Connection, *, keep: timedelta, keep_keys: timedelta, at_once: int = 500) -> int:
-    """Delete old events and deliveries. An event with an idempotency key stays, without its body, for `keep_keys`."""
-    pruned: int = await conn.fetchval(PRUNE, keep, at_once)
-    await conn.execute(FORGET_KEYS, keep_keys)
-    await conn.execute("delete from onceward.portal_tokens where expires_at < onceward.now()")
-    await conn.execute("delete from onceward.endpoint_secrets where expires_at < onceward.now() - interval '1 day'")
-    return pruned
+async def prune(db: Database, *, keep: timedelta, keep_keys: timedelta) -> int:
+    """Delete old events and deliveries. An event with an idempotency key stays, without its body, for `keep_keys`.
+
+    Returns how many old events were examined.
+    """
+    looked = await in_batches(partial(db.fetchval, PRUNE, keep))
+    await in_batches(partial(db.fetchval, PRUNE_LATER))
+    await in_batches(partial(db.fetchval, FORGET_KEYS, keep_keys))
+    await db.execute("delete from onceward.portal_tokens where expires_at < onceward.now()")
+    await db.execute("delete from onceward.endpoint_secrets where expires_at < onceward.now() - interval '1 day'")
+    return looked

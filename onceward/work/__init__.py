@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from onceward.work.group_commit import GroupCommit, Overloaded
     from onceward.work.job import Job
     from onceward.work.job_task import BoundJob, ConfiguredJob, JobTask, Options, positional, queue_of, queues_of
-    from onceward.work.loop import Loop
+    from onceward.work.loop import Loop, in_batches
     from onceward.work.outcomes import (
         Cancelled,
         Finished,
@@ -80,6 +80,7 @@ __all__ = [
     "bundle",
     "enqueue",
     "enqueue_sql",
+    "in_batches",
     "insert",
     "item",
     "items",

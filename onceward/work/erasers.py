@@ -66,4 +66,5 @@ UNSEARCHED: dict[str, str] = {
     "onceward.queues.parked_for": "the type of a service's error",
     "onceward.lanes.*": "lanes that an operator configured",
     "onceward.prune_marks.*": "names of tables",
+    "onceward.prune_later.*": "names of tables",
 }

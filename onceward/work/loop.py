@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import time
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -12,6 +13,21 @@ import structlog
 from onceward.db import FAILED, end, loudness
 
 log = structlog.get_logger(__name__)
+
+
+AT_ONCE = 1000
+
+
+async def in_batches(step: Callable[[int], Awaitable[int]], *, at_once: int = AT_ONCE) -> int:
+    """Call `step(at_once)` until it looks at fewer rows than that, with pauses as long as the work. Return the total."""
+    total = 0
+    while True:
+        began = time.monotonic()
+        looked = await step(at_once)
+        total += looked
+        if looked < at_once:
+            return total
+        await asyncio.sleep(time.monotonic() - began)
 
 
 class Loop:

@@ -67,7 +67,10 @@ async def set_aside_unclaimed(
 
 
 async def prune(conn: Connection, *, keep: timedelta, at_once: int = 1000) -> int:
-    """Delete finished jobs older than `keep` with their attempts. Starts at a stored id; never deletes dead letters."""
-    pruned: int = await conn.fetchval(PRUNE_JOBS, keep, at_once)
-    await conn.execute(PRUNE_LATER, at_once)
-    return pruned
+    """Delete finished jobs older than `keep` with their attempts. Starts at a stored id; never deletes dead letters.
+
+    Returns how many rows it looked at: `at_once` or more if there may be more to do.
+    """
+    looked: int = await conn.fetchval(PRUNE_JOBS, keep, at_once)
+    later: int = await conn.fetchval(PRUNE_LATER, at_once)
+    return max(looked, later)

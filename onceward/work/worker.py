@@ -22,7 +22,7 @@ from onceward.work.executor import Executor, Opener
 from onceward.work.forms import form
 from onceward.work.heartbeat import Heartbeat, Identity
 from onceward.work.leases import Leases
-from onceward.work.loop import Loop
+from onceward.work.loop import Loop, in_batches
 from onceward.work.rescue import Rescued, Rescuer
 from onceward.work.runner import QueueRunner
 from onceward.work.settle import Acknowledger
@@ -238,6 +238,8 @@ class Worker:
             await release_orphans(conn)
 
     async def _prune(self) -> None:
-        async with self._db.acquire() as conn:
-            while await prune(conn, keep=self._options.keep_finished) >= 1000:
-                await asyncio.sleep(0.05)
+        async def step(at_once: int) -> int:
+            async with self._db.acquire() as conn:
+                return await prune(conn, keep=self._options.keep_finished, at_once=at_once)
+
+        await in_batches(step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from onceward.statements import read_statement
 from onceward.trust import audit
 from onceward.trust.errors import NotFound
 from onceward.trust.identity import Identity
+from onceward.work import in_batches
 from onceward.workflows import starting
 from onceward.workflows.errors import WorkflowState
 
@@ -165,11 +167,14 @@ async def signal(
     return outcome
 
 
-async def prune(conn: Connection, *, keep: timedelta, at_once: int = 1000) -> int:
-    """Delete workflows that ended before `keep`. A workflow with a key keeps its row, so that its key stays used."""
-    done = await conn.execute(PRUNE, keep, at_once)
-    await conn.execute(STRIP, keep, at_once)
-    return int(done.rpartition(" ")[2])
+async def prune(db: Database, *, keep: timedelta) -> int:
+    """Delete workflows that ended before `keep`. A workflow with a key keeps its row, so that its key stays used.
+
+    Returns how many were deleted.
+    """
+    deleted = await in_batches(partial(db.fetchval, PRUNE, keep))
+    await in_batches(partial(db.fetchval, STRIP, keep))
+    return deleted
 
 
 async def set_aside_unknown(conn: Connection, *, dead_after: timedelta = timedelta(hours=24)) -> set[str]:

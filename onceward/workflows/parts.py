@@ -15,6 +15,6 @@ def upkeep(context: Context) -> Loop:
     async def step() -> None:
         async with context.database.acquire() as conn:
             await set_aside_unknown(conn)
-            await prune(conn, keep=keep)
+        await prune(context.database, keep=keep)
 
     return Loop("workflow upkeep", step, every_s=60)

@@ -133,9 +133,8 @@ async def test_ended_workflows_are_pruned_and_keys_stay_taken(bench: Make) -> No
     keyed = (await b.engine.start_workflow(repair.unique("order:2"), order=2)).id
     await b.engine.start_workflow(approval)
     await b.drain()
-    async with b.db.acquire() as conn:
-        assert await operate.prune(conn, keep=timedelta(days=1)) == 0
-        assert await operate.prune(conn, keep=timedelta(0)) == 1
+    assert await operate.prune(b.db, keep=timedelta(days=1)) == 0
+    assert await operate.prune(b.db, keep=timedelta(0)) == 1
     assert (await b.engine.start_workflow(repair.unique("order:2"), order=2)).id == keyed
     assert sorted([row["name"] for row in await operate.find(b.db, operate.Filter())]) == ["approval", "repair"]
 

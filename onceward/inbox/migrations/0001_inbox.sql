@@ -115,11 +115,6 @@ create table onceward.unhandled_types (
 comment on table onceward.unhandled_types is 'Event types without a handler. The first node that sees a type logs one warning.';
 grant select, insert, update, delete on onceward.unhandled_types to onceward_engine;
 
-create table onceward.prune_events (
-    seq bigint primary key                 -- it was unfinished or a dead letter when it reached the age for pruning
-);
-grant select, insert, update, delete on onceward.prune_events to onceward_engine;
-
 -- Events for other languages: plain INSERT and UPDATE of webhook_events, and functions that claim an event and mark its result.
 -- They hand out only events of sources in mode `external`. An unknown webhook_id belongs to the source `sql`.
 

@@ -1,11 +1,13 @@
--- Strip the bodies of events that were unfinished or dead letters when the mark passed them, and have ended since.
+-- Strip the bodies of events that were unfinished or dead letters when the mark passed them, and have ended since. At most $1.
 with ended as materialized (
-    select p.seq from onceward.prune_events p join onceward.webhook_events e using (seq)
-     where e.status in ('success', 'failed') limit $1
+    select p.id from onceward.prune_later p join onceward.webhook_events e on e.seq = p.id
+     where p.name = 'events' and e.status in ('success', 'failed') limit $1
 ), stripped as (
     update onceward.webhook_events e set payload = null, raw = null, headers = null, signature = null, settles = settles + 1
-      from ended where e.seq = ended.seq
+      from ended where e.seq = ended.id
 ), spent as (
-    delete from onceward.attempts a using ended where a.work_id = ended.seq
+    delete from onceward.attempts a using ended where a.work_id = ended.id
+), forgotten as (
+    delete from onceward.prune_later p using ended where p.name = 'events' and p.id = ended.id
 )
-delete from onceward.prune_events p using ended where p.seq = ended.seq
+select (select count(*) from ended)::int

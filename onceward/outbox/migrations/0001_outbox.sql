@@ -107,6 +107,7 @@ comment on table onceward.published is 'Published events. Each payload is stored
 create unique index published_key on onceward.published
     (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), key) where key is not null;
 create index published_created on onceward.published (created_at);
+create index published_without_body on onceward.published (created_at) where body is null;
 create index published_caused_by on onceward.published (caused_by) where caused_by is not null;
 select onceward.protect('onceward.published');
 revoke update, delete on onceward.published from onceward_app;

@@ -172,6 +172,8 @@ create table onceward.prune_marks (
     through bigint not null default 0      -- all ids up to this one have been examined
 );
 create table onceward.prune_later (
-    id bigint primary key                  -- it was unfinished when pruning passed it
+    name text not null,                    -- the mark that passed the row
+    id bigint not null,                    -- the row was unfinished when the mark passed it
+    primary key (name, id)
 );
 grant select, insert, update, delete on onceward.prune_marks, onceward.prune_later to onceward_engine;

@@ -27,6 +27,8 @@ create table onceward.workflows (
 comment on table onceward.workflows is 'A workflow is unfinished while a row of onceward.work has the same id.';
 create unique index workflows_key
     on onceward.workflows (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'), name, key) where key is not null;
+create index workflows_finished on onceward.workflows (finished_at) where key is null;
+create index workflows_finished_with_key on onceward.workflows (finished_at) where key is not null;
 create index workflows_caused_by on onceward.workflows (caused_by) where caused_by is not null;
 create index workflows_attributes on onceward.workflows using gin (attributes jsonb_path_ops) where attributes is not null;
 select onceward.protect('onceward.workflows');
