@@ -32,7 +32,10 @@ class Ga4Simulator(Simulator):
 
 
 class MixpanelSimulator(Simulator):
-    """Mixpanel. Keeps each (event, time, person, insert id) once, and refuses events without an insert id."""
+    """Mixpanel. Keeps each (event, time, person, insert id) once, and refuses events without an insert id.
+
+    Takes a JSON list of events, or a form with one event in `data`, as Mixpanel's own libraries send it.
+    """
 
     kept = ("events", "_seen")
 
@@ -47,7 +50,9 @@ class MixpanelSimulator(Simulator):
     async def _import(self, request: web.Request) -> web.Response:
         if not request.headers.get("Authorization", "").startswith("Basic "):
             return answer({"code": 401, "error": "Invalid credentials"}, status=401)
-        events = cast("list[Json]", orjson.loads(await request.read()))
+        is_form = request.content_type == "application/x-www-form-urlencoded"
+        text = str((await request.post())["data"]) if is_form else await request.read()
+        events = cast("list[Json]", [orjson.loads(text)] if is_form else orjson.loads(text))
         failed = [
             {"index": index, "message": "'properties.$insert_id' is invalid"}
             for index, event in enumerate(events)
@@ -56,16 +61,26 @@ class MixpanelSimulator(Simulator):
         bad = {item["index"] for item in failed}
         for index, event in enumerate(events):
             properties: Json = event["properties"]
-            names = ("time", "distinct_id", "$insert_id")
-            identity = (event.get("event"), *(properties.get(name) for name in names))
+            identity = (event.get("event"), _milliseconds(properties), *(properties.get(name) for name in PERSON))
             if index not in bad and identity not in self._seen:
                 self._seen.add(identity)
                 self.events.append(event)
+        if is_form:
+            return answer({"status": 0 if failed else 1, "error": failed[0]["message"] if failed else None})
         if failed:
             return answer(
                 {"code": 400, "error": "some data points failed validation", "failed_records": failed}, status=400
             )
         return answer({"code": 200, "num_records_imported": len(events), "status": "OK"})
+
+
+PERSON = ("distinct_id", "$insert_id")
+
+
+def _milliseconds(properties: Json) -> int:
+    """Mixpanel takes the time in seconds or milliseconds."""
+    time = float(properties["time"])
+    return round(time * 1000 if time < 1e11 else time)
 
 
 class SegmentSimulator(Simulator):

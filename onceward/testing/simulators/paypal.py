@@ -51,6 +51,10 @@ def simulated_source(webhook_id: str = "SIMULATED", *, host: str = SIGNING_HOST)
     )
 
 
+WAITS_FOR_PAYER = ("CREATED", "PAYER_ACTION_REQUIRED")
+"""An order that names its payment source at creation has the second status, any other the first."""
+
+
 class PayPalError(OncewardError):
     def __init__(self, name: str, *, status: int, issue: str | None = None) -> None:
         super().__init__(name)
@@ -163,14 +167,15 @@ class PayPalSimulator(Simulator):
         _check_amount(units[0]["amount"])
         order_id = secrets.token_hex(8).upper()
         page = f"{self._browser_url or self.url}/checkoutnow/{order_id}"
+        sourced = bool(body.get("payment_source"))
         context = part(part(part(body, "payment_source"), "paypal"), "experience_context")
         order: Json = {
             "id": order_id,
             "intent": body.get("intent", "CAPTURE"),
-            "status": "PAYER_ACTION_REQUIRED",
+            "status": "PAYER_ACTION_REQUIRED" if sourced else "CREATED",
             "purchase_units": [{"reference_id": "default", **unit} for unit in units],
             "create_time": _now(),
-            "links": [{"rel": "payer-action", "href": page, "method": "GET"}],
+            "links": [{"rel": "payer-action" if sourced else "approve", "href": page, "method": "GET"}],
         }
         self.books.orders[order_id] = order
         self.books.return_urls[order_id] = (str(context.get("return_url")), str(context.get("cancel_url")))
@@ -193,7 +198,7 @@ class PayPalSimulator(Simulator):
     def approve(self, order_id: str) -> Json:
         """Approve an order as its page does."""
         order = self._get(self.books.orders, order_id)
-        if order["status"] == "PAYER_ACTION_REQUIRED":
+        if order["status"] in WAITS_FOR_PAYER:
             order["status"] = "APPROVED"
             self._emit("CHECKOUT.ORDER.APPROVED", "checkout-order", order)
         return order
@@ -329,7 +334,7 @@ class PayPalSimulator(Simulator):
             raise web.HTTPNotFound(text="This order does not exist.")
         unit = order["purchase_units"][0]
         total = f"{unit['amount']['value']} {unit['amount']['currency_code']}"
-        is_open = order["status"] == "PAYER_ACTION_REQUIRED"
+        is_open = order["status"] in WAITS_FOR_PAYER
         return payment_page(
             service="PayPal",
             total=total,
