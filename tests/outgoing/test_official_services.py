@@ -34,7 +34,7 @@ async def test_hubspot(client, sims) -> None:
         id="ada@example.com", id_property="email", properties={"firstname": "Ada"}, object_write_trace_id="0"
     )
     wanted = BatchInputSimplePublicObjectBatchInputUpsert(inputs=[record])
-    made = await asyncio.to_thread(official.upsert, wanted)
+    made: Any = await asyncio.to_thread(official.upsert, wanted)
     ours = HubSpot(client, "pat-1", sims.hubspot.url)
     outcome = await ours.upsert("contacts", [CrmRecord("ada@example.com", {"firstname": "Ada"})])
     assert isinstance(outcome, Accepted)
