@@ -18,6 +18,7 @@ from onceward.db import Database
 from onceward.messages import Limit, Sender, Sending
 from onceward.messages.channels import SmtpChannel
 from onceward.providers.outbound.smtp import Relay, Smtp
+from onceward.settings import Settings
 from onceward.testing.simulators import SmtpSimulator
 from onceward.work import Worker, WorkerOptions
 from tests.child import ROOT, command, end_all
@@ -179,6 +180,17 @@ async def test_the_interval_between_two_sends_of_one_sender_is_kept(db: Database
         await send_all(db, relay, 8, {"email": [Limit(count=1, per_s=2 * LATE_S)]}, workers=4)
         gaps = [b - a for a, b in zip(relay.times, relay.times[1:], strict=False)]
         assert min(gaps) >= LATE_S
+
+
+@pytest.mark.slow
+async def test_the_pace_of_whatsapp_is_at_least_500_ms_apart_and_at_least_100_a_minute(db: Database) -> None:
+    """Measured where the messages arrive, with four workers and the interval that is configured for WhatsApp."""
+    interval_s = Settings().whatsapp_interval_ms / 1000
+    async with TimedRelay() as relay:
+        await send_all(db, relay, 60, {"email": [Limit(count=1, per_s=interval_s)]}, workers=4)
+        gaps = [b - a for a, b in zip(relay.times, relay.times[1:], strict=False)]
+        assert min(gaps) >= 0.5
+        assert len(gaps) / (relay.times[-1] - relay.times[0]) * 60 >= 100
 
 
 async def test_a_recipients_own_limit_makes_room_for_others(office) -> None:

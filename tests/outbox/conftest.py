@@ -24,12 +24,15 @@ KEY = "a key that is long enough for the tests"
 class OutboxBench:
     """An engine, its outbox and any number of workers."""
 
-    def __init__(self, db: Database, *, client: GuardedClient | None = None, **options: Any) -> None:
-        self.app = Onceward("shop")
+    def __init__(
+        self, db: Database, *, client: GuardedClient | None = None, app: Onceward | None = None, **options: Any
+    ) -> None:
+        self.app = app or Onceward("shop")
         for name in ("order.paid", "order.refunded", "user.registered"):
             self.app.event_type(name, sample={"id": 1})
         self.db = db
         self.registry = Registry()
+        self.registry.delivery_hooks += self.app.registry.delivery_hooks
         self.engine = Engine(db, self.registry, event_types=self.app.event_types)
         self.options = OutboxOptions(allow_loopback_http=True, **{"timeout_s": 2.0, **options})
         self.outbox = Outbox(
