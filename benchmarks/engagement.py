@@ -14,7 +14,7 @@ from benchmarks.measure import Measurement, Size, compare
 from onceward import Engine
 from onceward.db import Database, migrate
 from onceward.runtime import FEATURES
-from onceward.schedules import Report, Scheduler, run_here
+from onceward.schedules import RunReport, Scheduler, run_here
 from onceward.trust import create_organization
 from onceward_apps.engagement import app
 from onceward_apps.engagement.app import EngagementSettings
@@ -163,5 +163,5 @@ class _House:
             "analyze engagement.user_profiles, engagement.user_engagement_states, engagement.transactions"
         )
 
-    async def _run(self, name: str) -> Report:
+    async def _run(self, name: str) -> RunReport:
         return await run_here(self._db, app.schedules[name], open_tx=self._engine.open_tx, by="bench")

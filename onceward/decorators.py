@@ -155,7 +155,7 @@ def declare_job(
 def _runner(
     function: Callable[..., Any],
     name: str,
-    signature: inject.Signature,
+    signature: inject.Injection,
     batch: int,
     job: Callable[[], JobTask[..., Any]],
 ) -> Callable[[Any, Any], Awaitable[Any]]:

@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class Injection:
     """The parameters of a handler: the injected ones with their annotations, and the arguments."""
 
     name: str
@@ -29,7 +29,7 @@ class Signature:
         return None if name is None else self.injected[name]
 
 
-def read(function: Callable[..., Any], *, known: tuple[type, ...], name: str | None = None) -> Signature:
+def read(function: Callable[..., Any], *, known: tuple[type, ...], name: str | None = None) -> Injection:
     """Read the parameters of `function`. The injected ones must come first, by position, in the order of `known`."""
     name = name or function.__name__
     try:
@@ -52,7 +52,7 @@ def read(function: Callable[..., Any], *, known: tuple[type, ...], name: str | N
         _check_position(name, parameter, types, seen, known, arguments)
         seen |= types
         injected[parameter.name] = annotation
-    return Signature(name, injected, tuple(arguments))
+    return Injection(name, injected, tuple(arguments))
 
 
 def _check_position(

@@ -56,13 +56,13 @@ class FunctionFile:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class FunctionHistory:
     """The checksums that were applied for each file, the newest last."""
 
     applied: dict[tuple[str, str], list[str]]
 
     @classmethod
-    async def load(cls, conn: asyncpg.Connection[Any]) -> History:
+    async def load(cls, conn: asyncpg.Connection[Any]) -> FunctionHistory:
         applied: dict[tuple[str, str], list[str]] = {}
         if await conn.fetchval("select to_regclass('onceward.functions') is not null"):
             for row in await conn.fetch("select owner, name, checksum from onceward.functions order by applied_at"):

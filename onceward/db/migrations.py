@@ -21,7 +21,7 @@ import asyncpg
 import structlog
 
 from onceward.db.errors import BrokenLine, ChangedFile, MigrationError, MissingFile, NewerSchema
-from onceward.db.functions import FunctionFile, History, create_checked, create_unchecked, read_functions
+from onceward.db.functions import FunctionFile, FunctionHistory, create_checked, create_unchecked, read_functions
 from onceward.db.statements import split
 from onceward.feature import Migrations
 from onceward.statements import read_statement
@@ -107,7 +107,7 @@ async def _plan_by_owner(
 ) -> list[OwnerPlan]:
     exists = await conn.fetchval("select to_regclass('onceward.migrations') is not null")
     applied = await conn.fetch("select * from onceward.migrations order by number") if exists else []
-    history = await History.load(conn)
+    history = await FunctionHistory.load(conn)
     planned: list[OwnerPlan] = []
     for line in lines:
         rows = {row["number"]: row for row in applied if row["owner"] == line.owner}

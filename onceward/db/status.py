@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from onceward.db.functions import History, read_functions
+from onceward.db.functions import FunctionHistory, read_functions
 from onceward.db.migrations import Migration, plan, read
 from onceward.feature import Migrations
 
@@ -31,7 +31,7 @@ class OwnerStatus:
 async def status(conn: asyncpg.Connection[Any], lines: Sequence[Migrations]) -> list[OwnerStatus]:
     """Return the state of each owner. Raises `MigrationError` if the applied migrations differ from the files."""
     pending = await plan(conn, lines)
-    history = await History.load(conn)
+    history = await FunctionHistory.load(conn)
     owners: list[OwnerStatus] = []
     for line in lines:
         files = read_functions(line)

@@ -4,7 +4,7 @@ This package imports no other package of Onceward.
 """
 
 from .addresses import vet
-from .errors import AddressRefused, Ambiguous, HttpError, Unreachable, UrlRefused
+from .errors import AddressRefused, Ambiguous, HostUnreachable, HttpError, UrlRefused
 from .exchange import Response
 from .guarded import GuardedClient
 from .plain import ServiceClient
@@ -17,13 +17,13 @@ __all__ = [
     "Ambiguous",
     "CheckedUrl",
     "GuardedClient",
+    "HostUnreachable",
     "HttpError",
     "Resolver",
     "Response",
     "ServiceClient",
     "StreamedResponse",
     "ThreadResolver",
-    "Unreachable",
     "UrlRefused",
     "check_url",
     "parse_url",

@@ -3,7 +3,7 @@
     HttpError
     ├── UrlRefused          the URL breaks a rule; nothing was sent
     │   └── AddressRefused  the host has a blocked address; nothing was sent
-    ├── Unreachable         no connection was established; nothing was sent
+    ├── HostUnreachable         no connection was established; nothing was sent
     └── Ambiguous           a connection was open; the server may have processed the request
 
 Error texts name the host and the cause, never the path, the query or the body, which may contain secrets.
@@ -28,7 +28,7 @@ class AddressRefused(UrlRefused):
     """The address is blocked; the host name may resolve to another address later."""
 
 
-class Unreachable(HttpError):
+class HostUnreachable(HttpError):
     """The request was not sent: no DNS entry, no route, connection refused, no TLS, or no free connection in time."""
 
 

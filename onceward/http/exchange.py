@@ -1,6 +1,6 @@
 """Send one request over an aiohttp session and convert every failure to one of our error classes.
 
-A failure before the request got a connection is Unreachable, because nothing can have been sent. After that it is
+A failure before the request got a connection is HostUnreachable, because nothing can have been sent. After that it is
 Ambiguous, because the request may have been sent.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from .errors import Ambiguous, Unreachable, UrlRefused
+from .errors import Ambiguous, HostUnreachable, UrlRefused
 
 MAX_HEADER_BYTES = 8190
 MAX_HEADERS = 64
@@ -42,13 +42,13 @@ class Response:
 
 
 @dataclass(slots=True)
-class Attempt:
+class RequestAttempt:
     """The progress of one request. The session's hooks find it in `current_attempt`."""
 
     connected: bool = False
 
 
-current_attempt: ContextVar[Attempt | None] = ContextVar("onceward_http_attempt", default=None)
+current_attempt: ContextVar[RequestAttempt | None] = ContextVar("onceward_http_attempt", default=None)
 
 
 async def _mark_connected(_session: aiohttp.ClientSession, _context: SimpleNamespace, _params: Any) -> None:
@@ -97,7 +97,7 @@ async def exchange(
     Once the status has arrived, the call succeeds: if the body is too long, too slow or interrupted, the part that
     arrived is returned with `truncated` set.
     """
-    attempt = Attempt()
+    attempt = RequestAttempt()
     token = current_attempt.set(attempt)
     started = time.monotonic()
     try:
@@ -164,19 +164,19 @@ def joined_headers(answer: aiohttp.ClientResponse) -> dict[str, str]:
     return joined
 
 
-def timed_out(attempt: Attempt, url: URL, timeout_s: float) -> Unreachable | Ambiguous:
+def timed_out(attempt: RequestAttempt, url: URL, timeout_s: float) -> HostUnreachable | Ambiguous:
     where = f"{url.raw_host}:{url.port}"
     if attempt.connected:
         return Ambiguous(f"{where}: no answer within {timeout_s:g} s")
-    return Unreachable(f"{where}: no connection within {timeout_s:g} s")
+    return HostUnreachable(f"{where}: no connection within {timeout_s:g} s")
 
 
-def failed(attempt: Attempt, url: URL, error: Exception) -> Unreachable | Ambiguous:
+def failed(attempt: RequestAttempt, url: URL, error: Exception) -> HostUnreachable | Ambiguous:
     where = f"{url.raw_host}:{url.port}"
     if attempt.connected:
         # Includes answers with a line or header over our limits: the server answered, but the outcome is unknown.
         return Ambiguous(f"{where}: the connection broke before an answer ({error.__class__.__name__})")
-    return Unreachable(f"{where}: {_cause(error)}")
+    return HostUnreachable(f"{where}: {_cause(error)}")
 
 
 def _cause(error: Exception) -> str:

@@ -17,9 +17,9 @@ from ssl import SSLContext
 from typing import Self
 
 from .addresses import IPNetwork, is_loopback, vet
-from .errors import AddressRefused, Ambiguous, Unreachable
+from .errors import AddressRefused, Ambiguous, HostUnreachable
 from .exchange import Response
-from .pool import Deadlines, Key, Pool
+from .pool import ConnectionPool, Deadlines, Key
 from .resolving import Resolver, ThreadResolver
 from .urls import CheckedUrl, check_url, parse_url
 from .wire import Broken, Wire
@@ -69,7 +69,7 @@ class GuardedClient:
         self._allow_networks = tuple(allow_networks)
         self._timeout_s = timeout_s
         self._max_response_bytes = max_response_bytes
-        self._pool = Pool(most=concurrency, per_host=per_host, keepalive_s=keepalive_s)
+        self._pool = ConnectionPool(most=concurrency, per_host=per_host, keepalive_s=keepalive_s)
         self._deadlines = Deadlines()
         self._defaults = {"User-Agent": user_agent, "Accept": "*/*", "Accept-Encoding": "identity"}
         self._resolver = resolver or ThreadResolver()
@@ -89,7 +89,7 @@ class GuardedClient:
         body: bytes | None = None,
         timeout_s: float | None = None,
     ) -> Response:
-        """Send the request once, without retries. Raise UrlRefused, AddressRefused, Unreachable or Ambiguous."""
+        """Send the request once, without retries. Raise UrlRefused, AddressRefused, HostUnreachable or Ambiguous."""
         if self._closed:
             raise RuntimeError("the client is closed")
         to = self._prepared(url)
@@ -193,7 +193,7 @@ class GuardedClient:
             async with asyncio.timeout_at(deadline):
                 await self._pool.enter(to.key)
         except TimeoutError:
-            raise Unreachable(f"{to.where}: no connection within {timeout:g} s") from None
+            raise HostUnreachable(f"{to.where}: no connection within {timeout:g} s") from None
 
     async def _connect(self, to: _Prepared, timeout: float, deadline: float) -> Wire:
         """Connect to one of the host's allowed addresses, trying them in order."""
@@ -205,7 +205,7 @@ class GuardedClient:
                     raise AddressRefused(f"{to.key[1]}: {refused}")
                 return await self._dial(to, allowed, deadline)
         except TimeoutError:
-            raise Unreachable(f"{to.where}: no connection within {timeout:g} s") from None
+            raise HostUnreachable(f"{to.where}: no connection within {timeout:g} s") from None
 
     async def _addresses(self, to: _Prepared) -> list[str]:
         _, host, port = to.key
@@ -222,7 +222,7 @@ class GuardedClient:
         except (OSError, UnicodeError):
             addresses = []
         if not addresses:
-            raise Unreachable(f"{to.where}: the host name does not resolve")
+            raise HostUnreachable(f"{to.where}: the host name does not resolve")
         if len(self._names) >= MOST_NAMES_KEPT:
             self._names.clear()
         self._names[to.key] = (now + NAMES_KEPT_S, addresses)
@@ -266,7 +266,7 @@ class GuardedClient:
                 reason = "no connection in time"
             except (OSError, RuntimeError) as error:
                 reason = _cause(error)  # uvloop raises RuntimeError for some failed connections
-        raise Unreachable(f"{to.where}: {reason}") from None
+        raise HostUnreachable(f"{to.where}: {reason}") from None
 
     def _tls(self) -> SSLContext:
         if self._ssl_context is None:

@@ -54,7 +54,7 @@ class ServiceClient:
         body: bytes | None = None,
         timeout_s: float | None = None,
     ) -> Response:
-        """Send the request once, without retries. Raise UrlRefused, Unreachable or Ambiguous."""
+        """Send the request once, without retries. Raise UrlRefused, HostUnreachable or Ambiguous."""
         parsed = _parsed(url)
         response = await exchange(
             self._opened(),

@@ -54,7 +54,7 @@ class Deadlines:
             self._set(min(wire.deadline for wire in self._wires))
 
 
-class Pool:
+class ConnectionPool:
     """Open connections by host. Their number is limited in total and per host; further callers wait."""
 
     def __init__(self, *, most: int, per_host: int, keepalive_s: float) -> None:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from .errors import Unreachable
+from .errors import HostUnreachable
 
 
 class Resolver(Protocol):
@@ -63,14 +63,14 @@ class ConnectorResolver(AbstractResolver):
 
 
 async def resolve(resolver: Resolver, host: str, port: int, *, timeout_s: float) -> list[str]:
-    """Return all addresses of a host; raise Unreachable with the reason if there are none."""
+    """Return all addresses of a host; raise HostUnreachable with the reason if there are none."""
     try:
         async with asyncio.timeout(timeout_s):
             addresses = await resolver.addresses(host, port)
     except TimeoutError:
-        raise Unreachable(f"{host}: the host name was not resolved within {timeout_s:g} s") from None
+        raise HostUnreachable(f"{host}: the host name was not resolved within {timeout_s:g} s") from None
     except (OSError, UnicodeError) as error:
-        raise Unreachable(f"{host}: the host name does not resolve ({error.__class__.__name__})") from None
+        raise HostUnreachable(f"{host}: the host name does not resolve ({error.__class__.__name__})") from None
     if not addresses:
-        raise Unreachable(f"{host}: the host name has no addresses")
+        raise HostUnreachable(f"{host}: the host name has no addresses")
     return addresses

@@ -10,7 +10,7 @@ import aiohttp
 from yarl import URL
 
 from .errors import Ambiguous, UrlRefused
-from .exchange import Attempt, Response, current_attempt, failed, joined_headers, timed_out
+from .exchange import RequestAttempt, Response, current_attempt, failed, joined_headers, timed_out
 
 _CHUNK_BYTES = 64 * 1024
 
@@ -83,7 +83,7 @@ async def open_stream(
     idle_timeout_s: float,
 ) -> AsyncGenerator[StreamedResponse]:
     """Send one request and give the answer as soon as its headers have arrived. Leaving the block closes the connection."""
-    attempt, started = Attempt(), time.monotonic()
+    attempt, started = RequestAttempt(), time.monotonic()
     deadline = asyncio.get_running_loop().time() + timeout_s
     token = current_attempt.set(attempt)
     try:

@@ -94,7 +94,7 @@ async def check_url(
     """Check a URL at registration: its form, and that every address of its host is allowed.
 
     The guarded client checks the address again when it connects, because the DNS entry may have changed.
-    Raise UrlRefused, AddressRefused, or Unreachable if the host name does not resolve.
+    Raise UrlRefused, AddressRefused, or HostUnreachable if the host name does not resolve.
     """
     checked = parse_url(url, allow_loopback_http=allow_loopback_http)
     used_resolver = resolver or ThreadResolver(threads=1)

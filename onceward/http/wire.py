@@ -23,7 +23,7 @@ class Broken(OncewardError):
 
 
 @dataclass(slots=True)
-class Answer:
+class WireAnswer:
     """The part of an answer that has arrived. `status` is 0 until the head is complete."""
 
     status: int = 0
@@ -50,8 +50,8 @@ class Wire(asyncio.Protocol):
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self._parser: Any = None
-        self._answer = Answer()
-        self._done: asyncio.Future[Answer] | None = None
+        self._answer = WireAnswer()
+        self._done: asyncio.Future[WireAnswer] | None = None
         self._limit = 0
         self._head_bytes = 0
         self.closed = False
@@ -94,7 +94,7 @@ class Wire(asyncio.Protocol):
     def on_message_begin(self) -> None:
         if self._done is None:
             # A second answer to one request must neither change the first nor count as that to the next request.
-            self._answer = Answer()
+            self._answer = WireAnswer()
             self.close()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -122,7 +122,7 @@ class Wire(asyncio.Protocol):
         if self._done is None:
             return
         if 100 <= self._answer.status < 200 and self._answer.status != 101:
-            self._answer = Answer()  # an interim response; the answer follows
+            self._answer = WireAnswer()  # an interim response; the answer follows
             self._head_bytes = 0
             return
         if not self._parser.should_keep_alive():
@@ -133,10 +133,10 @@ class Wire(asyncio.Protocol):
 
     # -- what the client calls ---------------------------------------------------------------------------------------
 
-    def send(self, request: bytes, *, limit: int) -> asyncio.Future[Answer]:
+    def send(self, request: bytes, *, limit: int) -> asyncio.Future[WireAnswer]:
         """Send a request. The future returns its answer, or raises Broken or TimeoutError."""
         assert self._transport is not None
-        self._answer = Answer()
+        self._answer = WireAnswer()
         self._head_bytes = 0
         self._limit = limit
         self._done = asyncio.get_running_loop().create_future()

@@ -38,7 +38,7 @@ Reply = Callable[[int, bytes, bytes], None]
 """Sends the answer: status, headers as lines, body. Called once, from the event loop."""
 
 
-class Declined(StrEnum):
+class DirectDeclined(StrEnum):
     """Why the direct path left a request to the ASGI path. Each value is a label of `webhook_direct_declined_total`."""
 
     UNKNOWN_SOURCE = "unknown_source"
@@ -56,7 +56,7 @@ class Declined(StrEnum):
     """An unexpected exception, which is logged: a defect of ours or of a provider."""
 
 
-DECLINED = {reason: metrics.DIRECT_DECLINED.labels(reason.value) for reason in Declined}
+DECLINED = {reason: metrics.DIRECT_DECLINED.labels(reason.value) for reason in DirectDeclined}
 
 
 class Direct:
@@ -84,32 +84,32 @@ class Direct:
         # The whole rest of the path: only the receiver knows addresses with a further segment.
         source = self._catalog.get(path[len(PREFIX) :])
         if source is None:
-            return self._decline(Declined.UNKNOWN_SOURCE)
+            return self._decline(DirectDeclined.UNKNOWN_SOURCE)
         if not source.only_stores:
-            return self._decline(Declined.NOT_STORE_ONLY)
+            return self._decline(DirectDeclined.NOT_STORE_ONLY)
         if len(body) > source.max_body_bytes:
-            return self._decline(Declined.TOO_LARGE)
+            return self._decline(DirectDeclined.TOO_LARGE)
         began = time.perf_counter()
         try:
             all_headers = Headers(headers)
             request = Request("POST", path, "", all_headers, body)
             intake = verify_and_place(self._placer, source, request, all_headers, self._clock())
             if not isinstance(intake, Intake):
-                return self._decline(Declined.CHALLENGE)
+                return self._decline(DirectDeclined.CHALLENGE)
             gate("ack-verified")
             self._commits.submit_to(intake.events, _Sender(self, self.spread(source), source, reply, began))
         except Rejected:
-            return self._decline(Declined.REJECTED)
+            return self._decline(DirectDeclined.REJECTED)
         except Overloaded:
-            return self._decline(Declined.OVERLOADED)
+            return self._decline(DirectDeclined.OVERLOADED)
         except Exception:
             # Nothing was submitted, because `submit_to` raises only Overloaded. The ASGI path may accept the request.
             log.exception("direct_request.failed", source=source.name, provider=source.provider.name)
-            return self._decline(Declined.FAILED)
+            return self._decline(DirectDeclined.FAILED)
         return True
 
     @staticmethod
-    def _decline(reason: Declined) -> bool:
+    def _decline(reason: DirectDeclined) -> bool:
         DECLINED[reason].inc()
         return False
 

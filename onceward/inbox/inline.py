@@ -97,7 +97,7 @@ class Inline:
                 return await self._insert_and_run(tx, placed, payload, handler)
         except asyncpg.LockNotAvailableError:
             return answers.still_running()
-        except Known as known:
+        except KnownEvent as known:
             return await self._again(known.stored, handler)
 
     @asynccontextmanager
@@ -134,7 +134,7 @@ class Inline:
             if first is None:
                 raise Unavailable(f"event {placed.event_id!r} was deleted while its duplicate was received")
             self._store.reused_ids.note(source, stored_type=first["type"], type=common.type)
-            raise Known(standing(first))
+            raise KnownEvent(standing(first))
         event = StoredEvent(
             row["seq"],
             id,
@@ -232,7 +232,7 @@ class Inline:
         return answers.still_running() if ended is None else answers.first_result(ended)
 
 
-class Known(OncewardError):
+class KnownEvent(OncewardError):
     """The event is a duplicate: it was stored before."""
 
     def __init__(self, stored: Stored) -> None:

@@ -24,12 +24,12 @@ AGAIN = read_statement("inbox", "requeue_event")
 COPY = read_statement("inbox", "copy_event")
 
 
-class NoFilter(OncewardError, ValueError):
+class NoEventFilter(OncewardError, ValueError):
     """A replay needs at least one filter, so that nobody replays everything by accident."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class EventFilter:
     """Which events to find. A field that is None does not filter."""
 
     ids: Sequence[int] | None = None
@@ -50,7 +50,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundEvents:
     """An event as lists show it."""
 
     seq: int
@@ -79,11 +79,11 @@ class Replayed:
 
 async def find(
     conn: Connection | Transaction | Database,
-    criteria: Filter,
+    criteria: EventFilter,
     *,
     limit: int = DEFAULT_LIMIT,
     before: int | None = None,
-) -> list[Found]:
+) -> list[FoundEvents]:
     """Return events, newest first. `before` is the last `seq` of the previous page."""
     rows = await conn.fetch(
         FIND,
@@ -103,15 +103,15 @@ async def find(
     return [_found(row) for row in rows]
 
 
-def _found(row: Any) -> Found:
+def _found(row: Any) -> FoundEvents:
     status = "processing" if row["status"] == "pending" and row["running"] else row["status"]
-    values = {name: row[name] for name in Found.__slots__ if name != "status"}
-    return Found(status=status, **values)
+    values = {name: row[name] for name in FoundEvents.__slots__ if name != "status"}
+    return FoundEvents(status=status, **values)
 
 
 async def replay(
     db: Database,
-    criteria: Filter,
+    criteria: EventFilter,
     *,
     actor: str | Identity,
     reason: str,
@@ -121,7 +121,7 @@ async def replay(
 ) -> Replayed:
     """Make events due again, oldest first. A dry run only returns which events would be replayed."""
     if criteria.empty:
-        raise NoFilter("a replay needs an id or a filter: source, type, since, until or error")
+        raise NoEventFilter("a replay needs an id or a filter: source, type, since, until or error")
     if as_new and not reason.strip():
         raise ValueError("a replay as a new event needs a reason for the audit log")
     done = Replayed()
@@ -143,7 +143,7 @@ async def replay(
     return done
 
 
-def _why_not(event: Found, criteria: Filter, *, as_new: bool) -> str | None:
+def _why_not(event: FoundEvents, criteria: EventFilter, *, as_new: bool) -> str | None:
     if event.pruned:
         return "its body was pruned: ask the sender to send the event again"
     if as_new:
@@ -155,7 +155,9 @@ def _why_not(event: Found, criteria: Filter, *, as_new: bool) -> str | None:
     return f"its status is {event.status}: it will run without a replay"
 
 
-async def _again(tx: Transaction, event: Found, *, actor: str | Identity, reason: str, as_new: bool) -> int | None:
+async def _again(
+    tx: Transaction, event: FoundEvents, *, actor: str | Identity, reason: str, as_new: bool
+) -> int | None:
     seq = event.seq
     if as_new:
         seq = await tx.fetchval(COPY, event.seq)

@@ -50,7 +50,7 @@ class Stored(NamedTuple):
     running: bool = False
 
 
-class Counts:
+class StoredCounts:
     """Counts received events by source. It counts once per commit, because counting costs as much as parsing."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Store:
         self._next_wake: dict[str, float] = {}
         self._waking: set[str] = set()
         self._turn = asyncio.Semaphore(MOST_CONNECTIONS)
-        self.counts = Counts()
+        self.counts = StoredCounts()
         self.reused_ids = ReusedIds()
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ import orjson
 from onceward.live.access import Viewer
 from onceward.live.errors import LiveError, QueryFault
 from onceward.live.group import Group
-from onceward.live.topics import Channel
+from onceward.live.topics import TopicChannel
 from onceward.trust import Identity
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _resumed(started: Coroutine[Any, Any, None], waits_for: Any) -> Generator[An
         return
 
 
-class Subscription:
+class LiveSubscription:
     """A client's subscription to a group. `sent` is the hash of the result that the client has."""
 
     __slots__ = ("answered", "connection", "failed", "group", "id", "sent")
@@ -67,7 +67,7 @@ class Follow:
 
     __slots__ = ("channel", "connection", "first", "gap", "id", "position")
 
-    def __init__(self, connection: Connection, id: int, channel: Channel) -> None:
+    def __init__(self, connection: Connection, id: int, channel: TopicChannel) -> None:
         self.connection = connection
         self.id = id
         self.channel = channel
@@ -102,13 +102,13 @@ class Connection:
         self.identity = identity
         self.transport = transport
         self._holder: UUID | None = None
-        self.interests: dict[int, Subscription | Follow] = {}
+        self.interests: dict[int, LiveSubscription | Follow] = {}
         self.places: dict[str, Viewer] | None = None
         self.waits: dict[int, int] | None = None
         self.sent_version = ""
         self.last_sent = time.monotonic()
         self._send = send
-        self._dirty: dict[Subscription | Follow, None] = {}
+        self._dirty: dict[LiveSubscription | Follow, None] = {}
         self._replies: list[str] | None = None
         self._pump: asyncio.Task[None] | None = None
         self._closed = False
@@ -137,8 +137,8 @@ class Connection:
 
     # -- subscriptions ---------------------------------------------------------------------------------------------
 
-    def subscribe(self, id: int, group: Group, sent: str | None) -> Subscription:
-        subscription = Subscription(self, id, group, sent)
+    def subscribe(self, id: int, group: Group, sent: str | None) -> LiveSubscription:
+        subscription = LiveSubscription(self, id, group, sent)
         self.interests[id] = subscription
         group.subscribers.add(subscription)
         if group.text is not None or group.error is not None:
@@ -146,7 +146,7 @@ class Connection:
             self.flush()
         return subscription
 
-    def follow(self, id: int, channel: Channel) -> Follow:
+    def follow(self, id: int, channel: TopicChannel) -> Follow:
         follow = Follow(self, id, channel)
         self.interests[id] = follow
         channel.followers.add(follow)
@@ -157,7 +157,7 @@ class Connection:
         if interest is None:
             return
         self._dirty.pop(interest, None)
-        if isinstance(interest, Subscription):
+        if isinstance(interest, LiveSubscription):
             self.hub.leave(interest.group, interest)
         else:
             interest.channel.followers.discard(interest)
@@ -190,7 +190,7 @@ class Connection:
 
     # -- frames -------------------------------------------------------------------------------------------
 
-    def mark(self, interest: Subscription | Follow) -> None:
+    def mark(self, interest: LiveSubscription | Follow) -> None:
         self._dirty[interest] = None
 
     def reply(self, message: dict[str, Any]) -> None:
@@ -250,7 +250,7 @@ class Connection:
         results: list[str] = []
         topics: list[str] = []
         for interest in dirty:
-            if isinstance(interest, Subscription):
+            if isinstance(interest, LiveSubscription):
                 self._add_result(interest, results)
             else:
                 self._add_messages(interest, topics)
@@ -266,7 +266,7 @@ class Connection:
             parts += f',"reached":[{reached}]'
         return f'{{"type":"frame","from":"{before}","to":"{version}"{parts}}}'
 
-    def _add_result(self, subscription: Subscription, results: list[str]) -> None:
+    def _add_result(self, subscription: LiveSubscription, results: list[str]) -> None:
         group = subscription.group
         if group.error is not None:
             if subscription.failed is not group.error:
@@ -315,7 +315,11 @@ class Connection:
     def settled(self) -> bool:
         """Return whether all results of this client are up to date. Queries that keep failing are ignored."""
         for interest in self.interests.values():
-            if isinstance(interest, Subscription) and interest.group.behind is not None and not interest.group.failures:
+            if (
+                isinstance(interest, LiveSubscription)
+                and interest.group.behind is not None
+                and not interest.group.failures
+            ):
                 return False
         return True
 
@@ -323,12 +327,12 @@ class Connection:
         """Return the first advance that some result of this client may not include."""
         behind: int | None = None
         for interest in self.interests.values():
-            if isinstance(interest, Subscription) and (own := interest.group.behind) is not None:
+            if isinstance(interest, LiveSubscription) and (own := interest.group.behind) is not None:
                 behind = own if behind is None else min(own, behind)
         return behind
 
     def _groups(self) -> list[Group]:
-        return [interest.group for interest in self.interests.values() if isinstance(interest, Subscription)]
+        return [interest.group for interest in self.interests.values() if isinstance(interest, LiveSubscription)]
 
     def _reached(self) -> str:
         """Return the ids of the waits that have ended, and remove them."""

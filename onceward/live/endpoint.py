@@ -62,7 +62,7 @@ class Throttle:
         return self._left >= 0
 
 
-class Open:
+class OpenConnection:
     """An open connection with its credentials. `end(code, reason)` closes the transport."""
 
     __slots__ = ("connection", "credentials", "end", "recheck_at")
@@ -84,7 +84,7 @@ class LiveEndpoint:
         self.options = options
         self._authenticate = authenticate
         self._origins = (*options.origins, *hosts)
-        self._open: dict[Connection, Open] = {}
+        self._open: dict[Connection, OpenConnection] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"].rstrip("/")
@@ -141,7 +141,7 @@ class LiveEndpoint:
         async def end(code: int, reason: str) -> None:
             await send({"type": "websocket.close", "code": code, "reason": reason})
 
-        self._open[connection] = Open(connection, credentials, self._next_recheck(), end)
+        self._open[connection] = OpenConnection(connection, credentials, self._next_recheck(), end)
         throttle = Throttle(self.options.max_messages_per_s)
         try:
             while True:
@@ -222,7 +222,7 @@ class LiveEndpoint:
                 pass
             disconnected.set()
 
-        self._open[connection] = Open(connection, credentials, self._next_recheck(), end)
+        self._open[connection] = OpenConnection(connection, credentials, self._next_recheck(), end)
         watching = asyncio.create_task(wait_for_disconnect())
         try:
             await send(
@@ -305,7 +305,7 @@ class LiveEndpoint:
         for entry in list(self._open.values()):
             await self._end(entry, AWAY, "restarting")
 
-    async def _end(self, entry: Open, code: int, reason: str) -> None:
+    async def _end(self, entry: OpenConnection, code: int, reason: str) -> None:
         entry.connection.close()
         with contextlib.suppress(OSError, RuntimeError):
             await entry.end(code, reason)

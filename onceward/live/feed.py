@@ -45,7 +45,7 @@ class Advance:
     messages: tuple[TopicMessage, ...]
 
 
-class Reader:
+class FeedReader:
     """Reads the feed and keeps the position."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from onceward.live import metrics
 
 if TYPE_CHECKING:
-    from onceward.live.connection import Connection, Follow, Subscription
+    from onceward.live.connection import Connection, Follow, LiveSubscription
 
 HOLD_S = 0.1
 """How long results wait for other results of the same client, so that one frame carries them together."""
@@ -29,7 +29,7 @@ class FrameSender:
         if self._timer is not None:
             self._timer.cancel()
 
-    def mark(self, interest: Subscription | Follow) -> None:
+    def mark(self, interest: LiveSubscription | Follow) -> None:
         """Mark a subscription or follow, and with it its connection, as changed."""
         interest.connection.mark(interest)
         self._changed.add(interest.connection)

@@ -13,7 +13,7 @@ from onceward.live.feed import Change
 from onceward.live.query import Dependency, QueryDefinition
 
 if TYPE_CHECKING:
-    from onceward.live.connection import Subscription
+    from onceward.live.connection import LiveSubscription
 
 GroupKey = tuple[str, str, Viewer]
 
@@ -59,7 +59,7 @@ class Group:
         self.definition = definition
         self.arguments = arguments
         self.viewer = viewer
-        self.subscribers: set[Subscription] = set()
+        self.subscribers: set[LiveSubscription] = set()
         self.dependencies: frozenset[Dependency] = frozenset()
         self.text: str | None = None
         self.hash: str | None = None

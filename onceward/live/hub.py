@@ -15,7 +15,7 @@ from uuid import UUID
 from onceward.db import FAILED, Database, end
 from onceward.live import metrics
 from onceward.live.access import Viewer
-from onceward.live.connection import Connection, Subscription
+from onceward.live.connection import Connection, LiveSubscription
 from onceward.live.errors import LiveError, QueryFault, TooMuch
 from onceward.live.feed import Advance
 from onceward.live.frames import FrameSender
@@ -24,7 +24,7 @@ from onceward.live.options import LiveOptions
 from onceward.live.query import QueryDefinition
 from onceward.live.running import run
 from onceward.live.snapshot import Version
-from onceward.live.topics import Channel
+from onceward.live.topics import TopicChannel
 from onceward.live.version_log import VersionLog
 from onceward.live.watched import Tables
 from onceward.telemetry import get_logger
@@ -42,7 +42,7 @@ class Hub:
         self.tables = tables
         self.options = options
         self.groups: dict[Any, Group] = {}
-        self.channels: dict[tuple[UUID | None, str], Channel] = {}
+        self.channels: dict[tuple[UUID | None, str], TopicChannel] = {}
         self.connections: set[Connection] = set()
         self.connected: Counter[UUID | None] = Counter()
         """The number of connections per organization."""
@@ -165,7 +165,7 @@ class Hub:
             group.leaving = None
         return group
 
-    def leave(self, group: Group, subscription: Subscription) -> None:
+    def leave(self, group: Group, subscription: LiveSubscription) -> None:
         group.subscribers.discard(subscription)
         if not group.subscribers and group.leaving is None:
             loop = asyncio.get_running_loop()

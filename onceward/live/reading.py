@@ -8,7 +8,7 @@ import time
 
 from onceward.db import FAILED, Connection, end
 from onceward.live import metrics
-from onceward.live.feed import Reader
+from onceward.live.feed import FeedReader
 from onceward.live.hub import Hub
 from onceward.telemetry import get_logger
 
@@ -24,7 +24,7 @@ class FeedLoop:
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
-        self.reader = Reader()
+        self.reader = FeedReader()
         self.progress_at: float | None = None
         """The time of the last read, on the monotonic clock."""
         self.failing_since: float | None = None

@@ -27,7 +27,7 @@ REMAINING = "select extract(epoch from $1::timestamptz - onceward.now())::float8
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class QueryOutcome:
     """A result as JSON text, its dependencies, and the seconds after which it must be computed again in any case."""
 
     text: str
@@ -44,7 +44,7 @@ async def run(
     viewer: Viewer,
     *,
     timeout_s: float,
-) -> Outcome:
+) -> QueryOutcome:
     """Run the query and return its outcome. Raises `QueryFault` if it reads a table that it does not watch."""
     async with db.acquire() as conn:
         try:
@@ -83,7 +83,7 @@ def _begin_statement(viewer: Viewer, timeout_s: float) -> str:
 
 async def _run_query(
     conn: Connection, tables: Tables, definition: QueryDefinition[..., Any], arguments: dict[str, Any], viewer: Viewer
-) -> Outcome:
+) -> QueryOutcome:
     first = not definition.relations
     before = await scans(conn) if first else {}
     q = Query(conn, definition, viewer, tables)
@@ -100,7 +100,7 @@ async def _run_query(
     if q.until is not None:
         remaining_s: float = await conn.fetchval(REMAINING, q.until)
         stale_in_s = remaining_s if stale_in_s is None else min(remaining_s, stale_in_s)
-    return Outcome(text, digest(text), frozenset(q.dependencies), stale_in_s)
+    return QueryOutcome(text, digest(text), frozenset(q.dependencies), stale_in_s)
 
 
 def _require_watched(definition: QueryDefinition[..., Any], q: Query, tables: Tables, read: Any) -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from onceward.live import metrics, presence
 from onceward.live.access import Caller, Viewer, admit
-from onceward.live.connection import Connection, Follow, Send, Subscription
+from onceward.live.connection import Connection, Follow, LiveSubscription, Send
 from onceward.live.errors import LiveError, SubscriptionRefused, TooMuch
 from onceward.live.feed import broken_between
 from onceward.live.hub import Hub
@@ -18,7 +18,7 @@ from onceward.live.protocol import Drop, FollowTopic, Hello, Message, Pong, Pres
 from onceward.live.query import QueryDefinition
 from onceward.live.registry import LiveRegistry
 from onceward.live.snapshot import BadVersion, Version
-from onceward.live.topics import Channel, find, message_text, replay
+from onceward.live.topics import TopicChannel, find, message_text, replay
 from onceward.trust import Identity
 
 MOST_WAITS = 100
@@ -129,7 +129,7 @@ class Service:
         key = (viewer.organization, message.topic)
         channel = self.hub.channels.get(key)
         if channel is None:
-            channel = self.hub.channels[key] = Channel(*key, keep=self.options.topic_replay)
+            channel = self.hub.channels[key] = TopicChannel(*key, keep=self.options.topic_replay)
         follow = connection.follow(message.id, channel)
         # Only a read that starts after this point is certain to include this topic.
         version = await self.hub.next_read()
@@ -216,7 +216,7 @@ class Service:
             return False
         for id, interest in list(connection.interests.items()):
             try:
-                if isinstance(interest, Subscription):
+                if isinstance(interest, LiveSubscription):
                     await self._recheck_query(connection, interest)
                 else:
                     await self._recheck_topic(connection, interest)
@@ -232,7 +232,7 @@ class Service:
                 connection.reply_error(error, None)
         return True
 
-    async def _recheck_query(self, connection: Connection, subscription: Subscription) -> None:
+    async def _recheck_query(self, connection: Connection, subscription: LiveSubscription) -> None:
         """Raise `LiveError` if a rule function no longer allows this. Scopes need no recheck: the identity is unchanged."""
         definition = subscription.group.definition
         if not callable(definition.allow):

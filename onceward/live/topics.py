@@ -104,7 +104,7 @@ def message_text(message: TopicMessage) -> str:
     return orjson.dumps({"id": message.id, "at": message.at, "data": message.payload}).decode()
 
 
-class Channel:
+class TopicChannel:
     """The newest messages of one topic of one organization, shared by its subscribers on this node."""
 
     __slots__ = ("_recent", "followers", "organization", "position", "topic")

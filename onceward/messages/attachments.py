@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from onceward.messages.errors import Rejected
+from onceward.messages.errors import MessageRejected
 from onceward.services import Files
 
 MAX_ATTACHMENTS = 20
@@ -74,11 +74,11 @@ async def load_attachments(files: Files, stored: Sequence[dict[str, Any]] | None
     for each in stored or ():
         content = await files.get(each["path"])
         if content is None:
-            raise Rejected(
+            raise MessageRejected(
                 f"attachment {each['name']!r} is not in the file store: put it there before you queue the mail"
             )
         total += len(content)
         if total > MAX_BYTES:
-            raise Rejected(f"the attachments have more than {MAX_BYTES >> 20} MiB together: send a link instead")
+            raise MessageRejected(f"the attachments have more than {MAX_BYTES >> 20} MiB together: send a link instead")
         loaded.append(LoadedAttachment(each["name"], each["content_type"], content, each.get("inline")))
     return tuple(loaded)

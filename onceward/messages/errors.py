@@ -1,7 +1,7 @@
 """The ways in which a message can fail.
 
 Permanent
-├── Rejected           the service refused the message for good
+├── MessageRejected           the service refused the message for good
 ├── NotConfigured      this installation has no such channel
 └── PayloadInvalid
     ├── UnknownTemplate    no template has this name, version or language
@@ -9,12 +9,12 @@ Permanent
 Retry
 └── Declined           the service refused for now: counts as an attempt
 Snooze
-├── Parked             the service was unreachable or asked for a pause: not sent, no attempt is counted
+├── MessageParked             the service was unreachable or asked for a pause: not sent, no attempt is counted
 ├── Resting            the channel is parked: not sent, no attempt is counted
 ├── NotYet             quiet hours, a window or a limit: nothing failed, it is too early
 └── LookLater          the message may have been sent: look it up at the service first
 
-The SQL function `onceward.settled_message` knows Declined, Rejected and Parked by name: they prove that this send is over.
+The SQL function `onceward.settled_message` knows Declined, MessageRejected and MessageParked by name: they prove that this send is over.
 An earlier send that was never answered stays unresolved.
 """
 
@@ -23,7 +23,7 @@ from __future__ import annotations
 from onceward.work import PayloadInvalid, Permanent, Retry, Snooze
 
 
-class Rejected(Permanent):
+class MessageRejected(Permanent):
     """The service refused the message for good; a retry cannot help."""
 
 
@@ -43,7 +43,7 @@ class Declined(Retry):
     """The service refused the message; a later attempt may succeed."""
 
 
-class Parked(Snooze):
+class MessageParked(Snooze):
     """The service was unreachable or asked for a pause; the channel is paused for a while."""
 
 

@@ -20,7 +20,7 @@ UNREAD = read_statement("messages", "count_unread")
 MARK = read_statement("messages", "mark_read")
 
 
-class Reader(Protocol):
+class InboxReader(Protocol):
     """A transaction or a live query."""
 
     async def fetch(self, query: str, *args: Any) -> list[Any]: ...
@@ -46,19 +46,19 @@ def recipients_of(identity: Identity) -> list[str]:
 
 
 async def list_inbox(
-    conn: Reader, recipients: Sequence[str], *, before: int | None = None, unread: bool = False, limit: int = 50
+    conn: InboxReader, recipients: Sequence[str], *, before: int | None = None, unread: bool = False, limit: int = 50
 ) -> list[InboxMessage]:
     """Return the messages, newest first."""
     return [InboxMessage(*row) for row in await conn.fetch(LIST, list(recipients), before, unread, limit)]
 
 
-async def count_unread(conn: Reader, recipients: Sequence[str]) -> int:
+async def count_unread(conn: InboxReader, recipients: Sequence[str]) -> int:
     """Return the number of unread messages, 1000 at most."""
     return await conn.fetchval(UNREAD, list(recipients))
 
 
 async def mark_read(
-    conn: Reader, recipients: Sequence[str], *, ids: Sequence[int] = (), up_to: int | None = None
+    conn: InboxReader, recipients: Sequence[str], *, ids: Sequence[int] = (), up_to: int | None = None
 ) -> int:
     """Mark messages as read: some by id, or all up to an id. Return how many were unread before."""
     return len(await conn.fetch(MARK, list(recipients), list(ids), up_to))

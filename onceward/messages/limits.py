@@ -68,7 +68,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class SendSlot:
     """When a send may begin, on the monotonic clock of this process."""
 
     at: float
@@ -86,7 +86,7 @@ class Limits:
         self._db = db
         self._limits = limits
 
-    async def wait(self, channel: str, sender: str, recipient: str) -> Slot | None:
+    async def wait(self, channel: str, sender: str, recipient: str) -> SendSlot | None:
         """Wait until the send may begin and return its slot. Raise NotYet if the recipient's limit requires a long wait."""
         limits = self._limits.get(channel)
         if not limits:
@@ -104,7 +104,7 @@ class Limits:
             raise NotYet(wait_s + random.uniform(0, 1), "the recipient's limit is used up for now")
         # The database read its clock between request and answer: start after the answer, measure lateness from the request.
         await asyncio.sleep(wait_s)
-        return Slot(requested_at + wait_s, min(each.valid_s for each in limits))
+        return SendSlot(requested_at + wait_s, min(each.valid_s for each in limits))
 
 
 async def forget_old_slots(db: Database) -> None:

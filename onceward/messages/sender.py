@@ -22,7 +22,15 @@ from onceward.messages.accounts import OrganizationChannels
 from onceward.messages.attachments import LoadedAttachment, load_attachments
 from onceward.messages.channel import Channel, Letter
 from onceward.messages.endings import message_end_hook
-from onceward.messages.errors import Declined, LookLater, NotConfigured, NotYet, Parked, Rejected, UnknownTemplate
+from onceward.messages.errors import (
+    Declined,
+    LookLater,
+    MessageParked,
+    MessageRejected,
+    NotConfigured,
+    NotYet,
+    UnknownTemplate,
+)
 from onceward.messages.hours import Quiet, next_allowed, zone_or_default
 from onceward.messages.kind import Message, MessageKind
 from onceward.messages.limits import MOST_MISSED, Limit, Limits
@@ -134,7 +142,7 @@ class Sender:
             if own is not None and isinstance(outcome, Throttled):
                 # Only this organization's account is over its limit; the others go on.
                 pause_s = OWN_PAUSE_S if outcome.retry_after_s is None else max(outcome.retry_after_s, 1.0)
-                raise Parked(pause_s, "the organization's account is over its limit")
+                raise MessageParked(pause_s, "the organization's account is over its limit")
             return await self._evaluate(work, message, channel, outcome)
 
     # -- before ---------------------------------------------------------------------------------------------------------
@@ -278,13 +286,13 @@ class Sender:
                 if detail.get("gone"):
                     await self._db.execute(FORGET_PUSH, message.organization_id, message.recipient)
                 if permanent:
-                    raise Rejected(reason)
+                    raise MessageRejected(reason)
                 raise Declined(reason, after=max(policy.wait_s(work.attempts + 1), retry_after_s or 0.0))
             case Throttled(retry_after_s):
                 wait_s = await parking.park("the service asked for a pause", for_s=retry_after_s)
-                raise Parked(wait_s)
+                raise MessageParked(wait_s)
             case Unreachable(reason):
-                raise Parked(await parking.park(reason), reason)
+                raise MessageParked(await parking.park(reason), reason)
             case Unknown(reason):
                 if channel.repeatable_for_s:
                     raise Retry(reason, after=policy.wait_s(work.attempts + 1))

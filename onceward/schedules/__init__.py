@@ -6,7 +6,7 @@ from onceward.lazy import lazy
 
 if TYPE_CHECKING:
     from onceward.schedules.batches import BatchResult
-    from onceward.schedules.foreground import Report, StillRunning, run_here
+    from onceward.schedules.foreground import RunReport, StillRunning, run_here
     from onceward.schedules.operations import (
         NoSuchSchedule,
         backfill,
@@ -32,8 +32,8 @@ __all__ = [
     "Missed",
     "NoSuchSchedule",
     "Overlap",
-    "Report",
     "Run",
+    "RunReport",
     "Schedule",
     "Scheduler",
     "Skip",

@@ -18,7 +18,7 @@ from onceward.cli.session import opened, run
 if TYPE_CHECKING:
     from onceward.app import Onceward
     from onceward.db import Database
-    from onceward.schedules import Report, Run, Schedule
+    from onceward.schedules import Run, RunReport, Schedule
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the schedule.")]
 BY = "operator:cli"
@@ -94,7 +94,7 @@ def run_one(
     Shows a progress bar on a terminal, otherwise JSON lines. Exits with 0 if the run finished, with 1 if it failed.
     """
 
-    async def main(app: Onceward, database: Database) -> Report:
+    async def main(app: Onceward, database: Database) -> RunReport:
         from onceward.engine import Engine
         from onceward.schedules import Scheduler, StillRunning, run_here
 
@@ -230,7 +230,7 @@ def _lines() -> tuple[Callable[[Run], None], Callable[[], None]]:
     return show_progress, lambda: None
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: RunReport) -> None:
     counts = {name: getattr(report, name) for name in ("processed", "succeeded", "failed", "skipped", "duration_ms")}
     if not sys.stdout.isatty():
         _line(

@@ -25,7 +25,7 @@ from onceward.statements import read_statement
 from onceward.trust import record
 from onceward.work import Claimed, Executor, Task
 from onceward.work.executor import Opener
-from onceward.work.heartbeat import Heartbeat, Identity
+from onceward.work.heartbeat import Heartbeat, WorkerIdentity
 from onceward.work.leases import Leases
 from onceward.work.settle import Acknowledger
 
@@ -38,7 +38,7 @@ class StillRunning(OncewardError):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RunReport:
     """The outcome of a run."""
 
     id: int
@@ -62,11 +62,11 @@ async def run_here(
     open_tx: Opener,
     by: str,
     on_progress: Callable[[Run], None] | None = None,
-) -> Report:
+) -> RunReport:
     """Execute one run and return its report; a failed run does not raise. Raise `StillRunning` if another run is active."""
     worker = secrets.randbits(62) + 1
     leases = Leases()
-    identity = Identity(
+    identity = WorkerIdentity(
         id=worker, name=f"{socket.gethostname()}:{os.getpid()}", version="foreground", queues=[], tasks=[], forms=[]
     )
     await Heartbeat.register(db, identity)
@@ -85,7 +85,7 @@ async def run_here(
         await db.execute("delete from onceward.workers where id = $1", worker)
     row = await db.fetchrow(REPORT, work.id)
     assert row is not None
-    return Report(**dict(row))
+    return RunReport(**dict(row))
 
 
 async def _hold(db: Database, schedule: Schedule, worker: int, lease: int, by: str) -> Claimed:

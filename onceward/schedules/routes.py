@@ -43,7 +43,7 @@ class Created(BaseModel):
     runs: list[int]
 
 
-class Period(BaseModel):
+class PeriodIn(BaseModel):
     """Due times after `since` and up to `until`."""
 
     model_config = example(since="2031-06-01T00:00:00Z", until="2031-06-02T00:00:00Z")
@@ -104,7 +104,7 @@ def _running(router: APIRouter, app: Onceward) -> None:
         return Created(runs=[id])
 
     @router.post("/{name}/backfill", status_code=202)
-    async def backfill_schedule(engine: Eng, identity: Admin, name: Name, period: Period) -> Created:  # pyright: ignore[reportUnusedFunction]
+    async def backfill_schedule(engine: Eng, identity: Admin, name: Name, period: PeriodIn) -> Created:  # pyright: ignore[reportUnusedFunction]
         """Create runs for past due times that have none, 1000 at most. Workers execute them."""
         if period.until <= period.since:
             raise invalid_request([("body.until", "must be later than since")])

@@ -46,7 +46,7 @@ from onceward.providers.outbound.paypal import PayPal
 from onceward.providers.outbound.segment import Segment, SegmentCall
 from onceward.providers.outbound.stripe import Stripe
 
-from .catalog import CATALOG, Account, check_secret_name, resolve_account
+from .catalog import CATALOG, ServiceAccount, check_secret_name, resolve_account
 from .errors import NotSet
 from .files import Files
 from .services import SECRETS_TTL_S, SecretStore, ServiceName, Services
@@ -58,7 +58,6 @@ __all__ = [
     "WEBHOOK_FAILED",
     "Absent",
     "Accepted",
-    "Account",
     "AnalyticsEvent",
     "Attendee",
     "CalCom",
@@ -88,6 +87,7 @@ __all__ = [
     "SecretStore",
     "Segment",
     "SegmentCall",
+    "ServiceAccount",
     "ServiceName",
     "Services",
     "Stripe",

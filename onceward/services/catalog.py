@@ -49,7 +49,7 @@ class ServiceDeclaration:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ServiceAccount:
     """The resolved account of one service. Equal accounts share one client."""
 
     service: str
@@ -111,7 +111,7 @@ def check_secret_name(name: str) -> None:
 
 def resolve_account(
     service: str, settings: Settings, *, organization: UUID | None = None, secrets: Mapping[str, str] | None = None
-) -> Account:
+) -> ServiceAccount:
     """Return the account of an organization, or the installation's if the organization has none."""
     declared = CATALOG[service]
     own = {
@@ -128,7 +128,7 @@ def resolve_account(
         if value is None and each.required:
             raise NotSet(_explain(declared, each, organization if has_account else None))
         values.append((each.name, value))
-    return Account(service, str(getattr(settings, declared.url_setting)).rstrip("/"), tuple(values))
+    return ServiceAccount(service, str(getattr(settings, declared.url_setting)).rstrip("/"), tuple(values))
 
 
 def _plain(value: str | SecretStr | None) -> str | None:

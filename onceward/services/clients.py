@@ -22,9 +22,9 @@ from onceward.providers.outbound.twilio import Twilio
 from onceward.providers.outbound.whatsapp import WhatsApp
 from onceward.settings import Settings
 
-from .catalog import Account
+from .catalog import ServiceAccount
 
-Build = Callable[[ServiceClient, Account, Settings], Any]
+Build = Callable[[ServiceClient, ServiceAccount, Settings], Any]
 
 BUILD: Mapping[str, Build] = {
     "stripe": lambda http, account, _: Stripe(http, account["secret_key"], base_url=account.url),

@@ -31,7 +31,7 @@ from onceward.providers.outbound.twilio import Twilio
 from onceward.providers.outbound.whatsapp import WhatsApp
 from onceward.settings import Settings, load_settings
 
-from .catalog import CATALOG, Account, resolve_account
+from .catalog import CATALOG, ServiceAccount, resolve_account
 from .clients import BUILD
 from .errors import NotSet
 from .files import Files
@@ -76,7 +76,7 @@ class Services:
         self._store: SecretStore | None = None
         self._replaced: dict[str, Any] = {}
         self._files: Files | None = None
-        self._clients: OrderedDict[Account, Any] = OrderedDict()
+        self._clients: OrderedDict[ServiceAccount, Any] = OrderedDict()
         self._secrets: OrderedDict[UUID, tuple[float, Mapping[str, str]]] = OrderedDict()
         self._reading = asyncio.Lock()
         self._http: ServiceClient | None = None
@@ -208,7 +208,7 @@ class Services:
             self._clients.move_to_end(account)
         return service
 
-    async def _account(self, name: str, organization: UUID | None) -> Account:
+    async def _account(self, name: str, organization: UUID | None) -> ServiceAccount:
         secrets = None if organization is None else await self._secrets_of(organization)
         return resolve_account(name, self.settings, organization=organization, secrets=secrets)
 

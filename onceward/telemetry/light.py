@@ -13,7 +13,7 @@ from itertools import accumulate
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from onceward.telemetry.metrics import SECONDS, Declared, collect
+from onceward.telemetry.metrics import SECONDS, DeclaredMetric, collect
 
 
 class Tally:
@@ -43,7 +43,7 @@ class LightCounter(Collector):
     """A counter without locks. Its name ends in `_total`."""
 
     def __init__(self, name: str, help: str, labels: Sequence[str]) -> None:
-        self.declared = Declared(name, "counter", tuple(labels), help)
+        self.declared = DeclaredMetric(name, "counter", tuple(labels), help)
         self._tallies: dict[tuple[str, ...], Tally] = {}
         collect(self, [self.declared])
 
@@ -61,7 +61,7 @@ class LightHistogram(Collector):
     """A histogram of durations without locks."""
 
     def __init__(self, name: str, help: str, labels: Sequence[str]) -> None:
-        self.declared = Declared(name, "histogram", tuple(labels), help)
+        self.declared = DeclaredMetric(name, "histogram", tuple(labels), help)
         self._spreads: dict[tuple[str, ...], Spread] = {}
         collect(self, [self.declared])
 

@@ -28,7 +28,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredMetric:
     """A metric as the documentation lists it."""
 
     name: str
@@ -37,7 +37,7 @@ class Declared:
     help: str
 
 
-DECLARED: dict[str, Declared] = {}
+DECLARED: dict[str, DeclaredMetric] = {}
 
 
 def counter(name: str, help: str, labels: Sequence[str] = ()) -> Counter:
@@ -60,7 +60,7 @@ def histogram(name: str, help: str, labels: Sequence[str] = (), *, buckets: Sequ
     return Histogram(name, help, labels, buckets=tuple(buckets), registry=REGISTRY)
 
 
-def collect(collector: Collector, declared: Iterable[Declared]) -> None:
+def collect(collector: Collector, declared: Iterable[DeclaredMetric]) -> None:
     """Register a collector, which computes its metrics when `/metrics` is requested."""
     for metric in declared:
         _declare(metric.name, metric.kind, metric.labels, metric.help)
@@ -72,10 +72,10 @@ def render() -> tuple[bytes, str]:
     return generate_latest(REGISTRY), CONTENT_TYPE_LATEST
 
 
-def declared() -> list[Declared]:
+def declared() -> list[DeclaredMetric]:
     """Return the metrics of all imported modules, sorted by name, for the documentation."""
     return sorted(DECLARED.values(), key=lambda metric: metric.name)
 
 
 def _declare(name: str, kind: str, labels: Sequence[str], help: str) -> None:
-    DECLARED[name] = Declared(name, kind, tuple(labels), help)
+    DECLARED[name] = DeclaredMetric(name, kind, tuple(labels), help)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from onceward.lazy import lazy
 
 if TYPE_CHECKING:
-    from onceward.trust.audit import Entry, list_entries, record, record_many
+    from onceward.trust.audit import AuditEntry, list_entries, record, record_many
     from onceward.trust.erase import Eraser, Found, Person
     from onceward.trust.errors import (
         AlreadyActing,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 __all__ = [
     "COMMAND_LINE",
     "AlreadyActing",
+    "AuditEntry",
     "Check",
-    "Entry",
     "Eraser",
     "Found",
     "Identity",

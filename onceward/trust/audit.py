@@ -22,7 +22,7 @@ LIST = read_statement("trust", "list_audit_entries")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AuditEntry:
     """One entry of the audit log. Erased fields are None; an erased actor is `erased`."""
 
     id: int
@@ -113,7 +113,7 @@ async def list_entries(
     entity_id: str | None = None,
     before: int | None = None,
     limit: int = 100,
-) -> list[Entry]:
+) -> list[AuditEntry]:
     """Return entries, newest first. `before` is the last id of the previous page."""
     rows = await conn.fetch(LIST, organization, action, entity_type, entity_id, before, limit)
-    return [Entry(**dict(row)) for row in rows]
+    return [AuditEntry(**dict(row)) for row in rows]

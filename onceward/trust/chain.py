@@ -58,7 +58,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ChainReport:
     """The result of the proof. Without `problems`, every sealed entry is unchanged."""
 
     head: Head
@@ -83,13 +83,13 @@ def link_hash(previous: bytes, number: int, ids: Sequence[int], hashes: bytes) -
     return digest.digest()
 
 
-async def prove(conn: Connection, *, known: Sequence[Head] = (), most_problems: int = 100) -> Report:
+async def prove(conn: Connection, *, known: Sequence[Head] = (), most_problems: int = 100) -> ChainReport:
     """Check the whole chain in one snapshot. `known` are heads from the logs, which must still be part of the chain."""
     async with conn.transaction(isolation="repeatable_read", readonly=True):
         return await prove_within(conn, known=known, most_problems=most_problems)
 
 
-async def prove_within(conn: Connection, *, known: Sequence[Head] = (), most_problems: int = 100) -> Report:
+async def prove_within(conn: Connection, *, known: Sequence[Head] = (), most_problems: int = 100) -> ChainReport:
     """Check the whole chain in the caller's transaction."""
     return await _Proof(conn, known, most_problems).run()
 
@@ -103,7 +103,7 @@ class _Proof:
         self.erased: set[int] = set()
         self.entries = 0
 
-    async def run(self) -> Report:
+    async def run(self) -> ChainReport:
         last = Head(0, START)
         async for link in self.conn.cursor("select * from onceward.audit_seals order by number", prefetch=20):
             last = await self._link(link, last)
@@ -113,7 +113,7 @@ class _Proof:
         else:
             await self._whole(last)
         pending = await self.conn.fetchval("select count(*) from onceward.audit_pending")
-        return Report(last, self.entries, pending, tuple(self.problems))
+        return ChainReport(last, self.entries, pending, tuple(self.problems))
 
     async def _link(self, link: Any, last: Head) -> Head:
         number: int = link["number"]

@@ -19,7 +19,7 @@ from onceward.trust import audit
 from onceward.trust.identity import Identity
 from onceward.trust.person import BadReference, Person
 
-__all__ = ["BadReference", "Eraser", "Found", "Person", "Report", "Searched", "erase", "find"]
+__all__ = ["BadReference", "Eraser", "ErasureReport", "Found", "Person", "Searched", "erase", "find"]
 
 Kind = Literal["whole", "text", "list", "json", "body"]
 """How a column is compared: `whole` contains one name of a person; `text`, `list` (of texts), `json` and `body` (bytes of
@@ -103,7 +103,7 @@ class Searched:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ErasureReport:
     """The results of all erasers. `also_known_as` are other names of the person in the found rows."""
 
     searched: tuple[Searched, ...]
@@ -137,13 +137,13 @@ async def erase(
     actor: str | Identity,
     reason: str | None = None,
     dry_run: bool = False,
-) -> Report:
+) -> ErasureReport:
     """Erase a person from one organization in one transaction. None means data that belongs to no organization.
 
     A dry run does the same and rolls back, so its report is exact.
     """
     whom = Person(person)
-    report = Report((), (), dry_run)
+    report = ErasureReport((), (), dry_run)
     try:
         async with db.transaction(role="engine") as tx:
             report = await _search_and_remove(tx, whom, erasers, organization, dry_run=dry_run)
@@ -166,7 +166,7 @@ async def erase(
 
 async def _search_and_remove(
     tx: Transaction, person: Person, erasers: Iterable[Eraser], organization: UUID | None, *, dry_run: bool
-) -> Report:
+) -> ErasureReport:
     searched: list[Searched] = []
     names: set[str] = set()
     for eraser in erasers:
@@ -178,7 +178,7 @@ async def _search_and_remove(
         if ready and eraser.kept is None:
             await _remove(tx, eraser, person, ready, organization)
         searched.append(_searched(eraser, found))
-    return Report(tuple(searched), tuple(sorted(names)), dry_run)
+    return ErasureReport(tuple(searched), tuple(sorted(names)), dry_run)
 
 
 async def find(

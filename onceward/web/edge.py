@@ -119,7 +119,7 @@ class Visited(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class EdgeRefusal:
     """The reason why a connection is refused, and its response."""
 
     status: int
@@ -166,14 +166,14 @@ class Edge:
             address = self._addresses[key] = Address(FrameBudget(self.limits.frames_per_s_per_address, self.now))
         return address
 
-    def objection(self, address: Address | None, descriptor: int) -> Refusal | None:
+    def objection(self, address: Address | None, descriptor: int) -> EdgeRefusal | None:
         """Return why a new connection must be refused, or None."""
         if descriptor >= self.descriptors:
-            return Refusal(503, "descriptors", "the server has no connection left")
+            return EdgeRefusal(503, "descriptors", "the server has no connection left")
         if self.count >= self.limits.connections:
-            return Refusal(503, "connections", "the server has no connection left")
+            return EdgeRefusal(503, "connections", "the server has no connection left")
         if address is not None and address.connections >= self.limits.connections_per_address:
-            return Refusal(429, "address", "too many connections from this address")
+            return EdgeRefusal(429, "address", "too many connections from this address")
         used = max(self.count / self.limits.connections, descriptor / self.descriptors)
         if used >= CROWDED and not self._is_crowded:
             self._is_crowded = True

@@ -23,7 +23,7 @@ class NoFilter(OncewardError, ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class DeadLetterFilter:
     """Selects dead letters. A field that is None does not restrict the selection."""
 
     ids: Sequence[int] | None = None
@@ -63,7 +63,7 @@ class Acted:
 
 
 async def find(
-    conn: Transaction | Database, filter: Filter, *, limit: int = DEFAULT_LIMIT, before: int | None = None
+    conn: Transaction | Database, filter: DeadLetterFilter, *, limit: int = DEFAULT_LIMIT, before: int | None = None
 ) -> list[DeadLetter]:
     """Return the selected dead letters, newest first."""
     rows = await conn.fetch(
@@ -94,20 +94,22 @@ async def history(conn: Transaction | Database, id: int) -> list[dict[str, Any]]
 
 
 async def replay(
-    db: Database, filter: Filter, *, actor: str | Identity, reason: str, limit: int = DEFAULT_LIMIT
+    db: Database, filter: DeadLetterFilter, *, actor: str | Identity, reason: str, limit: int = DEFAULT_LIMIT
 ) -> Acted:
     """Make dead letters due again. They keep their ids, so effects that are already committed do not happen twice."""
     return await _act(db, "replay", filter, actor=actor, reason=reason, limit=limit)
 
 
 async def discard(
-    db: Database, filter: Filter, *, actor: str | Identity, reason: str, limit: int = DEFAULT_LIMIT
+    db: Database, filter: DeadLetterFilter, *, actor: str | Identity, reason: str, limit: int = DEFAULT_LIMIT
 ) -> Acted:
     """Remove dead letters from the list for good."""
     return await _act(db, "discard", filter, actor=actor, reason=reason, limit=limit)
 
 
-async def _act(db: Database, verb: str, filter: Filter, *, actor: str | Identity, reason: str, limit: int) -> Acted:
+async def _act(
+    db: Database, verb: str, filter: DeadLetterFilter, *, actor: str | Identity, reason: str, limit: int
+) -> Acted:
     if filter.empty:
         raise NoFilter(f"{verb} needs a filter: ids, kind, task, provider, reason, error, since, until or organization")
     if not reason.strip():

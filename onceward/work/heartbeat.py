@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class WorkerIdentity:
     """The worker's row in `onceward.workers`."""
 
     id: int
@@ -36,7 +36,13 @@ class Heartbeat:
     """Beats until stopped. While the database is unavailable, every beat tries again."""
 
     def __init__(
-        self, url: str, identity: Identity, *, pgbouncer: bool, every_s: float, on_cancel: Callable[[set[int]], None]
+        self,
+        url: str,
+        identity: WorkerIdentity,
+        *,
+        pgbouncer: bool,
+        every_s: float,
+        on_cancel: Callable[[set[int]], None],
     ) -> None:
         self._url = url
         self._identity = identity
@@ -93,6 +99,6 @@ class Heartbeat:
             self._on_cancel(set(cancelled))
 
     @staticmethod
-    async def register(db: Database, who: Identity) -> None:
+    async def register(db: Database, who: WorkerIdentity) -> None:
         """Register the worker before its first claim: a worker without a row counts as dead."""
         await db.fetchval(BEAT, who.id, who.name, who.version, who.queues, who.tasks, False, who.forms)

@@ -20,7 +20,7 @@ from onceward.work.claim_connections import ClaimConnections
 from onceward.work.end_hooks import register_end_hooks
 from onceward.work.executor import Executor, Opener
 from onceward.work.forms import form
-from onceward.work.heartbeat import Heartbeat, Identity
+from onceward.work.heartbeat import Heartbeat, WorkerIdentity
 from onceward.work.leases import Leases
 from onceward.work.loop import Loop, in_batches
 from onceward.work.rescue import Rescued, Rescuer
@@ -112,7 +112,7 @@ class Worker:
             if only_queues is None or queue in only_queues
         ]
         tasks = sorted(name for runner in self._runners for name in queues[runner.queue])
-        self.identity = Identity(
+        self.identity = WorkerIdentity(
             id=self.id,
             name=f"{socket.gethostname()}:{os.getpid()}",
             version=self._options.version,

@@ -60,7 +60,7 @@ def ls(
     """List workflows, newest first."""
     from onceward.workflows import operate
 
-    criteria = operate.Filter(name=name, state=state, key=key, attributes=_attributes(attribute or []))
+    criteria = operate.WorkflowFilter(name=name, state=state, key=key, attributes=_attributes(attribute or []))
     rows = _call(lambda db: operate.find(db, criteria, before=before, limit=limit))
     listing(rows, columns=COLUMNS, as_json=as_json, empty="no workflows")
 

@@ -51,7 +51,7 @@ ENDED = ("success", "failed", "cancelled", "continued")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class WorkflowFilter:
     """A filter for workflows. None matches everything; a workflow must contain all of `attributes`."""
 
     name: str | None = None
@@ -62,7 +62,7 @@ class Filter:
 
 
 async def find(
-    conn: Database | Transaction, criteria: Filter, *, before: int | None = None, limit: int = 50
+    conn: Database | Transaction, criteria: WorkflowFilter, *, before: int | None = None, limit: int = 50
 ) -> list[dict[str, Any]]:
     """Return the matching workflows, newest first."""
     rows = await conn.fetch(

@@ -41,7 +41,7 @@ class Signal(BaseModel):
     payload: Any = None
 
 
-class Outcome(BaseModel):
+class SignalOutcome(BaseModel):
     """What the operation did: `cancelled`, `asked`, `compensating`; `delivered`, `kept`, `gone`; `retried`."""
 
     outcome: str
@@ -74,7 +74,7 @@ def _reading(router: APIRouter) -> None:
         limit: Annotated[int, Query(ge=1, le=1000)] = 50,
     ) -> list[dict[str, Any]]:
         # As the engine, filtered by organization: PostgreSQL does not use a jsonb index under row-level security.
-        criteria = operate.Filter(
+        criteria = operate.WorkflowFilter(
             name=name, state=state, key=key, attributes=_object(attributes), organization=identity.organization
         )
         return await operate.find(db, criteria, before=before, limit=limit)
@@ -86,20 +86,20 @@ def _reading(router: APIRouter) -> None:
 
 def _steering(router: APIRouter) -> None:
     @router.post("/{id}/cancel")
-    async def cancel(engine: TheEngine, identity: Operator, id: int, why: Why) -> Outcome:  # pyright: ignore[reportUnusedFunction]
+    async def cancel(engine: TheEngine, identity: Operator, id: int, why: Why) -> SignalOutcome:  # pyright: ignore[reportUnusedFunction]
         with _refusals():
             outcome = await operate.cancel(
                 engine.db, id, actor=identity, reason=why.reason, organization=identity.organization
             )
         engine.waker.wake(QUEUE)
-        return Outcome(outcome=outcome)
+        return SignalOutcome(outcome=outcome)
 
     @router.post("/{id}/retry")
-    async def retry(engine: TheEngine, identity: Operator, id: int, why: Why) -> Outcome:  # pyright: ignore[reportUnusedFunction]
+    async def retry(engine: TheEngine, identity: Operator, id: int, why: Why) -> SignalOutcome:  # pyright: ignore[reportUnusedFunction]
         with _refusals():
             await operate.retry(engine.db, id, actor=identity, reason=why.reason, organization=identity.organization)
         engine.waker.wake(QUEUE)
-        return Outcome(outcome="retried")
+        return SignalOutcome(outcome="retried")
 
     @router.post("/{id}/fork", status_code=201)
     async def fork(engine: TheEngine, identity: Operator, id: int, how: Fork) -> Forked:  # pyright: ignore[reportUnusedFunction]
@@ -116,12 +116,12 @@ def _steering(router: APIRouter) -> None:
         return Forked(id=new)
 
     @router.post("/{id}/signals")
-    async def signal(engine: TheEngine, identity: Operator, id: int, sent: Signal) -> Outcome:  # pyright: ignore[reportUnusedFunction]
+    async def signal(engine: TheEngine, identity: Operator, id: int, sent: Signal) -> SignalOutcome:  # pyright: ignore[reportUnusedFunction]
         outcome = await operate.signal(
             engine.db, id, sent.name, sent.payload, actor=identity, organization=identity.organization
         )
         engine.waker.wake(QUEUE)
-        return Outcome(outcome=outcome)
+        return SignalOutcome(outcome=outcome)
 
 
 @contextmanager

@@ -168,10 +168,10 @@ def erase_patient(
 ) -> None:
     """Remove everything about a patient. Payments, refunds, states and the audit log stay, without the person."""
     from onceward.trust import COMMAND_LINE
-    from onceward.trust.erase import Report, erase
+    from onceward.trust.erase import ErasureReport, erase
     from onceward_apps.clinic import privacy
 
-    async def work() -> Report:
+    async def work() -> ErasureReport:
         async with opened(organization) as (_, tx):
             await privacy.check_erasable(tx, patient)
             names, clinic = await privacy.names_of(tx, patient), tx.organization

@@ -23,7 +23,7 @@ from onceward import Engine
 from onceward.db import Database, migrate
 from onceward.feature import Migrations
 from onceward.messages import Letter, Sender
-from onceward.schedules import Report, Scheduler, run_here
+from onceward.schedules import RunReport, Scheduler, run_here
 from onceward.services import Accepted, Outcome, Refused
 from onceward.testing import FrozenClock, drain
 from onceward.trust import create_organization
@@ -223,7 +223,7 @@ class _Simulation:
             states={state: counted.get(state, 0) for state in STATES},
         )
 
-    async def _execute(self, name: str) -> Report:
+    async def _execute(self, name: str) -> RunReport:
         report = await run_here(self._db, app.schedules[name], open_tx=self._engine.open_tx, by="simulation")
         if report.status != "success":
             raise RuntimeError(f"{name} failed in the simulation: {(report.error or {}).get('message')}")

@@ -16,7 +16,7 @@ from onceward.providers.outbound.daily import Daily
 from onceward.providers.outbound.stripe import Stripe
 from onceward.providers.outbound.twilio import Twilio
 from onceward.providers.outbound.whatsapp import WhatsApp
-from onceward.schedules import Report, Scheduler, run_here
+from onceward.schedules import RunReport, Scheduler, run_here
 from onceward.testing import FrozenClock, TestInbox, drain
 from onceward.testing.simulators import DailySimulator, StripeSimulator, TwilioSimulator, WhatsAppSimulator
 from onceward_apps.clinic import booking
@@ -213,7 +213,7 @@ class Practice:
         assert reply.status == 200, reply
         return await self.handled(id)
 
-    async def run(self, name: str) -> Report:
+    async def run(self, name: str) -> RunReport:
         await self.clock.advance(microseconds=1)  # two runs of a schedule are never due at the same moment
         report = await run_here(self.db, self.app.schedules[name], open_tx=self.engine.open_tx, by="test")
         assert report.status == "success", report

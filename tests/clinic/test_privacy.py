@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from onceward.runtime import FEATURES
-from onceward.trust.erase import Report, erase
+from onceward.trust.erase import ErasureReport, erase
 from onceward.trust.export import export
 from onceward_apps.clinic import app as clinic
 from onceward_apps.clinic import booking, privacy
@@ -50,7 +50,7 @@ async def lived(practice: Practice) -> tuple[UUID, UUID]:
     return patient, appointment
 
 
-async def forget(practice: Practice, patient: UUID) -> Report:
+async def forget(practice: Practice, patient: UUID) -> ErasureReport:
     async with practice.acting() as tx:
         await privacy.check_erasable(tx, patient)
         names = await privacy.names_of(tx, patient)

@@ -23,7 +23,7 @@ import pytest
 
 from onceward import Event, Onceward, Tx
 from onceward.db import Database
-from onceward.inbox.replay import Filter, replay
+from onceward.inbox.replay import EventFilter, replay
 from onceward.providers.inbound.registry import get_provider
 from onceward.telemetry.metrics import REGISTRY, render
 from onceward.testing import until
@@ -188,7 +188,7 @@ async def test_ingest_resend_dead_letter_and_replay_over_http(
         assert await effects("evt-broken") == 0
 
         await db.execute("update contract_switch set broken = false")
-        done = await replay(db, Filter(event_ids=[event_id]), actor="operator:test", reason="handler repaired")
+        done = await replay(db, EventFilter(event_ids=[event_id]), actor="operator:test", reason="handler repaired")
         assert len(done.done) == 1
         here.engine.waker.wake("events")
         await until(lambda: effects("evt-broken"), timeout_s=30)

@@ -8,7 +8,7 @@ from typing import Any
 
 from onceward.db import Transaction
 from onceward.work import dead_letters
-from onceward.work.dead_letters import Filter
+from onceward.work.dead_letters import DeadLetterFilter
 from tests.dashboard.shop import World, settled
 
 PAST = """
@@ -116,7 +116,7 @@ async def _orders(world: World) -> dict[str, int]:
         await settled(db, each)
     world.weather.crm_works = True
     await dead_letters.replay(
-        db, Filter(ids=dead[:2]), actor="session:otto", reason="the CRM is back after its maintenance"
+        db, DeadLetterFilter(ids=dead[:2]), actor="session:otto", reason="the CRM is back after its maintenance"
     )
     for each in dead[:2]:
         await settled(db, each)

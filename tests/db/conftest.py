@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from onceward.db.embedded import BIN
-from onceward.db.embedded.account import Account
+from onceward.db.embedded.account import SystemAccount
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +52,7 @@ def run_server(programs: Path) -> Generator[str]:
 @contextmanager
 def started_server(programs: Path, cluster: Path) -> Generator[str]:
     """A new cluster and its server; the data stay."""
-    account = Account.choose(cluster.parent, programs)
+    account = SystemAccount.choose(cluster.parent, programs)
     programs = account.bin_dir
     cluster.mkdir(mode=0o700)
     account.own(cluster)
@@ -100,7 +100,9 @@ def pgbouncer(database_url: str) -> Iterator[str]:
         f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {own_port}\nunix_socket_dir =\nauth_type = any\n"
         f"pool_mode = transaction\ndefault_pool_size = 2\nmax_client_conn = 50\nlogfile =\n"
     )
-    account = Account.choose(Path(str(host)).parent if str(host).startswith("/") else directory, Path(program).parent)
+    account = SystemAccount.choose(
+        Path(str(host)).parent if str(host).startswith("/") else directory, Path(program).parent
+    )
     command = account.wrap([str(account.bin_dir / Path(program).name), str(config)])
     output = (directory / "output").open("w+")
     process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd="/", **account.identity())

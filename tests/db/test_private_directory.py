@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from onceward.db.embedded import BIN, EmbeddedPostgres, NoPermission, namespace, placement
 from onceward.db.embedded import server as server_module
-from onceward.db.embedded.account import Account
+from onceward.db.embedded.account import SystemAccount
 from onceward.db.embedded.namespace import Namespace
 from onceward.db.embedded.postmaster import find
 from tests.queries import fetch_value
@@ -102,11 +102,11 @@ def test_without_namespaces_programs_and_data_are_placed_where_the_account_can_r
 
 @needs_namespaces
 def test_data_that_were_moved_into_a_private_directory_stay_usable(private: Path) -> None:
-    account = Account.choose(private, BIN.path("postgres").parent)
+    account = SystemAccount.choose(private, BIN.path("postgres").parent)
     nobody = 65534
     with EmbeddedPostgres(private / "data", fsync=False) as server:
         fetch_value(server._url(str(private / "data" / "pg")), "create table kept as select 7 as n")
-    Account(account.bin_dir, nobody, nobody).own_tree(private / "data" / "pg")
+    SystemAccount(account.bin_dir, nobody, nobody).own_tree(private / "data" / "pg")
     server = EmbeddedPostgres(private / "data", fsync=False)
     try:
         assert fetch_value(server.start(), "select n from kept") == 7

@@ -22,7 +22,7 @@ from onceward.providers.inbound.provider import SourceConfig
 from onceward.providers.inbound.registry import get_provider
 from onceward.providers.outbound.posthog import PostHog
 from onceward.providers.outbound.whatsapp import WhatsApp
-from onceward.schedules import Report, Scheduler, run_here
+from onceward.schedules import RunReport, Scheduler, run_here
 from onceward.settings import Settings
 from onceward.testing import FrozenClock, drain
 from onceward.testing.simulators import PostHogSimulator, WhatsAppSimulator
@@ -156,13 +156,13 @@ class House:
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
-    async def daily(self) -> Report:
+    async def daily(self) -> RunReport:
         return await self.run("engagement-daily")
 
-    async def weekly(self) -> Report:
+    async def weekly(self) -> RunReport:
         return await self.run("engagement-weekly")
 
-    async def run(self, name: str) -> Report:
+    async def run(self, name: str) -> RunReport:
         await self.clock.advance(microseconds=1)  # two runs of a schedule are never due at the same moment
         report = await run_here(self.db, self.app.schedules[name], open_tx=self.engine.open_tx, by="test")
         assert report.status == "success", report
@@ -266,5 +266,5 @@ def values(row: Any) -> tuple[Any, ...]:
     return tuple(row)
 
 
-def counts(report: Report) -> tuple[int, int, int, int]:
+def counts(report: RunReport) -> tuple[int, int, int, int]:
     return report.processed, report.succeeded, report.failed, report.skipped

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from onceward.http import AddressRefused, Ambiguous, GuardedClient, Unreachable, UrlRefused, check_url
-from onceward.testing.simulators.authority import Signer
+from onceward.http import AddressRefused, Ambiguous, GuardedClient, HostUnreachable, UrlRefused, check_url
+from onceward.testing.simulators.authority import AuthoritySigner
 
 
 async def read_request(reader: asyncio.StreamReader) -> bytes:
@@ -215,13 +215,13 @@ async def test_a_head_out_of_bounds_is_ambiguous_for_the_request_was_sent(listen
 
 async def test_nobody_listening_is_unreachable(closed_port) -> None:
     async with GuardedClient(allow_loopback_http=True) as client:
-        with pytest.raises(Unreachable, match=f"127.0.0.1:{closed_port}"):
+        with pytest.raises(HostUnreachable, match=f"127.0.0.1:{closed_port}"):
             await client.request("POST", f"http://127.0.0.1:{closed_port}/secret-path?token=t", body=b"x")
 
 
 async def test_a_name_that_does_not_resolve_is_unreachable() -> None:
     async with GuardedClient() as client:
-        with pytest.raises(Unreachable, match="resolve"):
+        with pytest.raises(HostUnreachable, match="resolve"):
             await client.request("GET", "https://nothing.invalid/")
 
 
@@ -235,20 +235,20 @@ async def test_a_name_server_that_stalls_is_unreachable_within_the_time() -> Non
             return
 
     async with GuardedClient(resolver=Stalling()) as client:
-        with pytest.raises(Unreachable, match="no connection within"):
+        with pytest.raises(HostUnreachable, match="no connection within"):
             await client.request("GET", "https://slow.example/", timeout_s=0.2)
 
 
 async def test_a_tls_handshake_that_fails_sent_nothing(listen) -> None:
     port = await listen(answering(OK))
     async with GuardedClient(allow_loopback_http=True) as client:
-        with pytest.raises(Unreachable):
+        with pytest.raises(HostUnreachable):
             await client.request("POST", f"https://127.0.0.1:{port}/", body=b"x", timeout_s=2)
 
 
 @pytest.mark.parametrize(("host", "speaks"), [("hook.example", True), ("other.example", False)])
 async def test_only_a_certificate_for_the_name_is_spoken_to(tmp_path, scripted, host: str, speaks: bool) -> None:
-    signer = Signer("hook.example")
+    signer = AuthoritySigner("hook.example")
     (tmp_path / "pem").write_text(signer.key_pem + signer.certificate_pem)
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.load_cert_chain(tmp_path / "pem")
@@ -262,7 +262,7 @@ async def test_only_a_certificate_for_the_name_is_spoken_to(tmp_path, scripted, 
             # The address that is refused comes first and does not stand in the way of the other.
             assert (await client.request("POST", url, body=b"x")).status == 200
         else:
-            with pytest.raises(Unreachable, match="certificate"):
+            with pytest.raises(HostUnreachable, match="certificate"):
                 await client.request("POST", url, body=b"x")
     server.close()
 
@@ -299,7 +299,7 @@ async def test_waiting_for_a_free_connection_counts_as_not_sent(listen) -> None:
     async with GuardedClient(allow_loopback_http=True, concurrency=1) as client:
         first = asyncio.create_task(client.request("POST", url, body=b"1", timeout_s=1))
         await asyncio.wait_for(reached.wait(), 5)
-        with pytest.raises(Unreachable):
+        with pytest.raises(HostUnreachable):
             await client.request("POST", url, body=b"2", timeout_s=0.2)
         with pytest.raises(Ambiguous):
             await first
@@ -367,7 +367,7 @@ async def test_every_request_has_its_own_deadline_whichever_began_first(listen) 
 async def test_errors_and_responses_do_not_show_paths_queries_or_bodies(listen, closed_port) -> None:
     port = await listen(answering(OK.replace(b"ok", b"s3")))
     async with GuardedClient(allow_loopback_http=True) as client:
-        with pytest.raises(Unreachable) as caught:
+        with pytest.raises(HostUnreachable) as caught:
             await client.request("POST", f"http://127.0.0.1:{closed_port}/T0/B0/s3cret?token=t0ken", body=b"x")
         response = await client.request("POST", f"http://127.0.0.1:{port}/", body=b"x")
     assert "s3cret" not in str(caught.value)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from onceward.http import Ambiguous, ServiceClient, Unreachable, UrlRefused
+from onceward.http import Ambiguous, HostUnreachable, ServiceClient, UrlRefused
 
 
 def answering(raw: bytes):
@@ -40,7 +40,7 @@ async def test_an_answer_over_the_size_limit_is_ambiguous(listen) -> None:
 
 async def test_nobody_listening_is_unreachable(closed_port) -> None:
     async with ServiceClient() as client:
-        with pytest.raises(Unreachable):
+        with pytest.raises(HostUnreachable):
             await client.request("GET", f"http://127.0.0.1:{closed_port}/")
 
 

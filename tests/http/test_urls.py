@@ -2,7 +2,7 @@
 
 import pytest
 
-from onceward.http import AddressRefused, Unreachable, UrlRefused, check_url, parse_url
+from onceward.http import AddressRefused, HostUnreachable, UrlRefused, check_url, parse_url
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,12 @@ async def test_one_bad_address_among_good_ones_refuses_the_name(scripted) -> Non
     ],
 )
 async def test_every_spelling_of_loopback_is_refused(host: str) -> None:
-    with pytest.raises((UrlRefused, Unreachable)):
+    with pytest.raises((UrlRefused, HostUnreachable)):
         await check_url(f"https://{host}/")
 
 
 async def test_a_name_without_an_address_is_unreachable() -> None:
-    with pytest.raises(Unreachable, match="resolve"):
+    with pytest.raises(HostUnreachable, match="resolve"):
         await check_url("https://nothing.invalid/")
 
 

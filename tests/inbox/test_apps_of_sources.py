@@ -13,7 +13,7 @@ from onceward.db import Database
 from onceward.inbox import environment
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.environment import read
-from onceward.inbox.replay import Filter, replay
+from onceward.inbox.replay import EventFilter, replay
 from onceward.inbox.sources import assign
 from onceward.providers.inbound.provider import ConfigError
 from onceward.testing import until
@@ -92,7 +92,7 @@ async def test_events_that_arrive_before_a_worker_and_replays_go_to_the_same_app
     workers = await office(both())
     await workers.start_worker()
     await web.status(reply.json["id"], "success")
-    copy = await replay(web.db, Filter(ids=[reply.json["id"]]), actor="test", reason="again", as_new=True)
+    copy = await replay(web.db, EventFilter(ids=[reply.json["id"]]), actor="test", reason="again", as_new=True)
     await web.status(copy.done[0], "success")
     assert {handler for _, handler in await effects() if "thanks" not in handler} == {"clinic"}
 

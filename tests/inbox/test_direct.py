@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from onceward import Event, Onceward, Tx
-from onceward.inbox.direct import Declined
+from onceward.inbox.direct import DirectDeclined
 from onceward.inbox.intake import MOST_ITEMS
 from onceward.inbox.source import Source
 from onceward.providers.inbound.provider import Provider, SourceConfig
@@ -27,16 +27,16 @@ __all__ = ["front", "office"]
 MakeOffice = Callable[[Onceward], Awaitable[Office]]
 
 
-def declined(reason: Declined) -> float:
+def declined(reason: DirectDeclined) -> float:
     return REGISTRY.get_sample_value("webhook_direct_declined_total", {"reason": reason}) or 0.0
 
 
 @contextmanager
-def declined_once(reason: Declined) -> Iterator[None]:
+def declined_once(reason: DirectDeclined) -> Iterator[None]:
     """Check that the block declines one request, for this reason and no other."""
-    before = {each: declined(each) for each in Declined}
+    before = {each: declined(each) for each in DirectDeclined}
     yield
-    added = {each: declined(each) - before[each] for each in Declined}
+    added = {each: declined(each) - before[each] for each in DirectDeclined}
     assert {each: number for each, number in added.items() if number} == {reason: 1}
 
 
@@ -66,11 +66,11 @@ async def test_each_reason_to_decline_is_counted_and_the_asgi_path_answers(
     await here.source("daily", secret="c2VjcmV0IG9mIHRoZSB0ZXN0cw==")
     large = event(1)[:-1] + b', "more": "%b"}' % (b"x" * 1024)
     for reason, name, body, headers, status in (
-        (Declined.UNKNOWN_SOURCE, "nobody", event(1), {}, 404),
-        (Declined.NOT_STORE_ONLY, "inline", event(1), here.signed("inline", event(1)), 200),
-        (Declined.TOO_LARGE, "small", large, here.signed("small", large), 413),
-        (Declined.REJECTED, "stripe", event(1), {"stripe-signature": "t=1,v1=00"}, 401),
-        (Declined.CHALLENGE, "daily", b'{"test":"test"}', {}, 200),
+        (DirectDeclined.UNKNOWN_SOURCE, "nobody", event(1), {}, 404),
+        (DirectDeclined.NOT_STORE_ONLY, "inline", event(1), here.signed("inline", event(1)), 200),
+        (DirectDeclined.TOO_LARGE, "small", large, here.signed("small", large), 413),
+        (DirectDeclined.REJECTED, "stripe", event(1), {"stripe-signature": "t=1,v1=00"}, 401),
+        (DirectDeclined.CHALLENGE, "daily", b'{"test":"test"}', {}, 200),
     ):
         with declined_once(reason), capture_logs() as logs:
             assert not offer(here, f"/webhooks/{name}", body, headers), reason
@@ -78,7 +78,7 @@ async def test_each_reason_to_decline_is_counted_and_the_asgi_path_answers(
         assert (await call(here.inbox, f"/webhooks/{name}", body, headers)).status == status, reason
     assert await count(here.db) == 1, "only the inline event is stored"
     monkeypatch.setattr(here.inbox.receiver.commits, "_most_waiting", 0)
-    with declined_once(Declined.OVERLOADED):
+    with declined_once(DirectDeclined.OVERLOADED):
         assert not offer(here, "/webhooks/stripe", event(2), here.signed("stripe", event(2)))
     assert (await here.send(event(2))).status == 503
 
@@ -91,7 +91,7 @@ async def test_an_unexpected_exception_is_logged_and_the_asgi_path_accepts_the_e
 
     monkeypatch.setattr(front.here.inbox.receiver.direct, "_clock", broken)
     reader, writer = await front.connect()
-    with declined_once(Declined.FAILED), capture_logs() as logs:
+    with declined_once(DirectDeclined.FAILED), capture_logs() as logs:
         writer.write(front.wire(event(1)))
         status, _, body = await answer(reader)
     assert (status, orjson.loads(body)["status"], front.taken) == (200, "accepted", 0)

@@ -9,7 +9,7 @@ import pytest
 
 from onceward import Event, Onceward, Tx
 from onceward.db import Database
-from onceward.inbox.replay import Filter, replay
+from onceward.inbox.replay import EventFilter, replay
 from onceward.testing import until
 from onceward.work import Permanent
 from tests.inbox.conftest import Office, office
@@ -106,11 +106,11 @@ async def test_a_replay_runs_the_handler_of_the_address_the_event_came_to(
     seq = reply.json["id"]
     await here.start_worker()
     await here.db.execute("insert into allowed default values")
-    again = await replay(here.db, Filter(ids=[seq]), actor="test", reason="allowed now")
+    again = await replay(here.db, EventFilter(ids=[seq]), actor="test", reason="allowed now")
     assert again.done == [seq]
     await here.status(seq, "success")
     assert await effects() == [("evt_1", "payments")]
-    copy = await replay(here.db, Filter(ids=[seq]), actor="test", reason="once more", as_new=True)
+    copy = await replay(here.db, EventFilter(ids=[seq]), actor="test", reason="once more", as_new=True)
     await here.status(copy.done[0], "success")
     assert [handler for _, handler in await effects()] == ["payments", "payments"]
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from onceward.db import Connection, Database, migrate
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.db.pool import prepare_session
-from onceward.live.feed import Reader
+from onceward.live.feed import FeedReader
 from onceward.live.snapshot import Snapshot, Version
 from onceward.live.trimming import trim
 from onceward.runtime import FEATURES
@@ -27,7 +27,7 @@ from tests.live.test_queries import add_seat, holds, shop_app
 
 async def test_out_of_order_commits_are_each_read_once(shop: Database) -> None:
     rng = random.Random(7)
-    reader, seen = Reader(), []
+    reader, seen = FeedReader(), []
     async with shop.acquire() as reading:
         await reader.start(reading)
         writers = [await shop.connect() for _ in range(6)]
@@ -72,7 +72,7 @@ async def test_trimming_keeps_what_became_visible_late_however_old_it_is(shop: D
 
 
 async def test_a_reader_that_was_away_for_longer_than_the_feed_is_kept_is_reset(shop: Database) -> None:
-    stays, away = Reader(), Reader()
+    stays, away = FeedReader(), FeedReader()
     async with shop.acquire() as conn:
         await stays.start(conn)
         await away.start(conn)
@@ -163,9 +163,9 @@ async def test_a_reader_is_reset_after_a_crash_of_postgresql_that_uses_transacti
         await asyncio.to_thread(server.stop)
 
 
-async def _crashed(url: str) -> tuple[Version, Reader]:
+async def _crashed(url: str) -> tuple[Version, FeedReader]:
     """A reader with a position, on a server that has then crashed."""
-    conn, busy, reader = await asyncpg.connect(url), await asyncpg.connect(url), Reader()
+    conn, busy, reader = await asyncpg.connect(url), await asyncpg.connect(url), FeedReader()
     await migrate(conn, FEATURES.migrations)
     await conn.execute(SCHEMA)
     await prepare_session(conn)

@@ -10,11 +10,11 @@ import pytest
 
 from onceward import Onceward, Query
 from onceward.db import Database
-from onceward.live.feed import Reader
+from onceward.live.feed import FeedReader
 from tests.live.conftest import Open, Start
 
 
-async def changes(db: Database, reader: Reader) -> set[tuple[str, str | None, str | None]]:
+async def changes(db: Database, reader: FeedReader) -> set[tuple[str, str | None, str | None]]:
     async with db.acquire() as conn:
         advance = await reader.advance(conn)
         names = {
@@ -25,7 +25,7 @@ async def changes(db: Database, reader: Reader) -> set[tuple[str, str | None, st
 
 
 async def test_each_kind_of_write_names_the_keys_it_touched(shop: Database) -> None:
-    reader, one, two = Reader(), uuid4(), uuid4()
+    reader, one, two = FeedReader(), uuid4(), uuid4()
     async with shop.acquire() as conn:
         await reader.start(conn)
     await shop.execute("insert into shop.seats (event_id) values ($1), ($1), ($2)", one, two)
@@ -43,7 +43,7 @@ async def test_each_kind_of_write_names_the_keys_it_touched(shop: Database) -> N
 
 
 async def test_a_statement_that_touches_very_many_keys_says_every_key(shop: Database) -> None:
-    reader = Reader()
+    reader = FeedReader()
     async with shop.acquire() as conn:
         await reader.start(conn)
     await shop.execute("insert into shop.seats (event_id) select gen_random_uuid() from generate_series(1, 501)")
@@ -60,7 +60,7 @@ async def test_several_keys_may_be_watched_one_by_one_or_together(shop: Database
         "shop.seats": ["event_id", "status"],
         "shop.notes": ["body", "id"],
     }
-    reader = Reader()
+    reader = FeedReader()
     async with shop.acquire() as conn:
         await reader.start(conn)
     await shop.execute("insert into shop.notes values (7, null)")
@@ -74,7 +74,7 @@ async def test_partitions_belong_to_their_table(shop: Database) -> None:
         "create table shop.log_2 partition of shop.log for values in (2);"
         "select onceward.watch('shop.log', key => 'id')"
     )
-    reader = Reader()
+    reader = FeedReader()
     async with shop.acquire() as conn:
         await reader.start(conn)
     await shop.execute("insert into shop.log values (1, 1), (2, 2)")

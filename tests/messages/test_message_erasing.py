@@ -5,12 +5,12 @@ from __future__ import annotations
 from onceward.messages import Recipient
 from onceward.messages.erasers import ERASERS
 from onceward.messages.preferences import opt_in, opt_out, save_recipient
-from onceward.trust.erase import Report, erase
+from onceward.trust.erase import ErasureReport, erase
 
 ADA = "ada@example.org"
 
 
-async def erased(here, *refs: str) -> Report:
+async def erased(here, *refs: str) -> ErasureReport:
     return await erase(here.db, refs, ERASERS, organization=None, actor="t")
 
 

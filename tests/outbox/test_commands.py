@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from onceward.cli.commands import build
-from onceward.outbox.commands.listen import Receiver
+from onceward.outbox.commands.listen import ListenReceiver
 from onceward.runtime import FEATURES
 from onceward.testing import until
 from onceward.testing.simulators import CustomerEndpoint
@@ -60,7 +60,7 @@ def test_endpoints_and_deliveries_from_the_command_line(command: Any) -> None:
 
 async def test_the_receiver_distinguishes_good_signatures_from_bad_ones(bench: OutboxBench, capsys: Any) -> None:
     class Listening(CustomerEndpoint):
-        receiver: Receiver
+        receiver: ListenReceiver
 
         async def _receive(self, request: Any) -> Any:
             return await self.receiver.receive(request)
@@ -68,11 +68,11 @@ async def test_the_receiver_distinguishes_good_signatures_from_bad_ones(bench: O
     endpoint = Listening()
     await endpoint.start()
     made = await bench.register(endpoint.hook_url)
-    endpoint.receiver = Receiver(made.secret)
+    endpoint.receiver = ListenReceiver(made.secret)
     await bench.start_worker()
     sent = await bench.publish()
     assert (await bench.settled(sent.id))["status"] == "success"
-    endpoint.receiver = Receiver("whsec_" + "A" * 32)
+    endpoint.receiver = ListenReceiver("whsec_" + "A" * 32)
     refused = await bench.publish()
 
     async def tried() -> bool:
@@ -83,5 +83,5 @@ async def test_the_receiver_distinguishes_good_signatures_from_bad_ones(bench: O
     assert f"{sent.message_id}  signature valid" in printed
     assert "refused" in printed
     with pytest.raises(ValueError, match="secret"):
-        Receiver("whsec_???")
+        ListenReceiver("whsec_???")
     await endpoint.stop()

@@ -22,7 +22,7 @@ from onceward.messages.service import MessageService
 from onceward.settings import Settings
 from onceward.testing import until
 from onceward.testing.simulators import SmtpSimulator
-from onceward.work.dead_letters import Filter, replay
+from onceward.work.dead_letters import DeadLetterFilter, replay
 from onceward_apps.ticketing import app as ticketing
 from tests.live.conftest import Client, Site
 from tests.ticketing.office import Office, Show, charge
@@ -133,7 +133,7 @@ async def test_email_delivery_fails_for_good_the_staff_is_notified_and_the_order
     assert notice["severity"] == "fatal"
     # An operator sends it again once the relay accepts the credentials; the buyer gets one mail.
     message = await mailing.db.fetchval("select id from onceward.messages where template = 'order-confirmation'")
-    await replay(mailing.db, Filter(ids=[message]), actor="test", reason="the relay accepts the credentials")
+    await replay(mailing.db, DeadLetterFilter(ids=[message]), actor="test", reason="the relay accepts the credentials")
     await mailing.drain()
     assert [mail.recipients for mail in relay.mails] == [("buyer@example.org",)]
 

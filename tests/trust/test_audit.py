@@ -10,7 +10,7 @@ import pytest
 
 from onceward.db import Cause, Database
 from onceward.trust import Sealer, list_entries, record
-from onceward.trust.chain import Head, Report, prove
+from onceward.trust.chain import ChainReport, Head, prove
 from onceward.trust.sealer import head
 from tests.trust.conftest import Two
 
@@ -22,7 +22,7 @@ async def write(db: Database, count: int = 3, **options: object) -> list[int]:
     return [row["id"] for row in await db.fetch("select id from onceward.audit_log order by id")]
 
 
-async def proof(db: Database, *known: Head) -> Report:
+async def proof(db: Database, *known: Head) -> ChainReport:
     async with db.acquire() as conn:
         return await prove(conn, known=known)
 

@@ -12,7 +12,7 @@ from onceward.db import Database
 from onceward.testing import crash_test, drain, until
 from onceward.trust import create_organization
 from onceward.work import controls, dead_letters
-from onceward.work.dead_letters import Filter
+from onceward.work.dead_letters import DeadLetterFilter
 from onceward.work.upkeep import set_aside_unclaimed
 from tests.engines import Bench
 
@@ -137,7 +137,7 @@ async def test_what_sql_ends_enqueues_the_hook_as_a_job(db: Database, seen) -> N
     assert await hook_jobs(db) == 1
     dead = await engine.enqueue(generate, how="error")
     await drain(engine)
-    await dead_letters.discard(db, Filter(ids=[dead.id]), actor="test", reason="test")
+    await dead_letters.discard(db, DeadLetterFilter(ids=[dead.id]), actor="test", reason="test")
     await drain(engine)
     assert await seen() == [
         "error dead_letter max_attempts_exceeded None 1",

@@ -13,7 +13,7 @@ from onceward import Engine, Onceward
 from onceward.db import Database
 from onceward.testing import drain
 from onceward.work import controls, dead_letters
-from onceward.work.dead_letters import Filter
+from onceward.work.dead_letters import DeadLetterFilter
 from onceward.work.upkeep import set_aside_unclaimed
 
 app = Onceward("endings")
@@ -46,7 +46,7 @@ async def test_discarding_a_dead_letter_is_its_last_attempt(engine: Engine) -> N
     job = await engine.enqueue(broken)
     await drain(engine)
     assert await engine.db.fetch(LAST, job.id) == [("dead_letter", "max_attempts_exceeded")]
-    await dead_letters.discard(engine.db, Filter(ids=[job.id]), actor="anna", reason="done")
+    await dead_letters.discard(engine.db, DeadLetterFilter(ids=[job.id]), actor="anna", reason="done")
     assert await engine.db.fetch(LAST, job.id) == [("discarded", "max_attempts_exceeded")]
 
 

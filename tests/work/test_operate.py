@@ -10,7 +10,7 @@ from onceward import Engine, Onceward, Permanent, Tx
 from onceward.db import Database
 from onceward.testing import drain
 from onceward.work import controls, dead_letters
-from onceward.work.dead_letters import Filter, NoFilter
+from onceward.work.dead_letters import DeadLetterFilter, NoFilter
 from onceward.work.upkeep import prune, set_aside_unclaimed
 
 app = Onceward("operate")
@@ -59,12 +59,13 @@ async def test_a_replayed_dead_letter_keeps_its_id_and_happens_once(engine: Engi
     await drain(engine)
     assert [group["count"] for group in await dead_letters.groups(engine.db)] == [3]
     healthy = True
-    acted = await dead_letters.replay(engine.db, Filter(task="shaky"), actor="anna", reason="service is back")
+    acted = await dead_letters.replay(engine.db, DeadLetterFilter(task="shaky"), actor="anna", reason="service is back")
     assert sorted(acted.done) == [job.id for job in jobs]
     await drain(engine)
     assert await engine.db.fetchval("select array_agg(n order by n) from effects") == [0, 1, 2]
     assert (
-        await dead_letters.replay(engine.db, Filter(task="shaky"), actor="anna", reason="again") == dead_letters.Acted()
+        await dead_letters.replay(engine.db, DeadLetterFilter(task="shaky"), actor="anna", reason="again")
+        == dead_letters.Acted()
     )
     entries = await engine.db.fetch(
         "select actor, reason, entity_id from onceward.audit_log where action = 'dead_letter.replay' order by id"
@@ -74,9 +75,9 @@ async def test_a_replayed_dead_letter_keeps_its_id_and_happens_once(engine: Engi
 
 async def test_replay_needs_a_filter_and_a_reason(engine: Engine) -> None:
     with pytest.raises(NoFilter, match="needs a filter"):
-        await dead_letters.replay(engine.db, Filter(), actor="anna", reason="why not")
+        await dead_letters.replay(engine.db, DeadLetterFilter(), actor="anna", reason="why not")
     with pytest.raises(ValueError, match="needs a reason"):
-        await dead_letters.replay(engine.db, Filter(kind="job"), actor="anna", reason=" ")
+        await dead_letters.replay(engine.db, DeadLetterFilter(kind="job"), actor="anna", reason=" ")
 
 
 async def test_a_dead_letter_whose_unique_key_was_taken_again_is_skipped_and_reported(engine: Engine) -> None:
@@ -84,7 +85,7 @@ async def test_a_dead_letter_whose_unique_key_was_taken_again_is_skipped_and_rep
     await drain(engine)
     new = await engine.enqueue(shaky.unique("k"), n=2)
     assert not new.duplicate
-    acted = await dead_letters.replay(engine.db, Filter(ids=[old.id]), actor="anna", reason="try")
+    acted = await dead_letters.replay(engine.db, DeadLetterFilter(ids=[old.id]), actor="anna", reason="try")
     assert acted.skipped == {old.id: "newer work holds its unique key"}
 
 
@@ -92,10 +93,12 @@ async def test_filters_choose_by_reason_error_and_time(engine: Engine) -> None:
     await engine.enqueue(shaky, n=1)
     await engine.enqueue(refused)
     await drain(engine)
-    found = await dead_letters.find(engine.db, Filter(reason="permanent"))
+    found = await dead_letters.find(engine.db, DeadLetterFilter(reason="permanent"))
     assert [letter.task for letter in found] == ["refused"]
-    assert [letter.task for letter in await dead_letters.find(engine.db, Filter(error="RuntimeError"))] == ["shaky"]
-    assert await dead_letters.find(engine.db, Filter(until=found[0].dead_at.replace(year=2000))) == []
+    assert [letter.task for letter in await dead_letters.find(engine.db, DeadLetterFilter(error="RuntimeError"))] == [
+        "shaky"
+    ]
+    assert await dead_letters.find(engine.db, DeadLetterFilter(until=found[0].dead_at.replace(year=2000))) == []
     history = await dead_letters.history(engine.db, found[0].id)
     assert history[0]["error"]["message"] == "no such customer"
 
@@ -103,9 +106,11 @@ async def test_filters_choose_by_reason_error_and_time(engine: Engine) -> None:
 async def test_a_discarded_dead_letter_is_off_the_list_and_in_the_history(engine: Engine) -> None:
     job = await engine.enqueue(refused)
     await drain(engine)
-    acted = await dead_letters.discard(engine.db, Filter(ids=[job.id]), actor="anna", reason="a test customer")
+    acted = await dead_letters.discard(
+        engine.db, DeadLetterFilter(ids=[job.id]), actor="anna", reason="a test customer"
+    )
     assert acted.done == [job.id]
-    assert await dead_letters.find(engine.db, Filter()) == []
+    assert await dead_letters.find(engine.db, DeadLetterFilter()) == []
     outcomes = [each["outcome"] for each in await dead_letters.history(engine.db, job.id)]
     assert outcomes == ["dead_letter", "discarded"]
 
@@ -116,7 +121,7 @@ async def test_a_task_that_is_not_critical_ends_as_failed_without_a_dead_letter(
     finished = await engine.result(job.id)
     assert finished is not None
     assert finished.outcome == "failed"
-    assert await dead_letters.find(engine.db, Filter()) == []
+    assert await dead_letters.find(engine.db, DeadLetterFilter()) == []
 
 
 async def test_a_paused_queue_is_left_alone_by_every_node(engine: Engine) -> None:
@@ -161,7 +166,7 @@ async def test_a_name_nobody_knows_waits_aside_and_is_a_dead_letter_after_a_day(
         await conn.execute("update onceward.jobs set created_at = now() - '25 hours'::interval")
         await conn.execute("update onceward.work set sort_at = now() - '1 minute'::interval")
         assert await set_aside_unclaimed(conn) == {"no_such_job": "no_handler"}
-    assert [letter.reason for letter in await dead_letters.find(engine.db, Filter())] == ["no_handler"]
+    assert [letter.reason for letter in await dead_letters.find(engine.db, DeadLetterFilter())] == ["no_handler"]
 
 
 async def test_pruning_takes_finished_jobs_of_age_and_never_dead_letters(engine: Engine) -> None:
@@ -180,7 +185,7 @@ async def test_pruning_takes_finished_jobs_of_age_and_never_dead_letters(engine:
     async with engine.db.acquire() as conn:
         assert await prune(conn, keep=timedelta(days=7)) == 2  # the dead letter was looked at and stays
         assert await conn.fetchval("select array_agg(id order by id) from onceward.jobs") == [dead.id, fresh.id]
-        await dead_letters.discard(engine.db, Filter(ids=[dead.id]), actor="anna", reason="done")
+        await dead_letters.discard(engine.db, DeadLetterFilter(ids=[dead.id]), actor="anna", reason="done")
         await prune(conn, keep=timedelta(days=7))
         assert await conn.fetchval("select array_agg(id) from onceward.jobs") == [fresh.id]
         assert await conn.fetchval("select count(*) from onceward.attempts where work_id = $1", dead.id) == 0

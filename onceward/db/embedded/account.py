@@ -26,7 +26,7 @@ from onceward.db.embedded.placement import reachable_programs
 FALLBACKS = ("postgres", "nobody", "daemon")
 
 
-class Identity(TypedDict, total=False):
+class SystemIdentity(TypedDict, total=False):
     """Options of `subprocess.Popen`."""
 
     user: int
@@ -35,7 +35,7 @@ class Identity(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class ProcessFinished:
     """The exit code and output of a command."""
 
     code: int
@@ -43,7 +43,7 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class SystemAccount:
     """Runs the programs in `bin_dir` and owns the data. If `uid` is None, it is the user of this process."""
 
     bin_dir: Path
@@ -55,7 +55,7 @@ class Account:
     """False if the account cannot reach the data directory, so that new data must be placed elsewhere."""
 
     @classmethod
-    def choose(cls, data_dir: Path, bin_dir: Path) -> Account:
+    def choose(cls, data_dir: Path, bin_dir: Path) -> SystemAccount:
         """Choose the account that runs the server of this data directory, and its copy of the programs."""
         if os.geteuid() != 0:
             return cls(bin_dir)
@@ -108,7 +108,7 @@ class Account:
         """Return the command that runs `command` as this account; start it with `identity()`."""
         return command if self.namespace is None else self.namespace.wrap(command)
 
-    def identity(self) -> Identity:
+    def identity(self) -> SystemIdentity:
         """Return the options of `subprocess` that change the user. Empty for a namespace, which changes it itself."""
         if self.uid is None or self.namespace is not None:
             return {}
@@ -122,7 +122,7 @@ class Account:
         feed: str = "",
         working_dir: Path = Path("/"),
         inherit: Sequence[int] = (),
-    ) -> Finished:
+    ) -> ProcessFinished:
         """Run a command in its own session, so that Ctrl-C does not interrupt it, and wait for its end.
 
         The command and its child processes keep the descriptors in `inherit` open.
@@ -149,7 +149,7 @@ class Account:
             except PermissionError as error:
                 raise NoPermission(f"cannot execute {command[0]}: {error.strerror}") from error
             output.seek(0)
-            return Finished(ended.returncode, output.read().strip())
+            return ProcessFinished(ended.returncode, output.read().strip())
 
 
 def _owner(cluster: Path) -> tuple[int, int]:
@@ -181,7 +181,7 @@ def _standby() -> pwd.struct_passwd:
     )
 
 
-def _unnamed(cluster: Path, bin_dir: Path, uid: int, gid: int) -> Account:
+def _unnamed(cluster: Path, bin_dir: Path, uid: int, gid: int) -> SystemAccount:
     """Return an account for an owner that has no name here (a directory mounted into a container): use a namespace."""
     standby = _standby()
     namespace = Namespace(uid, gid, standby.pw_uid, standby.pw_gid)
@@ -193,7 +193,7 @@ def _unnamed(cluster: Path, bin_dir: Path, uid: int, gid: int) -> Account:
             f"{cluster.parent} belongs to user id {uid}, which has no account here: "
             "`chown -R` it to an existing user, or set ONCEWARD_DATA_DIR to another directory"
         )
-    return Account(program, uid, gid, str(uid), namespace)
+    return SystemAccount(program, uid, gid, str(uid), namespace)
 
 
 def _programs(bin_dir: Path, entry: pwd.struct_passwd) -> Path:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
-from onceward.db.embedded.account import Account
+from onceward.db.embedded.account import SystemAccount
 from onceward.db.embedded.configuration import MIB, PORT, configuration
 from onceward.db.embedded.errors import (
     EmbeddedError,
@@ -68,7 +68,7 @@ class EmbeddedPostgres:
         """The data, or a link to them if they had to be placed elsewhere (see `placement`)."""
         self.fsync = fsync
         self._users: int | None = None
-        self._account = Account(Path())
+        self._account = SystemAccount(Path())
 
     @property
     def log(self) -> Path:
@@ -81,7 +81,7 @@ class EmbeddedPostgres:
             raise EmbeddedError(f"this object already uses the server of {self.data_dir}: call stop() first")
         self._make_data_dir()
         bin_dir = find_binaries()
-        self._account = Account.choose(self.data_dir, bin_dir)
+        self._account = SystemAccount.choose(self.data_dir, bin_dir)
         with self._alone():
             if not self.cluster.exists():
                 self._create()
@@ -120,9 +120,9 @@ class EmbeddedPostgres:
                     shutil.rmtree(running.socket_dir, ignore_errors=True)
 
     @contextmanager
-    def exclusive(self) -> Generator[Account]:
+    def exclusive(self) -> Generator[SystemAccount]:
         """Lock the data against other users and servers. Yields the account that owns the data."""
-        account = self._account = Account.choose(self.data_dir, find_binaries())
+        account = self._account = SystemAccount.choose(self.data_dir, find_binaries())
         with self._alone():
             users, lock = self._open_lock("pg.users"), self._open_lock("pg.server")
             try:

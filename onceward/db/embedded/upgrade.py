@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from onceward.db.embedded.account import Account
+from onceward.db.embedded.account import SystemAccount
 from onceward.db.embedded.configuration import MIB
 from onceward.db.embedded.errors import EmbeddedError, NoDiskSpace, OtherVersion
 from onceward.db.embedded.server import INCLUDE, MAJOR, USER, EmbeddedPostgres, find_binaries
@@ -83,7 +83,7 @@ def _require_room(cluster: Path) -> None:
         )
 
 
-def _stop_cleanly(account: Account, old: Path, cluster: Path) -> None:
+def _stop_cleanly(account: SystemAccount, old: Path, cluster: Path) -> None:
     """Start and stop the old server, so that it recovers: pg_upgrade accepts only data that were shut down cleanly."""
     work = _private_directory(account, cluster)
     try:
@@ -98,13 +98,13 @@ def _stop_cleanly(account: Account, old: Path, cluster: Path) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _has_checksums(account: Account, old: Path, cluster: Path) -> bool:
+def _has_checksums(account: SystemAccount, old: Path, cluster: Path) -> bool:
     shown = account.run([old / "pg_controldata", "-D", cluster], timeout_s=60)
     lines = [line.split(":", 1) for line in shown.output.splitlines() if line.startswith("Data page checksum version")]
     return bool(lines) and lines[0][1].strip() != "0"
 
 
-def _run_pg_upgrade(account: Account, old: Path, cluster: Path, fresh: Path, *, fsync: bool) -> None:
+def _run_pg_upgrade(account: SystemAccount, old: Path, cluster: Path, fresh: Path, *, fsync: bool) -> None:
     work = _private_directory(account, cluster)
     try:
         command = [account.program("pg_upgrade"), "-b", old, "-B", account.bin_dir, "-d", cluster, "-D", fresh]
@@ -117,7 +117,7 @@ def _run_pg_upgrade(account: Account, old: Path, cluster: Path, fresh: Path, *, 
         raise EmbeddedError(f"pg_upgrade failed, and the old data are unchanged: {last}")
 
 
-def _private_directory(account: Account, cluster: Path) -> Path:
+def _private_directory(account: SystemAccount, cluster: Path) -> Path:
     """Create a directory with a short name for sockets and temporary files."""
     path = cluster.with_name("pg.up")
     shutil.rmtree(path, ignore_errors=True)

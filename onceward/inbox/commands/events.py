@@ -17,7 +17,7 @@ from onceward.work.commands.dead_letters import Limit, Since, Until, moment
 if TYPE_CHECKING:
     from onceward.db import Database
     from onceward.inbox.catalog import Catalog
-    from onceward.inbox.replay import Filter, Found
+    from onceward.inbox.replay import EventFilter, FoundEvents
 
 COLUMNS = ("seq", "source", "type", "status", "attempts", "event_id", "received_at", "error")
 POLL_S = 0.5
@@ -37,7 +37,7 @@ def register(cli: typer.Typer) -> None:
     cli.add_typer(group, name="events")
 
 
-def _row(event: Found) -> dict[str, Any]:
+def _row(event: FoundEvents) -> dict[str, Any]:
     row = asdict(event)
     row["error"] = None if event.error is None else event.error[:80]
     return row
@@ -57,11 +57,11 @@ def ls(
     """List events, newest first."""
     from onceward.inbox import replay as events
 
-    criteria = events.Filter(
+    criteria = events.EventFilter(
         source=source, type=type, statuses=status or None, error=error, since=moment(since), until=moment(until)
     )
 
-    async def work() -> list[Found]:
+    async def work() -> list[FoundEvents]:
         async with opened_database() as db:
             return await events.find(db, criteria, limit=limit)
 
@@ -113,7 +113,7 @@ def replay(
     numbers = [int(each) for each in ids or () if each.isdigit()]
     names = [each for each in ids or () if not each.isdigit()]
     statuses = ["success"] if unhandled or as_new else ["dead_letter", "failed"]
-    criteria = events.Filter(
+    criteria = events.EventFilter(
         ids=numbers or None,
         event_ids=names or None,
         source=source,
@@ -150,7 +150,7 @@ def tail(source: Source = None, type: Type = None, as_json: JsonOption = False) 
 
     async def work() -> None:
         async with opened_database() as db:
-            async for event in _follow(db, events.Filter(source=source, type=type), since=None):
+            async for event in _follow(db, events.EventFilter(source=source, type=type), since=None):
                 if as_json:
                     document(_row(event))
                 else:
@@ -182,11 +182,11 @@ async def _forward(
     from urllib.parse import urlsplit
 
     from onceward.http import HttpError, ServiceClient
-    from onceward.inbox.replay import Filter
+    from onceward.inbox.replay import EventFilter
     from onceward.inbox.sending import sign
 
     catalog = await read_catalog(db)
-    criteria = Filter(source=source, type=type)
+    criteria = EventFilter(source=source, type=type)
     async with ServiceClient(timeout_s=30) as client:
         async for event in _follow(db, criteria, since=since, once=once):
             body: bytes | None = await db.fetchval("select raw from onceward.webhook_events where seq = $1", event.seq)
@@ -221,7 +221,9 @@ async def read_catalog(db: Database) -> Catalog:
     return catalog
 
 
-async def _follow(db: Database, criteria: Filter, *, since: str | None, once: bool = False) -> AsyncGenerator[Found]:
+async def _follow(
+    db: Database, criteria: EventFilter, *, since: str | None, once: bool = False
+) -> AsyncGenerator[FoundEvents]:
     """Yield events in the order of their numbers, starting now or at a given time."""
     from onceward.inbox.replay import find
 
@@ -231,7 +233,7 @@ async def _follow(db: Database, criteria: Filter, *, since: str | None, once: bo
         floor = floor if first is None else first - 1
     seen: set[int] = set()
     while True:
-        fresh: list[Found] = []
+        fresh: list[FoundEvents] = []
         before: int | None = None
         while page := await find(db, criteria, limit=1000, before=before):
             fresh += [each for each in page if each.seq > floor and each.seq not in seen]

@@ -23,7 +23,7 @@ MOST_IN_FLIGHT = 256
 
 
 @dataclass(slots=True)
-class Tally:
+class TriggerTally:
     """The answers to a burst of requests."""
 
     sent: int = 0
@@ -166,7 +166,7 @@ async def _burst(url: str, make: Any, rate: float, for_s: float) -> dict[str, An
     """Send at an even rate, with at most `MOST_IN_FLIGHT` open requests if the server is slower than that."""
     from onceward.http import HttpError, ServiceClient
 
-    tally = Tally()
+    tally = TriggerTally()
     slots = asyncio.Semaphore(MOST_IN_FLIGHT)
     async with ServiceClient(timeout_s=30, concurrency=MOST_IN_FLIGHT) as client, asyncio.TaskGroup() as group:
 

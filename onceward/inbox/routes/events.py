@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from onceward.db import Database, Transaction
 from onceward.inbox import reading, replay
-from onceward.inbox.replay import Filter, Found
+from onceward.inbox.replay import EventFilter, FoundEvents
 from onceward.trust import Identity, transaction_for
 from onceward.web.api import database_of
 from onceward.web.auth import require
@@ -72,7 +72,7 @@ class ReplayMany(BaseModel):
     reason: Reason = ""
 
 
-class Replayed(BaseModel):
+class ReplayAnswer(BaseModel):
     """The numbers of the replayed events (in a dry run: of those that would be), and why others were skipped."""
 
     done: list[int]
@@ -101,9 +101,9 @@ def _reading(router: APIRouter) -> None:
         until: Moment | None = None,
         before: Number | None = None,
         limit: Limit = 50,
-    ) -> list[Found]:
+    ) -> list[FoundEvents]:
         """List events, newest first. `before` is the last `seq` of the previous page. `status` may be repeated."""
-        criteria = Filter(
+        criteria = EventFilter(
             source=source,
             type=type,
             statuses=status,
@@ -123,12 +123,12 @@ def _reading(router: APIRouter) -> None:
 
 def _replaying(router: APIRouter) -> None:
     @router.post("/replay")
-    async def many(db: Db, identity: Operator, body: ReplayMany) -> Replayed:  # pyright: ignore[reportUnusedFunction]
+    async def many(db: Db, identity: Operator, body: ReplayMany) -> ReplayAnswer:  # pyright: ignore[reportUnusedFunction]
         """Handle events again, oldest first, under the same event id. Each replay is written to the audit log."""
         if not body.reason and not body.dry_run:
             raise invalid_request([("body.reason", "give a reason for the audit log; only a dry run needs none")])
         statuses = ["success"] if body.unhandled or body.as_new else ["dead_letter", "failed"]
-        criteria = Filter(
+        criteria = EventFilter(
             ids=body.ids,
             source=body.source,
             type=body.type,
@@ -150,18 +150,18 @@ def _replaying(router: APIRouter) -> None:
             as_new=body.as_new,
             dry_run=body.dry_run,
         )
-        return Replayed(done=done.done, skipped=done.skipped, dry_run=body.dry_run)
+        return ReplayAnswer(done=done.done, skipped=done.skipped, dry_run=body.dry_run)
 
     @router.post("/{event}/replay", status_code=202)
-    async def one(db: Db, identity: Operator, event: Short, body: ReplayOne) -> Replayed:  # pyright: ignore[reportUnusedFunction]
+    async def one(db: Db, identity: Operator, event: Short, body: ReplayOne) -> ReplayAnswer:  # pyright: ignore[reportUnusedFunction]
         """Handle one event again. 409 says why it was not replayed."""
         shown = await _find(db, identity, event)
-        criteria = Filter(ids=[shown.seq], unhandled=_unhandled(shown), organization=identity.organization)
+        criteria = EventFilter(ids=[shown.seq], unhandled=_unhandled(shown), organization=identity.organization)
         done = await replay.replay(db, criteria, actor=identity, reason=body.reason, as_new=body.as_new)
         if not done.done:
             why = done.skipped.get(shown.seq, "it does not exist any more")
             raise Problem(409, f"event {shown.seq} was not replayed: {why}", title="Not replayed")
-        return Replayed(done=done.done, skipped={}, dry_run=False)
+        return ReplayAnswer(done=done.done, skipped={}, dry_run=False)
 
 
 @asynccontextmanager

@@ -30,7 +30,7 @@ Days = Annotated[int, Field(ge=1, le=36_500)]
 MONTH_S = 30 * 86_400
 
 
-class NewSource(BaseModel):
+class SourceIn(BaseModel):
     """A source to add. `provider` defaults to the name. The provider's page lists the options."""
 
     model_config = {
@@ -116,7 +116,7 @@ def _reading(router: APIRouter) -> None:
 
 def _secrets(router: APIRouter, inbox: Inbox, box: SecretBox) -> None:
     @router.post("", status_code=201)
-    async def add(db: Db, settings: TheSettings, identity: Owner, new: NewSource) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
+    async def add(db: Db, settings: TheSettings, identity: Owner, new: SourceIn) -> SourceShown:  # pyright: ignore[reportUnusedFunction]
         """Add a source of the organization. An administrator who acts for none adds a source of the platform."""
         requested = sources.NewSource(
             **new.model_dump(exclude={"provider", "secrets", "public_url"}),

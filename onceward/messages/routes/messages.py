@@ -37,7 +37,7 @@ class MessageRow(BaseModel):
     created_at: datetime
 
 
-class Verdict(BaseModel):
+class MessageVerdict(BaseModel):
     """`sent`: the message arrived; `resend`: it did not arrive, send it again."""
 
     model_config = example(verdict="sent", reason="the log of the provider shows the message")
@@ -46,7 +46,7 @@ class Verdict(BaseModel):
     reason: str = Field(min_length=1, max_length=1000)
 
 
-class Done(BaseModel):
+class MessageDone(BaseModel):
     id: int
     outcome: str = Field(examples=["cancelled", "sent", "resend"])
 
@@ -90,7 +90,7 @@ def _reading(router: APIRouter) -> None:
 
 def _changing(router: APIRouter) -> None:
     @router.post("/{id}/cancel")
-    async def cancel_message(db: Db, identity: Operator, id: Number, why: Why) -> Done:  # pyright: ignore[reportUnusedFunction]
+    async def cancel_message(db: Db, identity: Operator, id: Number, why: Why) -> MessageDone:  # pyright: ignore[reportUnusedFunction]
         """Cancel a message that has not been sent."""
         message = await _find(db, identity, id)
         async with db.transaction(role="engine") as tx:
@@ -100,17 +100,17 @@ def _changing(router: APIRouter) -> None:
             )
         if not cancelled:
             raise Problem(409, f"message {id} is not waiting to be sent: its state is {message['status']}")
-        return Done(id=id, outcome="cancelled")
+        return MessageDone(id=id, outcome="cancelled")
 
     @router.post("/{id}/resolve")
-    async def resolve_message(db: Db, identity: Operator, id: Number, body: Verdict) -> Done:  # pyright: ignore[reportUnusedFunction]
+    async def resolve_message(db: Db, identity: Operator, id: Number, body: MessageVerdict) -> MessageDone:  # pyright: ignore[reportUnusedFunction]
         """Record the outcome of a message whose send the service never answered."""
         await _find(db, identity, id)
         async with db.transaction(role="engine") as tx:
             resolved = await operations.resolve(tx, id, body.verdict, by=identity.actor, reason=body.reason)
         if not resolved:
             raise Problem(409, f"the outcome of message {id} is not unknown")
-        return Done(id=id, outcome=body.verdict)
+        return MessageDone(id=id, outcome=body.verdict)
 
 
 async def _find(db: Database, identity: Identity, id: int) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class NewNotification(BaseModel):
     template: str | None = None
 
 
-class Accepted(BaseModel):
+class NotificationAccepted(BaseModel):
     id: int
     duplicate: bool
 
@@ -80,7 +80,7 @@ def notifications_router() -> APIRouter:
         settings: TheSettings,
         identity: Sender,
         key: IdempotencyKey = None,
-    ) -> Accepted:
+    ) -> NotificationAccepted:
         """Send a notification over several channels. Failed messages are retried once, after 5 minutes."""
         try:
             what = Notification(
@@ -98,7 +98,7 @@ def notifications_router() -> APIRouter:
                 notified = await notify(tx, engine.templates, what, slack=slack_channels(settings), waker=engine.waker)
         except (InvalidNotification, UnknownTemplate, ValueError) as error:
             raise invalid_request(detail=str(error)) from None
-        return Accepted(id=notified.id, duplicate=notified.duplicate)
+        return NotificationAccepted(id=notified.id, duplicate=notified.duplicate)
 
     @router.get("/api/v1/notifications/{id}")
     async def read_notification(id: int, db: Db, identity: Viewer) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]

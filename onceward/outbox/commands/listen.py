@@ -36,7 +36,7 @@ def listen(
 ) -> None:
     """Receive webhooks on this machine, verify their signatures and print them."""
     try:
-        receiver = Receiver(secret, status=status)
+        receiver = ListenReceiver(secret, status=status)
     except ValueError as error:
         raise CommandFailed(f"--secret: {error}", Exit.USAGE) from None
     run(_serve(receiver, port, once=once))
@@ -44,7 +44,7 @@ def listen(
         raise typer.Exit(Exit.FAILED)
 
 
-class Receiver:
+class ListenReceiver:
     """Verifies webhooks with the same code as the inbox."""
 
     def __init__(self, secret: str | None, *, status: int = 200) -> None:
@@ -91,7 +91,7 @@ class Receiver:
         return None
 
 
-async def _serve(receiver: Receiver, port: int, *, once: bool) -> None:
+async def _serve(receiver: ListenReceiver, port: int, *, once: bool) -> None:
     import asyncio
 
     from aiohttp import web

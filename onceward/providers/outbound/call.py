@@ -8,8 +8,7 @@ from urllib.parse import urlencode
 
 import orjson
 
-from onceward.http import Ambiguous, Response, UrlRefused
-from onceward.http import Unreachable as NotSent
+from onceward.http import Ambiguous, HostUnreachable, Response, UrlRefused
 
 from .outcome import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable
 
@@ -49,7 +48,7 @@ async def call(
         response = await client.request(method, url, headers=headers, body=body, timeout_s=timeout_s)
     except UrlRefused as error:
         return Refused(error.reason, permanent=True)
-    except NotSent as error:
+    except HostUnreachable as error:
         return Unreachable(error.reason)
     except Ambiguous as error:
         return Unknown(error.reason)

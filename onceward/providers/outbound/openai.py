@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol, cast
 
 import orjson
 
-from onceward.http import Ambiguous, Response, StreamedResponse, UrlRefused
-from onceward.http import Unreachable as NotSent
+from onceward.http import Ambiguous, HostUnreachable, Response, StreamedResponse, UrlRefused
 
 from .call import Client, inner, objects, read_json, retry_after, short_reason, write_json
 from .chat import (
@@ -84,7 +83,7 @@ class OpenAI:
             response = await self.client.request(
                 "POST", self._url, headers=self._headers(key), body=write_json(body), timeout_s=self.timeout_s
             )
-        except (UrlRefused, NotSent) as error:
+        except (UrlRefused, HostUnreachable) as error:
             raise ChatUnavailable(error.reason, was_sent=False) from None
         except Ambiguous as error:
             raise ChatBroken(error.reason, text="") from None
@@ -123,7 +122,7 @@ class OpenAI:
         async with AsyncExitStack() as stack:
             try:
                 response = await stack.enter_async_context(sent)
-            except (UrlRefused, NotSent) as error:
+            except (UrlRefused, HostUnreachable) as error:
                 raise ChatUnavailable(error.reason, was_sent=False) from None
             except Ambiguous as error:
                 raise ChatBroken(error.reason, text="") from None

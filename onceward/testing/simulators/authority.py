@@ -14,7 +14,7 @@ _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class Signer:
+class AuthoritySigner:
     """The certificate of one host under a temporary root. Only a receiver configured with this root trusts it."""
 
     host: str

@@ -14,7 +14,7 @@ import orjson
 from aiohttp import web
 
 from .server import Simulator, answer, part, read_object
-from .webhooks import Delivery, WebhookSender
+from .webhooks import SimulatedDelivery, WebhookSender
 
 Json = dict[str, Any]
 BREAKS_AFTER = 3
@@ -291,7 +291,7 @@ class DailySimulator(Simulator):
                 self._tasks.add(watching := asyncio.create_task(self._watch(hook, delivery)))
                 watching.add_done_callback(self._tasks.discard)
 
-    async def _watch(self, hook: Json, delivery: Delivery) -> None:
+    async def _watch(self, hook: Json, delivery: SimulatedDelivery) -> None:
         """Count the failures of a webhook, and stop sending after a few in a row."""
         await delivery.ended.wait()
         if delivery.delivered:

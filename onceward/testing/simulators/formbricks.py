@@ -12,7 +12,7 @@ import orjson
 from aiohttp import web
 
 from .server import Simulator, answer
-from .webhooks import Delivery, WebhookSender
+from .webhooks import SimulatedDelivery, WebhookSender
 
 Json = dict[str, Any]
 # Formbricks retries twice, after 5 and 10 seconds; the simulator uses shorter delays.
@@ -87,7 +87,7 @@ class FormbricksSimulator(Simulator):
         response["updatedAt"] = _iso_now()
         self._emit("responseUpdated", response)
 
-    def finish_response(self, response_id: str, answers: Json | None = None) -> Delivery | None:
+    def finish_response(self, response_id: str, answers: Json | None = None) -> SimulatedDelivery | None:
         """Let the person finish. Formbricks sends the last update and the end as two events."""
         response = self.responses[response_id]
         response["data"].update(answers or {})
@@ -101,7 +101,7 @@ class FormbricksSimulator(Simulator):
         self.finish_response(response["id"])
         return response
 
-    def send_test(self) -> Delivery | None:
+    def send_test(self) -> SimulatedDelivery | None:
         """Send the request of the button that tests a webhook."""
         return self._post({"event": "testEndpoint"}, secrets.token_hex(16))
 
@@ -121,12 +121,12 @@ class FormbricksSimulator(Simulator):
             return answer({"code": "not_found", "message": "Response not found"}, status=404)
         return answer({"data": response})
 
-    def _emit(self, event: str, response: Json) -> Delivery | None:
+    def _emit(self, event: str, response: Json) -> SimulatedDelivery | None:
         job = secrets.token_hex(8)
         identity = hashlib.sha256(f"{job}:{self.webhook_id}:{event}".encode()).hexdigest()
         return self._post({"webhookId": self.webhook_id, "event": event, "data": response}, identity)
 
-    def _post(self, body: Json, identity: str) -> Delivery | None:
+    def _post(self, body: Json, identity: str) -> SimulatedDelivery | None:
         if self._webhook_url is None:
             return None
 

@@ -18,7 +18,7 @@ from onceward.errors import OncewardError
 from onceward.providers.inbound.provider import SourceConfig
 from onceward.providers.outbound.money import is_taken_by, to_decimal, to_minor
 
-from .authority import Signer
+from .authority import AuthoritySigner
 from .pages import Choice, Line, payment_page
 from .server import Simulator, answer, part, parts, read_object
 from .webhooks import WebhookSender
@@ -39,7 +39,7 @@ def simulated_source(webhook_id: str = "SIMULATED", *, host: str = SIGNING_HOST)
 
     It refuses webhooks of the real PayPal, and a real source refuses its webhooks.
     """
-    signer = Signer(host)
+    signer = AuthoritySigner(host)
     return SourceConfig(
         provider="paypal",
         secrets=(signer.key_pem.encode(),),
@@ -87,7 +87,7 @@ class PayPalSimulator(Simulator):
         self.books = _Books()
         self.webhooks = WebhookSender(retry_delays_s=retry_delays_s)
         self.webhook_id = WEBHOOK_ID
-        self._signer = Signer(SIGNING_HOST)
+        self._signer = AuthoritySigner(SIGNING_HOST)
         self._webhook_url: str | None = None
         self._responses: dict[str, tuple[int, bytes]] = {}
         self._browser_url: str | None = None

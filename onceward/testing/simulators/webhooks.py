@@ -10,7 +10,7 @@ Sign = Callable[[bytes], Mapping[str, str]]
 
 
 @dataclass(slots=True)
-class Delivery:
+class SimulatedDelivery:
     """One webhook with the status of each attempt. The status is 0 if there was no response."""
 
     url: str
@@ -29,11 +29,11 @@ class WebhookSender:
     """Sends webhooks in the background. It makes one attempt, and one more after each of `retry_delays_s`."""
 
     def __init__(self, *, retry_delays_s: Sequence[float] = (), timeout_s: float = 20.0) -> None:
-        self.deliveries: list[Delivery] = []
+        self.deliveries: list[SimulatedDelivery] = []
         self.retry_delays_s = tuple(retry_delays_s)
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._held: list[tuple[Delivery, Sign]] | None = None
+        self._held: list[tuple[SimulatedDelivery, Sign]] | None = None
         self._signs: dict[int, Sign] = {}
 
     def hold(self) -> None:
@@ -48,13 +48,13 @@ class WebhookSender:
             self._start(delivery, sign)
         return len(held)
 
-    def repeat(self, delivery: Delivery) -> Delivery:
+    def repeat(self, delivery: SimulatedDelivery) -> SimulatedDelivery:
         """Send a webhook again, with the same body and a new signature, as services do after a lost answer."""
         return self.send(delivery.url, delivery.body, self._signs[id(delivery)])
 
-    def send(self, url: str, body: bytes, sign: Sign) -> Delivery:
+    def send(self, url: str, body: bytes, sign: Sign) -> SimulatedDelivery:
         """Start sending one webhook. `sign` returns the headers of each attempt."""
-        delivery = Delivery(url, body)
+        delivery = SimulatedDelivery(url, body)
         self.deliveries.append(delivery)
         self._signs[id(delivery)] = sign
         if self._held is not None:
@@ -63,7 +63,7 @@ class WebhookSender:
             self._start(delivery, sign)
         return delivery
 
-    def _start(self, delivery: Delivery, sign: Sign) -> None:
+    def _start(self, delivery: SimulatedDelivery, sign: Sign) -> None:
         task = asyncio.create_task(self._deliver(delivery, sign))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -79,7 +79,7 @@ class WebhookSender:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _deliver(self, delivery: Delivery, sign: Sign) -> None:
+    async def _deliver(self, delivery: SimulatedDelivery, sign: Sign) -> None:
         for delay_s in (0.0, *self.retry_delays_s):
             if delay_s:
                 await asyncio.sleep(delay_s)
@@ -88,7 +88,7 @@ class WebhookSender:
                 break
         delivery.ended.set()
 
-    async def _try(self, delivery: Delivery, headers: Mapping[str, str]) -> None:
+    async def _try(self, delivery: SimulatedDelivery, headers: Mapping[str, str]) -> None:
         try:
             async with (
                 aiohttp.ClientSession(timeout=self._timeout) as session,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from onceward.db import Database
-    from onceward.trust.erase import Eraser, Report
+    from onceward.trust.erase import Eraser, ErasureReport
 
 PersonOption = Annotated[
     list[str],
@@ -48,7 +48,7 @@ def erase(
     """
     _one_scope(organization, instance=instance)
 
-    async def work(*, dry: bool) -> Report:
+    async def work(*, dry: bool) -> ErasureReport:
         from onceward.trust import COMMAND_LINE
         from onceward.trust.erase import erase
 
@@ -115,7 +115,7 @@ async def _organization_id(db: Database, organization: str | None) -> UUID | Non
         return (await find_organization(conn, organization)).organization_id
 
 
-def _show(report: Report) -> None:
+def _show(report: ErasureReport) -> None:
     rows = [
         {
             "data": each.name,

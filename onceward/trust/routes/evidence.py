@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel
 
 from onceward.db import Database
-from onceward.trust import Entry, Identity, list_entries, transaction_for
+from onceward.trust import AuditEntry, Identity, list_entries, transaction_for
 from onceward.trust.chain import Head, prove
 from onceward.web.api import database_of
 from onceward.web.auth import require
@@ -57,7 +57,7 @@ def evidence_router() -> APIRouter:
         entity_id: str | None = None,
         before: Number | None = None,
         limit: Limit = 100,
-    ) -> list[Entry]:
+    ) -> list[AuditEntry]:
         async with transaction_for(db, identity) as tx:
             return await list_entries(
                 tx,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from onceward.web.dashboard.site import Site
 
 
-class Reader(Protocol):
+class PageReader(Protocol):
     """Reads rows for a loader: the transaction of a request, or a live query. It sees what the viewer may see."""
 
     async def fetch(self, query: str, *args: Any) -> list[asyncpg.Record]: ...
@@ -31,7 +31,7 @@ class View:
     """One rendering of a page. `organization` is None for the whole instance, which only administrators see."""
 
     site: Site
-    conn: Reader
+    conn: PageReader
     organization: UUID | None
     params: Mapping[str, str]
     """The parameters of the path and the query string. Filters are in the URL, so that a link shows the same rows."""

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from onceward.web.dashboard.page import Reader
+from onceward.web.dashboard.page import PageReader
 
 PAGE = 50
 BUDGET_S = 0.03
@@ -31,7 +31,7 @@ class Walked:
 
 
 async def walk(
-    conn: Reader,
+    conn: PageReader,
     statement: str,
     *args: Any,
     before: int | None = None,

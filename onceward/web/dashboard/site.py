@@ -16,7 +16,7 @@ from onceward.trust.identity import Identity
 from onceward.web.dashboard import formats
 from onceward.web.dashboard.contribution import Pages
 from onceward.web.dashboard.navigation import navigation
-from onceward.web.dashboard.page import Page, Reader, View
+from onceward.web.dashboard.page import Page, PageReader, View
 
 HERE = Path(__file__).parent
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -71,7 +71,7 @@ class Site:
         path = self.contributed.paths.get(kind)
         return f"/dashboard/consequences/{id}" if path is None else f"{path}/{id}"
 
-    def view(self, conn: Reader, organization: UUID | None, params: Mapping[str, str]) -> View:
+    def view(self, conn: PageReader, organization: UUID | None, params: Mapping[str, str]) -> View:
         return View(self, conn, organization, Params(params))
 
     def render(self, template: str, **context: Any) -> str:

@@ -81,7 +81,7 @@ def ls(
     """List dead letters, newest first."""
     from onceward.work import dead_letters
 
-    filter = dead_letters.Filter(
+    filter = dead_letters.DeadLetterFilter(
         kind=kind,
         task=task,
         provider=provider,
@@ -118,7 +118,7 @@ def show(id: Annotated[int, typer.Argument(metavar="ID")]) -> None:
 
     async def query() -> dict[str, Any] | None:
         async with opened_database() as db:
-            letters = await dead_letters.find(db, dead_letters.Filter(ids=[id]), limit=1)
+            letters = await dead_letters.find(db, dead_letters.DeadLetterFilter(ids=[id]), limit=1)
             return {**_row(letters[0]), "attempts": await dead_letters.history(db, id)} if letters else None
 
     letter = run(query())
@@ -145,7 +145,7 @@ def replay(
     """Make dead letters due again. They keep their ids, so committed effects do not happen twice."""
     from onceward.work import dead_letters
 
-    filter = dead_letters.Filter(
+    filter = dead_letters.DeadLetterFilter(
         ids=ids or None,
         kind=kind,
         task=task,
@@ -176,7 +176,7 @@ def discard(
     """Remove dead letters from the list for good."""
     from onceward.work import dead_letters
 
-    filter = dead_letters.Filter(
+    filter = dead_letters.DeadLetterFilter(
         ids=ids or None,
         kind=kind,
         task=task,

@@ -15,7 +15,7 @@ from onceward.web.dashboard.action import Action, ActionRefused, Done, reason_of
 from onceward.web.dashboard.page import Page, View
 from onceward.web.dashboard.site import Site, url
 from onceward.work import dead_letters
-from onceward.work.dead_letters import Filter
+from onceward.work.dead_letters import DeadLetterFilter
 
 COUNTED = 5_000
 """The most dead letters that are grouped: the newest."""
@@ -55,14 +55,14 @@ async def load(view: View) -> dict[str, Any]:
     }
 
 
-def filter_from(params: Mapping[str, str], organization: UUID | None) -> Filter:
+def filter_from(params: Mapping[str, str], organization: UUID | None) -> DeadLetterFilter:
     """Return the filter of a URL or form, limited to the organization."""
     ids = [int(part) for part in params.get("ids", "").split(",") if part.strip().isdigit() and len(part) < 19]
 
     def named(name: str) -> str | None:
         return params.get(name, "").strip() or None
 
-    return Filter(
+    return DeadLetterFilter(
         ids=ids or None,
         kind=named("kind"),
         task=named("task"),
@@ -72,7 +72,7 @@ def filter_from(params: Mapping[str, str], organization: UUID | None) -> Filter:
     )
 
 
-def _described(filter: Filter) -> str:
+def _described(filter: DeadLetterFilter) -> str:
     parts = [
         f"{len(filter.ids)} chosen by id"
         if filter.ids and len(filter.ids) > 1
@@ -158,7 +158,7 @@ async def _discard(site: Site, identity: Identity, form: Mapping[str, str]) -> D
     return Done("/dashboard/dead-letters", _message("discarded", acted))
 
 
-def _chosen(form: Mapping[str, str], identity: Identity) -> Filter:
+def _chosen(form: Mapping[str, str], identity: Identity) -> DeadLetterFilter:
     chosen = filter_from(form, identity.organization)
     if not replace(chosen, organization=None).empty:
         return chosen

@@ -17,7 +17,7 @@ from onceward.web.auth import require
 from onceward.web.fields import AtMost, Moment, Number, example
 from onceward.web.problems import Problem, invalid_request
 from onceward.work import dead_letters
-from onceward.work.dead_letters import DeadLetter, Filter
+from onceward.work.dead_letters import DeadLetter, DeadLetterFilter
 
 Eng = Annotated[Engine, Depends(engine_of)]
 Viewer = Annotated[Identity, Depends(require("viewer"))]
@@ -28,7 +28,7 @@ Reason = Annotated[str, StringConstraints(max_length=1000, strip_whitespace=True
 Verb = Literal["replay", "discard"]
 
 
-class Letter(BaseModel):
+class DeadLetterShown(BaseModel):
     """A dead letter. `trace` is the path of its causes and consequences."""
 
     id: int
@@ -43,13 +43,13 @@ class Letter(BaseModel):
     trace: str
 
 
-class LetterWithHistory(Letter):
+class LetterWithHistory(DeadLetterShown):
     """A dead letter with every attempt, oldest first, each with its error and stack."""
 
     history: list[dict[str, Any]]
 
 
-class Group(BaseModel):
+class GroupShown(BaseModel):
     count: int
     kind: str
     task: str
@@ -86,7 +86,7 @@ class RequiredReason(BaseModel):
     reason: Reason = Field(min_length=1)
 
 
-class Acted(BaseModel):
+class ActedAnswer(BaseModel):
     """The ids of the changed dead letters (in a dry run: of those that would be changed), and why others were skipped."""
 
     done: list[int]
@@ -116,9 +116,9 @@ def _reading(router: APIRouter) -> None:
         until: Moment | None = None,
         before: Number | None = None,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    ) -> list[Letter]:
+    ) -> list[DeadLetterShown]:
         """List dead letters of every kind, newest first. `before` is the last id of the previous page."""
-        criteria = Filter(
+        criteria = DeadLetterFilter(
             kind=kind,
             task=task,
             provider=provider,
@@ -131,9 +131,9 @@ def _reading(router: APIRouter) -> None:
         return [_shown(each) for each in await dead_letters.find(engine.db, criteria, limit=limit, before=before)]
 
     @router.get("/groups")
-    async def count_dead_letters(engine: Eng, identity: Viewer) -> list[Group]:  # pyright: ignore[reportUnusedFunction]
+    async def count_dead_letters(engine: Eng, identity: Viewer) -> list[GroupShown]:  # pyright: ignore[reportUnusedFunction]
         """Count dead letters by task, reason and error, the largest group first."""
-        return [Group(**row) for row in await dead_letters.groups(engine.db, organization=identity.organization)]
+        return [GroupShown(**row) for row in await dead_letters.groups(engine.db, organization=identity.organization)]
 
     @router.get("/{id}")
     async def show_dead_letter(engine: Eng, identity: Viewer, id: Number) -> LetterWithHistory:  # pyright: ignore[reportUnusedFunction]
@@ -146,28 +146,28 @@ def _reading(router: APIRouter) -> None:
 
 def _changing(router: APIRouter) -> None:
     @router.post("/replay")
-    async def replay_dead_letters(engine: Eng, identity: Operator, body: Selection) -> Acted:  # pyright: ignore[reportUnusedFunction]
+    async def replay_dead_letters(engine: Eng, identity: Operator, body: Selection) -> ActedAnswer:  # pyright: ignore[reportUnusedFunction]
         """Make dead letters due again. They keep their ids, so committed effects do not happen twice."""
         return await _act(engine, identity, "replay", body)
 
     @router.post("/discard")
-    async def discard_dead_letters(engine: Eng, identity: Operator, body: Selection) -> Acted:  # pyright: ignore[reportUnusedFunction]
+    async def discard_dead_letters(engine: Eng, identity: Operator, body: Selection) -> ActedAnswer:  # pyright: ignore[reportUnusedFunction]
         """Remove dead letters from the list for good."""
         return await _act(engine, identity, "discard", body)
 
     @router.post("/{id}/replay")
-    async def replay_dead_letter(engine: Eng, identity: Operator, id: Number, why: RequiredReason) -> Acted:  # pyright: ignore[reportUnusedFunction]
+    async def replay_dead_letter(engine: Eng, identity: Operator, id: Number, why: RequiredReason) -> ActedAnswer:  # pyright: ignore[reportUnusedFunction]
         """Make one dead letter due again. 409 says why it was not replayed."""
         return await _act_on_one(engine, identity, "replay", id, why.reason)
 
     @router.post("/{id}/discard")
-    async def discard_dead_letter(engine: Eng, identity: Operator, id: Number, why: RequiredReason) -> Acted:  # pyright: ignore[reportUnusedFunction]
+    async def discard_dead_letter(engine: Eng, identity: Operator, id: Number, why: RequiredReason) -> ActedAnswer:  # pyright: ignore[reportUnusedFunction]
         """Remove one dead letter from the list for good."""
         return await _act_on_one(engine, identity, "discard", id, why.reason)
 
 
-async def _act(engine: Engine, identity: Identity, verb: Verb, body: Selection) -> Acted:
-    criteria = Filter(
+async def _act(engine: Engine, identity: Identity, verb: Verb, body: Selection) -> ActedAnswer:
+    criteria = DeadLetterFilter(
         ids=body.ids,
         kind=body.kind,
         task=body.task,
@@ -183,15 +183,15 @@ async def _act(engine: Engine, identity: Identity, verb: Verb, body: Selection) 
         raise invalid_request([("body.ids", f"give at least one filter: {filters}")])
     if body.dry_run:
         letters = await dead_letters.find(engine.db, criteria, limit=body.limit)
-        return Acted(done=[letter.id for letter in letters], skipped={}, dry_run=True)
+        return ActedAnswer(done=[letter.id for letter in letters], skipped={}, dry_run=True)
     if not body.reason:
         raise invalid_request([("body.reason", "give a reason for the audit log; only a dry run needs none")])
     return await _change(engine, identity, verb, criteria, body.reason, body.limit)
 
 
-async def _act_on_one(engine: Engine, identity: Identity, verb: Verb, id: int, reason: str) -> Acted:
+async def _act_on_one(engine: Engine, identity: Identity, verb: Verb, id: int, reason: str) -> ActedAnswer:
     letter = await _find(engine, identity, id)
-    criteria = Filter(ids=[letter.id], organization=identity.organization)
+    criteria = DeadLetterFilter(ids=[letter.id], organization=identity.organization)
     acted = await _change(engine, identity, verb, criteria, reason, 1)
     if not acted.done:
         why = acted.skipped.get(id, "it is no longer a dead letter")
@@ -199,24 +199,28 @@ async def _act_on_one(engine: Engine, identity: Identity, verb: Verb, id: int, r
     return acted
 
 
-async def _change(engine: Engine, identity: Identity, verb: Verb, criteria: Filter, reason: str, limit: int) -> Acted:
+async def _change(
+    engine: Engine, identity: Identity, verb: Verb, criteria: DeadLetterFilter, reason: str, limit: int
+) -> ActedAnswer:
     change = dead_letters.replay if verb == "replay" else dead_letters.discard
     queues = {each.queue for each in await dead_letters.find(engine.db, criteria, limit=limit)}
     acted = await change(engine.db, criteria, actor=identity, reason=reason, limit=limit)
     for queue in queues:
         engine.waker.wake(queue)
-    return Acted(done=acted.done, skipped=acted.skipped, dry_run=False)
+    return ActedAnswer(done=acted.done, skipped=acted.skipped, dry_run=False)
 
 
 async def _find(engine: Engine, identity: Identity, id: int) -> DeadLetter:
-    letters = await dead_letters.find(engine.db, Filter(ids=[id], organization=identity.organization), limit=1)
+    letters = await dead_letters.find(
+        engine.db, DeadLetterFilter(ids=[id], organization=identity.organization), limit=1
+    )
     if not letters:
         raise Problem(404, f"there is no dead letter {id}; GET /api/v1/trace/{id} shows the state of the work")
     return letters[0]
 
 
-def _shown(letter: DeadLetter) -> Letter:
-    return Letter(
+def _shown(letter: DeadLetter) -> DeadLetterShown:
+    return DeadLetterShown(
         id=letter.id,
         kind=letter.kind,
         task=letter.task,

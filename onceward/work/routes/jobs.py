@@ -36,7 +36,7 @@ class JobRow(BaseModel):
     finished_at: datetime | None
 
 
-class Cancelled(BaseModel):
+class CancelledJob(BaseModel):
     """`cancelled`: the job was waiting and has ended; `asked`: it runs, and its worker stops it within about a second."""
 
     outcome: Literal["cancelled", "asked"]
@@ -65,13 +65,13 @@ def jobs_router() -> APIRouter:
         return await _find(engine, identity, id)
 
     @router.post("/{id}/cancel")
-    async def cancel_job(engine: Eng, identity: Operator, id: Number, why: Why) -> Cancelled:  # pyright: ignore[reportUnusedFunction]
+    async def cancel_job(engine: Eng, identity: Operator, id: Number, why: Why) -> CancelledJob:  # pyright: ignore[reportUnusedFunction]
         """Cancel a job. A waiting job ends at once; the worker of a running job cancels its handler."""
         await _find(engine, identity, id)
         outcome = await controls.cancel(engine.db, id, actor=identity, reason=why.reason)
         if outcome not in ("cancelled", "asked"):
             raise Problem(409, f"job {id} is not waiting or running: it is finished or a dead letter")
-        return Cancelled(outcome=outcome)
+        return CancelledJob(outcome=outcome)
 
     return router
 
