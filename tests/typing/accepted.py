@@ -130,8 +130,8 @@ async def inside(tx: Tx) -> None:
     await tx.enqueue(resize.in_lane("disk", limit=2), path="a")
     await tx.enqueue(index, anything=1)
     assert_type(await tx.enqueue_many([ship.call(order=1), ship.call(order=2)]), list[Enqueued[int]])
-    mixed = await tx.enqueue_many([ship.call(order=1), pack.call(order=2)])
-    assert_type(mixed[0], Enqueued[int | str])
+    calls: list[BoundJob[int | str]] = [ship.call(order=1), pack.call(order=2)]
+    assert_type((await tx.enqueue_many(calls))[0], Enqueued[int | str])
     assert_type(await tx.enqueue_then([pack.call(order=1), tidy.call()], ship.call(order=1)), Enqueued[int])
     started = await tx.start_workflow(refund_cohort.unique("c").attributes(cohort=1), cohort_id=UUID(int=1))
     assert_type(started, Started[Refunds])

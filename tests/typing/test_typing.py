@@ -14,13 +14,14 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 
 
-@pytest.fixture(scope="module")
-def reported() -> dict[str, dict[int, str]]:
-    """Return the errors of pyright by file name and line."""
+Errors = dict[str, dict[int, str]]
+
+
+def pyright() -> Errors:
     command = [sys.executable, "-m", "pyright", "--project", str(HERE), "--pythonpath", sys.executable, "--outputjson"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
     answer: dict[str, Any] = json.loads(ended.stdout)
-    errors: dict[str, dict[int, str]] = {"accepted.py": {}, "rejected.py": {}}
+    errors: Errors = {"accepted.py": {}, "rejected.py": {}}
     for each in answer["generalDiagnostics"]:
         if each["severity"] == "error":
             errors[Path(each["file"]).name][each["range"]["start"]["line"] + 1] = each["message"]
@@ -28,11 +29,29 @@ def reported() -> dict[str, dict[int, str]]:
     return errors
 
 
-def test_the_examples_type_check(reported: dict[str, dict[int, str]]) -> None:
+def mypy() -> Errors:
+    names = ["accepted.py", "rejected.py"]
+    options = ["--follow-imports=silent", "--output=json", f"--cache-dir={Path(sys.prefix) / 'mypy'}"]
+    command = [sys.executable, "-m", "mypy", *options, *names]
+    ended = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=250)
+    errors: Errors = {name: {} for name in names}
+    for each in map(json.loads, ended.stdout.splitlines()):
+        if each["severity"] == "error":
+            errors[each["file"]][each["line"]] = each["message"]
+    return errors
+
+
+@pytest.fixture(scope="module", params=[pyright, mypy], ids=["pyright", "mypy"])
+def reported(request: pytest.FixtureRequest) -> Errors:
+    """Return the errors of a type checker by file name and line."""
+    return request.param()
+
+
+def test_the_examples_type_check(reported: Errors) -> None:
     assert reported["accepted.py"] == {}
 
 
-def test_each_wrong_use_is_an_error_of_its_own(reported: dict[str, dict[int, str]]) -> None:
+def test_each_wrong_use_is_an_error_of_its_own(reported: Errors) -> None:
     lines = (HERE / "rejected.py").read_text().splitlines()
     marked = {number for number, line in enumerate(lines, start=1) if line.endswith("# rejected")}
     assert marked
