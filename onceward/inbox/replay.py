@@ -20,6 +20,11 @@ from onceward.trust import Identity, record
 DEFAULT_LIMIT = 100
 
 FIND = read_statement("inbox", "find_events")
+ANY_WORK = "left join onceward.work w on w.id = e.seq"
+assert ANY_WORK in FIND
+FIND_UNFINISHED = FIND.replace(ANY_WORK, "join onceward.work w on w.id = e.seq and w.kind = 'event'")
+"""Unfinished events and dead letters have a row in `work`, which is small, so that not all events are read."""
+UNFINISHED = frozenset({"pending", "processing", "dead_letter"})
 AGAIN = read_statement("inbox", "requeue_event")
 COPY = read_statement("inbox", "copy_event")
 
@@ -83,10 +88,12 @@ async def find(
     *,
     limit: int = DEFAULT_LIMIT,
     before: int | None = None,
+    oldest: int | None = None,
 ) -> list[FoundEvents]:
-    """Return events, newest first. `before` is the last `seq` of the previous page."""
+    """Return events, newest first, with a `seq` from `oldest` on and below `before`, the last one of the previous page."""
+    unfinished = criteria.statuses is not None and UNFINISHED.issuperset(criteria.statuses)
     rows = await conn.fetch(
-        FIND,
+        FIND_UNFINISHED if unfinished else FIND,
         criteria.ids,
         criteria.event_ids,
         criteria.source,
@@ -99,6 +106,7 @@ async def find(
         criteria.organization,
         before,
         limit,
+        oldest,
     )
     return [_found(row) for row in rows]
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aiohttp
 
 from onceward.db import Database
+from onceward.inbox.replay import EventFilter, find
 from tests.inbox.api import Sender, client_for, runtime, session, settled
 from tests.inbox.conftest import SECRET
 
@@ -152,3 +154,44 @@ async def test_replay_keeps_the_event_asks_for_a_reason_and_is_audited(
         *((seq, "repaired") for seq in dead),
         (good, "on purpose"),
     ], "one entry for each event, for every caller"
+
+
+async def test_filters_of_time_and_of_unfinished_events_read_a_part_of_the_events(db: Database) -> None:
+    """Plans with 50,000 finished events, one dead letter and one event of the last minute."""
+    await db.execute(
+        "insert into onceward.webhook_events (event_id, provider, type, status, received_at)"
+        " select 'evt_' || n, 'stripe', 't', 'success', now() - (50001 - n) * interval '1 minute' from generate_series(1, 50000) n"
+    )
+    dead = await db.fetchval(
+        "insert into onceward.webhook_events (event_id, provider, type, status) values ('evt_dead', 'stripe', 't', 'dead_letter')"
+        " returning seq"
+    )
+    await db.execute(
+        "insert into onceward.work (id, kind, task, queue, sort_at, dead_reason, dead_at)"
+        " values ($1, 'event', 'stripe/t', 'events', now(), 'permanent', now()) on conflict do nothing",
+        dead,
+    )
+    await db.execute("vacuum analyze onceward.webhook_events, onceward.work")
+
+    async def pages(criteria: EventFilter, oldest: int | None = None) -> tuple[list[str], int]:
+        async with db.acquire() as conn:
+            await conn.execute("select pg_stat_force_next_flush()")
+            before = await conn.fetchval(READ)
+            found = await find(conn, criteria, limit=10, oldest=oldest)
+            await conn.execute("select pg_stat_force_next_flush()")
+            return [each.event_id for each in found], await conn.fetchval(READ) - before
+
+    names, read = await pages(EventFilter(statuses=["dead_letter"]))
+    assert (names, read < 1000) == (["evt_dead"], True), read
+    recently = datetime.now(UTC) - timedelta(minutes=1)
+    oldest = await db.fetchval("select onceward.id_at($1)", recently)
+    names, read = await pages(EventFilter(since=recently, type="none"), oldest)
+    assert (names, read < 2000) == ([], True), read
+    names, read = await pages(EventFilter(type="none"))
+    assert (names, read > 20_000) == ([], True), "without a bound all events are read"
+
+
+READ = """
+select coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) from pg_stat_user_tables
+ where schemaname = 'onceward' and relname = 'webhook_events'
+"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from typing import Annotated, Literal
 
 import asyncpg
@@ -29,6 +30,8 @@ Short = Annotated[Text, StringConstraints(max_length=255)]
 Reason = Annotated[Text, StringConstraints(strip_whitespace=True, max_length=1000)]
 
 LOOK_WITHIN_S = 10
+OPEN_FOR = timedelta(minutes=10)
+"""The assumed longest transaction: its events have the time of its start, but ids that were assigned later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,12 @@ def _reading(router: APIRouter) -> None:
             organization=identity.organization,
         )
         async with _bounded(db, identity) as tx:
-            return await replay.find(tx, criteria, limit=limit, before=before)
+            # Ids grow with time: only those around the two times are read, however many events there are.
+            oldest = None if since is None else await tx.fetchval("select onceward.id_at($1)", since - OPEN_FOR)
+            if until is not None:
+                latest: int = await tx.fetchval("select onceward.id_at($1)", until + OPEN_FOR)
+                before = latest if before is None else min(before, latest)
+            return await replay.find(tx, criteria, limit=limit, before=before, oldest=oldest)
 
     @router.get("/{event}")
     async def one(db: Db, identity: Viewer, event: Short) -> Shown:  # pyright: ignore[reportUnusedFunction]
@@ -172,7 +180,7 @@ async def _bounded(db: Database, identity: Identity) -> AsyncGenerator[Transacti
             await tx.execute(f"set local statement_timeout = '{LOOK_WITHIN_S}s'")
             yield tx
     except asyncpg.QueryCanceledError:
-        why = f"the search took longer than {LOOK_WITHIN_S} s: narrow it down with source, since or before"
+        why = f"the search took longer than {LOOK_WITHIN_S} s: narrow it down with since, or with before, the `seq` from which to look back"
         raise Problem(503, why, headers={"Retry-After": "5"}) from None
 
 

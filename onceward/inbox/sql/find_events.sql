@@ -1,4 +1,5 @@
--- Find events by any combination of filters, newest first. A null filter matches every event.
+-- Find events by any combination of filters, newest first. A null filter matches every event. The ids from $13 up to $11
+-- bound what is read.
 select e.seq, e.id, e.webhook_id, coalesce(s.name, 'sql') as source, e.event_id, e.provider, e.type, e.status, e.attempts,
        e.error, e.received_at, e.processed_at, e.organization_id, w.lease is not null as running,
        e.payload is null and e.raw is null as pruned
@@ -16,6 +17,7 @@ select e.seq, e.id, e.webhook_id, coalesce(s.name, 'sql') as source, e.event_id,
    and ($8::text is null or position(lower($8) in lower(e.error)) > 0)
    and ($9::boolean is null or (e.result = '"unhandled"') is not distinct from $9)
    and ($10::uuid is null or e.organization_id = $10)
-   and ($11::bigint is null or e.seq < $11)
+   and e.seq < coalesce($11::bigint, 9223372036854775807)
+   and e.seq >= coalesce($13::bigint, 0)
  order by e.seq desc
  limit $12
