@@ -53,7 +53,8 @@ async def test_a_crash_at_any_commit_of_a_short_generation_changes_nothing(schoo
     gates = await crash_test(
         school.engine, arrange=arrange, observe=lambda: observed(school), reset=lambda: school.db.execute(FORGET)
     )
-    assert gates.count("fenced-before-commit") == gates.count("fenced-after-commit") == 8
+    assert gates.count("fenced-before-commit") == gates.count("fenced-after-commit") == 7
+    assert "after-end-hook" in gates
 
 
 @pytest.mark.slow
@@ -357,3 +358,27 @@ async def test_a_course_whose_end_nobody_noticed_is_found_by_the_reconciliation(
     assert (await school.course(course_id))["status"] == "queued"
     await reconcile(school)
     assert (await school.course(course_id))["status"] == "cancelled"
+
+
+SLOTS_AT_COMMIT = """
+create table public.slots_at_commit (status text, held bigint);
+create function public.note_slots() returns trigger language plpgsql security definer as $$
+begin
+    insert into public.slots_at_commit
+    select new.status, count(*) from onceward.limit_slots s
+      join onceward.work w on w.id = s.work_id and w.dead_reason is null where s.work_id = new.job_id;
+    return null;
+end $$;
+create constraint trigger note_slots after update on coursegen.courses deferrable initially deferred
+    for each row when (new.status in ('completed', 'failed')) execute function public.note_slots();
+"""
+
+
+@pytest.mark.acceptance("004-4 limits")
+async def test_the_commit_that_shows_a_course_as_ended_has_freed_its_slots(school: School) -> None:
+    await school.db.execute(SLOTS_AT_COMMIT)
+    await school.generate()
+    school.openai.refuse()
+    await school.generate()
+    rows = await school.db.fetch("select distinct status, held from public.slots_at_commit order by 1, 2")
+    assert [tuple(row) for row in rows] == [("completed", 0), ("failed", 0)]
