@@ -15,6 +15,8 @@ from standardwebhooks.webhooks import Webhook
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
+from onceward.db import Database
+from onceward.limits import AdaptiveLimit, set_global
 from onceward.outbox.signing import show_secret
 from onceward.trust.secrets import secret_box
 from tests.coursegen.server import Server, running, until_free
@@ -234,6 +236,19 @@ async def test_the_limits_hold_when_redis_is_stopped(
         await server.call("PUT", f"/api/v1/coursegen/users/{server.user}", {"tier": "BASIC"}, token=server.key)
         assert (await server.generate(third)).status == 200
         assert (await server.generate(await server.add_course())).status == 429
+
+
+@pytest.mark.acceptance("004-5 global")
+async def test_a_process_that_starts_later_shows_why_the_global_limit_moved(
+    db: Database, database_url: str, tmp_path: Path
+) -> None:
+    await db.execute("insert into onceward.work (id, kind, task, queue, sort_at) values (1, 'job', 't', 'q', now())")
+    assert await AdaptiveLimit(db, measure=lambda: (10.0, 20.0)).step() == 5
+    await set_global(db, 9, actor="test")
+    async with running(database_url, tmp_path, roles={"web"}) as server:
+        page = (await server.call("GET", "/dashboard/coursegen", token=server.key)).body.decode()
+    changes = page[page.index("Changes of the global limit") :]
+    assert changes.index("set by an operator") < changes.index("cpu 10 %, memory 20 %, 1 due")
 
 
 @pytest.mark.acceptance("004-2 metrics")
