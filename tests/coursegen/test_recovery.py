@@ -11,6 +11,7 @@ import pytest
 
 from onceward.db import Database
 from onceward.runtime import FEATURES
+from onceward.schedules import Scheduler, run_now
 from onceward.testing import Crash, crash_test, drain, give_back, stall_test
 from onceward.trust import verify
 from onceward.work import gate
@@ -22,7 +23,7 @@ from tests.coursegen.school import School, reconcile
 FORGET = """
 truncate coursegen.courses, coursegen.course_lessons, coursegen.drafts, coursegen.llm_calls, coursegen.tier_costs,
          onceward.work, onceward.jobs, onceward.attempts, onceward.claims, onceward.limit_slots, onceward.published,
-         onceward.deliveries cascade
+         onceward.deliveries, onceward.runs, onceward.run_items cascade
 """
 
 
@@ -303,13 +304,17 @@ async def test_a_time_limit_counts_over_all_attempts(school: School) -> None:
     assert (course["status"], course["error_code"]) == ("failed", "timeout")
 
 
-async def with_callback(school: School) -> tuple[UUID, int]:
-    """Accept a course whose request named a `webhookUrl`."""
-    endpoint = await school.db.fetchval(
+async def add_endpoint(school: School) -> UUID:
+    return await school.db.fetchval(
         "insert into onceward.endpoints (organization_id, url, events, direct)"
         " values ($1, 'https://customer.example/hook', array['*'], true) returning endpoint_id",
         school.organization,
     )
+
+
+async def with_callback(school: School) -> tuple[UUID, int]:
+    """Accept a course whose request named a `webhookUrl`."""
+    endpoint = await add_endpoint(school)
     course_id = await school.add_course()
     admitted = await school.accept(course_id, webhook=("https://customer.example/hook", endpoint))
     return course_id, admitted.job_id
@@ -382,3 +387,31 @@ async def test_the_commit_that_shows_a_course_as_ended_has_freed_its_slots(schoo
     await school.generate()
     rows = await school.db.fetch("select distinct status, held from public.slots_at_commit order by 1, 2")
     assert [tuple(row) for row in rows] == [("completed", 0), ("failed", 0)]
+
+
+async def test_the_reconciliation_survives_a_crash_at_every_gate(school: School) -> None:
+    await Scheduler(school.db, coursegen.schedules.values()).register()
+    endpoint = await add_endpoint(school)
+
+    async def arrange() -> None:
+        course_id = await school.add_course()
+        admitted = await school.accept(course_id, webhook=("https://customer.example/hook", endpoint))
+        await school.db.execute("delete from onceward.end_hooks")
+        await school.db.fetchval("select onceward.cancel($1)", admitted.job_id)
+        await school.db.execute("update coursegen.courses set updated_at = updated_at - interval '1 minute'")
+        async with school.engine.transaction() as tx:
+            await tx.become_engine()
+            await run_now(tx, coursegen.schedules["coursegen.reconcile"], by="test")
+
+    async def observe() -> dict[str, Any]:
+        runs = await school.db.fetch("select status, processed, succeeded, failed from onceward.runs")
+        return {
+            "courses": [row["status"] for row in await school.db.fetch("select status from coursegen.courses")],
+            "callbacks": await callbacks(school),
+            "runs": [tuple(row) for row in runs],
+            "held": await school.held(),
+        }
+
+    gates = await crash_test(school.engine, arrange=arrange, observe=observe, reset=lambda: school.db.execute(FORGET))
+    assert "item-before-commit" in gates
+    assert (await observe())["callbacks"] == [("course.failed", "cancelled", "cancelled")]
