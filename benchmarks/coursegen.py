@@ -40,6 +40,7 @@ from onceward_apps.coursegen.simulated_author import write_course
 
 CASES = ("accept-p95", "refusal-p95", "contended")
 PER_S = 100
+ASKED_PER_S = 40
 LIMITS = range(3, 11)
 USERS = 100
 SECRET = "b" * 64
@@ -232,8 +233,9 @@ async def _contended(school: School, size: Size) -> Measurement:
         asked = await school.courses([users[n % len(users)] for n in range(number)])
         began = time.perf_counter()
         async with asyncio.TaskGroup() as group:
+            queue = Queue(school, len(asked))
             for each in asked:
-                group.create_task(_until_accepted(school, *each, longest_wait_s=size.pick(5.0, 2.0, 0.3)))
+                group.create_task(queue.ask_until_accepted(*each))
             group.create_task(_until_written(school, [course for course, _ in asked]))
         took = time.perf_counter() - began
         exceeded = {limit: most for limit, most in school.model.most_by_limit.items() if most > limit}
@@ -254,15 +256,22 @@ async def raise_limit(school: School, limit: int) -> None:
     await school.set_limit(limit)
 
 
-async def _until_accepted(school: School, course: str, user: UUID, *, longest_wait_s: float) -> None:
-    """Ask again after each 429, as a patient client does: after Retry-After, but not all clients at the same moment."""
-    while True:
-        status, body = await school.ask(course, user)
-        if status == 200:
-            return
-        if status != 429:
-            raise BenchFailed(f"a request got {status}: {str(body)[:200]}")
-        await asyncio.sleep(longest_wait_s * random.uniform(0.5, 1.0))
+class Queue:
+    """Clients that are refused and ask again. Together they ask about `ASKED_PER_S` times a second, however many wait."""
+
+    def __init__(self, school: School, waiting: int) -> None:
+        self._school = school
+        self._waiting = waiting
+
+    async def ask_until_accepted(self, course: str, user: UUID) -> None:
+        while True:
+            status, body = await self._school.ask(course, user)
+            if status == 200:
+                self._waiting -= 1
+                return
+            if status != 429:
+                raise BenchFailed(f"a request got {status}: {str(body)[:200]}")
+            await asyncio.sleep(self._waiting / ASKED_PER_S * random.uniform(0.5, 1.5))
 
 
 async def _until_written(school: School, asked: list[str]) -> None:
