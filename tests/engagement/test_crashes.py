@@ -111,11 +111,6 @@ async def test_replies_survive_a_crash_at_every_gate(house: House) -> None:
     assert (seen["moves"], seen["published"], seen["notices"]) == (4, 1, 1)
 
 
-async def test_a_daily_run_frozen_before_a_commit_changes_nothing_when_it_goes_on(database_url: str) -> None:
-    gates = ["item-before-commit"]
-    assert await stall_test("tests.engagement.stalls:daily", database_url, only=gates) == gates
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_a_daily_run_frozen_at_any_gate_changes_nothing_when_it_goes_on(database_url: str) -> None:
