@@ -65,4 +65,4 @@ async def global_limit(reader: Reader) -> Any:
 
 async def limit_changes(reader: Reader) -> list[Any]:
     """Return the last changes of that limit with their reasons, the newest first."""
-    return await reader.fetch("select * from onceward.limit_history('global', 20)")
+    return await reader.fetch("select * from onceward.limit_history('global', 10)")
