@@ -61,8 +61,13 @@ async def generate(
 
 @generate.on_end
 async def generation_ended(tx: Tx, end: JobEnd) -> None:
-    """End the course in the commit that ends its job and frees its slots, however the job ended."""
-    course = await courses.lock(tx, UUID(end.arguments["course_id"]))
+    """End the course in the commit that ends its job and frees its slots, however the job ended.
+
+    A call that is still open belongs to a process that died: nobody continues it, so its cost is counted now.
+    """
+    course_id = UUID(end.arguments["course_id"])
+    course = await courses.lock(tx, course_id)
+    await calls.mark_lost(tx, course_id, job_id=end.id)
     if course is not None and course["job_id"] == end.id:
         await ending.end_by_outcome(tx, course, end.outcome, reason=end.reason, error=end.error, result=end.result)
 

@@ -18,6 +18,7 @@ from onceward.work import gate
 from onceward_apps.coursegen import app as coursegen
 from onceward_apps.coursegen import checks
 from onceward_apps.coursegen.jobs import generate
+from onceward_apps.coursegen.store import courses
 from tests.coursegen.school import School, reconcile
 
 FORGET = """
@@ -118,9 +119,8 @@ async def test_a_process_killed_while_the_model_answers_repeats_only_that_call(s
     assert set(map(tuple, by_item.values())) == {("done",)}
 
 
-async def test_a_lost_call_counts_with_all_it_may_have_cost(school: School) -> None:
-    course_id = await school.add_course()
-    await school.accept(course_id)
+async def crash_in_the_first_call(school: School) -> None:
+    """Let the process die between the record of the call and its answer."""
     passed: list[str] = []
 
     def crash_after_the_call_was_recorded(name: str) -> None:
@@ -134,6 +134,12 @@ async def test_a_lost_call_counts_with_all_it_may_have_cost(school: School) -> N
             await school.drain()
     finally:
         gate.hook = None
+
+
+async def test_a_lost_call_counts_with_all_it_may_have_cost(school: School) -> None:
+    course_id = await school.add_course()
+    await school.accept(course_id)
+    await crash_in_the_first_call(school)
     [started] = await school.calls(course_id)
     assert started["state"] == "started"
     await give_back(school.engine)
@@ -141,6 +147,27 @@ async def test_a_lost_call_counts_with_all_it_may_have_cost(school: School) -> N
     first = (await school.calls(course_id))[0]
     assert (first["state"], first["cost_micros"], first["estimated"]) == ("lost", first["reserved_micros"], True)
     assert not await problems_found(school)
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_a_call_of_a_dead_process_is_counted_when_its_course_is_cancelled_or_deleted(
+    school: School, deleted: bool
+) -> None:
+    course_id = await school.add_course()
+    admitted = await school.accept(course_id)
+    await crash_in_the_first_call(school)
+    await give_back(school.engine)
+    async with school.engine.transaction(organization=school.organization) as tx:
+        await tx.cancel(admitted.job_id)
+        if deleted:
+            await courses.delete(tx, course_id)
+    await school.drain()
+    [call] = await school.calls(course_id)
+    assert (call["state"], call["cost_micros"]) == ("lost", call["reserved_micros"])
+    assert await school.db.fetchval("select sum(cost_micros) from coursegen.tier_costs") == call["cost_micros"]
+    assert not await problems_found(school)
+    await school.db.execute("update coursegen.llm_calls set state = 'started', cost_micros = null")
+    assert any("is open, and its job" in line for line in await problems_found(school))
 
 
 async def problems_found(school: School) -> list[str]:
