@@ -50,7 +50,7 @@ contract: $(READY) ## run the contract test of the webhook pipeline; dumps and l
 	@ONCEWARD_TEST_ARTIFACTS=contract-artifacts $(BIN)/python -m pytest -n 0 tests/contract $(ARGS)
 
 stall: $(READY) ## freeze a process at every gate of every kind of work while another one finishes it
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/stalls $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -k 'stalls or frozen' tests/stalls tests/coursegen tests/engagement $(ARGS)
 
 soak: $(READY) ## 10 minutes of steady load, memory must stay flat; ARGS=--short for 20 seconds
 	@$(BIN)/python tools/soak.py $(ARGS)

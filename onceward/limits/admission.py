@@ -28,6 +28,8 @@ RETRY_AFTER_S = 5
 
 HELD = read_statement("limits", "list_held")
 RECONCILE = read_statement("limits", "free_abandoned_slots")
+SET = read_statement("limits", "set_limit")
+FORGET = "delete from onceward.limit_changes where changed_at < clock_timestamp() - interval '90 days'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +130,12 @@ async def held(conn: Database | Connection, *, most: int = 100) -> list[Held]:
 
 
 async def reconcile(conn: Database | Connection) -> int:
-    """Delete the slots of ended work and return their number. They were free already; this keeps the table small."""
+    """Delete the slots of ended work and return their number. They were free already; this keeps the table small.
+
+    Changes of limits that are older than 90 days are deleted too.
+    """
     rows = await conn.fetch(RECONCILE)
+    await conn.execute(FORGET)
     if rows:
         log.info("limits.reconciled", deleted_slots=len(rows))
     return len(rows)
@@ -138,12 +144,9 @@ async def reconcile(conn: Database | Connection) -> int:
 async def set_global(db: Database, at_most: int, *, actor: str | Identity) -> None:
     """Set the global limit and record it in the audit log. The adaptive limit continues from this value."""
     async with db.transaction(role="engine") as tx:
-        await tx.execute(
-            "insert into onceward.limits (name, at_most, reason) values ($1, $2, 'set by an operator')"
-            " on conflict (name) do update set at_most = $2, changed_at = clock_timestamp(), reason = excluded.reason",
-            GLOBAL,
-            at_most,
-        )
+        # Locked before it is read, so that the history names the value that is replaced.
+        await tx.execute("select from onceward.limits where name = $1 for update", GLOBAL)
+        await tx.execute(SET, GLOBAL, at_most, "set by an operator")
         await audit.record(
             tx, "limit.set", entity_type="limit", entity_id=GLOBAL, actor=actor, changes={"at_most": at_most}
         )

@@ -17,5 +17,6 @@ ERASERS: tuple[Eraser, ...] = (
 
 UNSEARCHED: dict[str, str] = {
     "onceward.limits.*": "limits of the instance, named by operators",
+    "onceward.limit_changes.*": "limits of the instance, and the load that changed them",
     "onceward.rates.*": "hashes",
 }

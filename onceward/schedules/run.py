@@ -184,8 +184,9 @@ class Run:
             rows = await self._db.fetch(DONE, self._scope, step)
             done = {row["key"]: (row["run_id"], row["outcome"]) for row in rows}
         each = _Each(self, step, function, key or item_key, organization or item_organization, done)
+        before = replace(self.counts)
         await each.all(items, concurrency)
-        await self.save_progress()
+        await self._count_earlier(step, before)
         return self.counts
 
     async def each_batch(
@@ -220,13 +221,17 @@ class Run:
             self.total = (self.total or 0) + len(items)  # pyright: ignore[reportUnknownArgumentType]
         before = replace(self.counts)
         await batches.all(items)
+        await self._count_earlier(batches.step, before)
+        return self.counts
+
+    async def _count_earlier(self, step: str, before: Counts) -> None:
+        """Count what earlier attempts of this run finished in a step, and save the counts."""
         if self._resumed:
             # Items that an earlier attempt finished may no longer be among the items: the marks count them all.
             self.counts = before
-            for row in await self._db.fetch(MARKED, self._scope, batches.step, self.id):
+            for row in await self._db.fetch(MARKED, self._scope, step, self.id):
                 self.counts.add(row["outcome"], row["items"])
         await self.save_progress()
-        return self.counts
 
     async def do_batch(
         self, step: str, items: Mapping[str, Any], call: BatchFunction, organization: UUID | None

@@ -69,7 +69,7 @@ async def _drained(engine: Engine, counter: _Counter) -> None:
     gate.hook = counter
     try:
         await drain(engine)
-    except Crash:
+    except* Crash:  # in a group, if it happened in one of several tasks
         gate.hook = None
         await give_back(engine)
         await drain(engine)

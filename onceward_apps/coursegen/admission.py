@@ -7,9 +7,10 @@ and no job exists, or a job exists and no progress. A failed transaction leaves 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 import asyncpg
@@ -33,6 +34,8 @@ TRANSIENT_CLASSES = frozenset({"08", "40", "53", "55", "57"})
 RETRY_AFTER_S = 5
 
 MetricEvent = Literal["rpc_retry_exhausted", "job_rollback"]
+
+T = TypeVar("T")
 
 log = get_logger("onceward_apps.coursegen")
 
@@ -86,12 +89,16 @@ def limit_key(user_id: UUID) -> str:
 
 
 async def look_up(engine: Engine, organization: UUID, user_id: UUID, course_id: UUID) -> Candidate:
-    """Return the course of this user. Raises `NotFound`, also for somebody else's course."""
+    """Return the course of this user. Raises `NotFound`, also for somebody else's course, or `NotAccepted`."""
     key = limit_key(user_id)
     slots = engine.tiers.at_most
     tiers = sorted(slots, key=lambda each: slots[each])
-    async with engine.transaction(organization=organization) as tx:
-        course = await courses.candidate(tx, course_id, user_id, limit_key=key, tiers=tiers)
+
+    async def read() -> Any:
+        async with engine.transaction(organization=organization) as tx:
+            return await courses.candidate(tx, course_id, user_id, limit_key=key, tiers=tiers)
+
+    course, _ = await _tried(engine, user_id, course_id, read)
     if course is None:
         raise NotFound(f"course {course_id} does not exist, or is not yours")
     return Candidate(
@@ -130,30 +137,39 @@ def refuse_early(engine: Engine, requested: GenerationRequest, candidate: Candid
 
 async def request_generation(engine: Engine, requested: GenerationRequest, candidate: Candidate) -> Admitted:
     """Accept the course in one transaction, tried three times. Raises `AtLimit`, `NotPossible` or `NotAccepted`."""
+    try:
+        admitted, failure = await _tried(
+            engine, requested.user_id, requested.course_id, lambda: _accept(engine, requested, candidate)
+        )
+    except LimitReached as reached:
+        ACCEPTED.labels("refused").inc()
+        raise _at_limit(reached, candidate) from None
+    if isinstance(failure, OutcomeUnknown):
+        # The job of the try whose commit was not confirmed is this request's own.
+        admitted = Admitted(admitted.job_id)
+    _note_admission(engine, candidate, admitted)
+    return admitted
+
+
+async def _tried(
+    engine: Engine, user_id: UUID, course_id: UUID, action: Callable[[], Awaitable[T]]
+) -> tuple[T, BaseException | None]:
+    """Return what the action returns and its last failure, after at most three tries. Raises `NotAccepted`."""
     failure: BaseException | None = None
     tries = 0
     for wait_s in (*WAITS_S, None):
         tries += 1
         try:
-            admitted = await _accept(engine, requested, candidate)
-        except LimitReached as reached:
-            ACCEPTED.labels("refused").inc()
-            raise _at_limit(reached, candidate) from None
+            return await action(), failure
         except (*BROKEN, Unavailable, OutcomeUnknown, asyncpg.PostgresError, TimeoutError, OSError) as error:
             failure = error
             log.warning("coursegen.accept_failed", try_number=tries, error=type(error).__name__)
             if wait_s is None or not is_transient(error):
                 break
             await asyncio.sleep(wait_s)
-            continue
-        if isinstance(failure, OutcomeUnknown):
-            # The job of the try whose commit was not confirmed is this request's own.
-            admitted = Admitted(admitted.job_id)
-        _note_admission(engine, candidate, admitted)
-        return admitted
     assert failure is not None
     ACCEPTED.labels("failed").inc()
-    engine.later(_note_rollback(engine, requested, failure, tries))
+    engine.later(_note_rollback(engine, user_id, course_id, failure, tries))
     raise NotAccepted("the course could not be accepted: the database failed") from failure
 
 
@@ -231,10 +247,10 @@ def _note_admission(engine: Engine, candidate: Candidate, admitted: Admitted) ->
     )
 
 
-async def _note_rollback(engine: Engine, requested: GenerationRequest, failure: BaseException, tries: int) -> None:
+async def _note_rollback(engine: Engine, user_id: UUID, course_id: UUID, failure: BaseException, tries: int) -> None:
     """Record the failure in its own transaction: the one that failed is gone. The database may need a moment."""
     reason = f"{type(failure).__name__} {getattr(failure, 'sqlstate', None) or ''}".strip()
-    about: dict[str, Any] = {"user_id": requested.user_id, "course_id": requested.course_id}
+    about: dict[str, Any] = {"user_id": user_id, "course_id": course_id}
     metadata = {
         "reason": "rpc_update_course_progress_failed",
         "attempts": tries,

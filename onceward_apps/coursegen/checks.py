@@ -62,6 +62,13 @@ select format('organization %s, %s, %s: the sum is %s, its calls cost %s', x.org
  where x.summed <> x.called
 limit $1
 """
+OPEN_CALLS = """
+-- A call that is being made belongs to a job that has not ended.
+select format('call %s of course %s is open, and its job %s has ended', l.request_id, l.course_id, l.job_id)
+  from coursegen.llm_calls l
+ where l.state = 'started' and not exists (select from onceward.work w where w.id = l.job_id and w.dead_reason is null)
+limit $1
+"""
 PAID_ONCE = """
 -- A lesson that is a checkpoint was paid for once since it was last asked for again: no two complete answers in one job.
 select format('course %s, attempt %s: job %s paid %s times for %s', course_id, attempt, job_id, count(*), item)
@@ -84,5 +91,6 @@ CHECKS: tuple[Check, ...] = (
     Check("coursegen.completed_courses_are_complete", _none_of(COMPLETE)),
     Check("coursegen.progress_shows_its_steps", _none_of(PROGRESS)),
     Check("coursegen.costs_add_up", _none_of(COSTS)),
+    Check("coursegen.open_calls_have_a_job", _none_of(OPEN_CALLS)),
     Check("coursegen.no_lesson_is_paid_for_twice", _none_of(PAID_ONCE)),
 )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+import logging
+from typing import Any, Literal, cast, get_args
 
 from onceward import Tx
+from onceward.telemetry import get_logger
 from onceward_apps.coursegen import model, texts
 from onceward_apps.coursegen.metrics import ENDED
 from onceward_apps.coursegen.model import ErrorCode
 from onceward_apps.coursegen.store import courses
+
+DONE = {"status": "completed"}
+"""What a job returns that generated its course, with the id of the course."""
 
 Ending = Literal["completed", "failed", "cancelled"]
 
@@ -19,6 +24,8 @@ CODES: dict[str, ErrorCode] = {
     "no_handler": "worker_lost",
 }
 """The error code of a course whose job ended without its handler, by the reason that the engine gives."""
+
+log = get_logger("onceward_apps.coursegen")
 
 
 async def end(tx: Tx, course: Any, ending: Ending, code: ErrorCode | None = None, reason: str | None = None) -> bool:
@@ -56,22 +63,42 @@ async def end(tx: Tx, course: Any, ending: Ending, code: ErrorCode | None = None
             key=f"coursegen:{course['id']}:{course['job_id']}:{ending}",
             endpoint=course["webhook_endpoint"],
         )
-    tx.after_commit(lambda: ENDED.labels(ending).inc())
+    tx.after_commit(lambda: _note(course, ending, code))
     return True
 
 
-async def end_by_outcome(tx: Tx, course: Any, outcome: str, reason: str | None, message: str | None) -> bool:
-    """End the run of a course whose job has ended without telling the course: a crash, a timeout, a cancelled job."""
+def _note(course: Any, ending: Ending, code: ErrorCode | None) -> None:
+    ENDED.labels(ending).inc()
+    log.log(
+        logging.WARNING if ending == "failed" else logging.INFO,
+        f"coursegen.{ending}",
+        requestId=course["request_id"],
+        userId=str(course["user_id"]),
+        tier=course["tier"],
+        courseId=str(course["id"]),
+        jobId=str(course["job_id"]),
+        code=code,
+    )
+
+
+async def end_by_outcome(
+    tx: Tx, course: Any, outcome: str, *, reason: str | None, error: str | None, result: Any
+) -> bool:
+    """End the run of a course as its job ended. A job that halted did not generate the course and changes nothing."""
     match outcome:
         case "success":
-            return False
+            return result == {**DONE, "course_id": str(course["id"])} and await end(tx, course, "completed")
         case "cancelled" | "discarded":
             return await end(tx, course, "cancelled", "cancelled")
         case _:
-            return await end(tx, course, "failed", code_of(reason, message), reason)
+            return await end(tx, course, "failed", *cause_of(reason, error))
 
 
-def code_of(reason: str | None, message: str | None) -> ErrorCode:
-    """Return the error code for the reason that the engine gives. The job's own errors begin with their code."""
-    named = (message or "").partition(":")[0]
-    return CODES.get(reason or "") or next((code for code in get_args(ErrorCode) if code == named), "internal")
+def cause_of(reason: str | None, message: str | None) -> tuple[ErrorCode, str | None]:
+    """Return the error code and the details for the end of a job. The job's own errors begin with their code."""
+    named, _, details = (message or "").partition(": ")
+    if reason in CODES:
+        return CODES[reason], reason
+    if named in get_args(ErrorCode):
+        return cast(ErrorCode, named), details
+    return "internal", reason

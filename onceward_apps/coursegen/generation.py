@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from onceward import Job, Tx
+from onceward import Engine, Job, Tx
 from onceward_apps.coursegen import model, texts
 from onceward_apps.coursegen.app import CoursegenSettings
 from onceward_apps.coursegen.errors import GenerationFailed, Halted
@@ -20,6 +20,7 @@ from onceward_apps.coursegen.store import calls, courses
 class Generation:
     """What the steps get: the course as it was when this attempt of the job began, and ways to write."""
 
+    engine: Engine
     job: Job
     course: Any
     tier: str

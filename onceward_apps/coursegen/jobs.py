@@ -56,15 +56,20 @@ async def generate(
         except Halted as halted:
             log.info("coursegen.halted", reason=str(halted))
             return {"status": "halted", "reason": str(halted)}
-        return {"status": "completed", "course_id": str(course_id)}
+        return {**ending.DONE, "course_id": str(course_id)}
 
 
 @generate.on_end
 async def generation_ended(tx: Tx, end: JobEnd) -> None:
-    """End the course in the commit that ends its job, however the job ended. The handler has usually done it already."""
-    course = await courses.lock(tx, UUID(end.arguments["course_id"]))
+    """End the course in the commit that ends its job and frees its slots, however the job ended.
+
+    A call that is still open belongs to a process that died: nobody continues it, so its cost is counted now.
+    """
+    course_id = UUID(end.arguments["course_id"])
+    course = await courses.lock(tx, course_id)
+    await calls.mark_lost(tx, course_id, job_id=end.id)
     if course is not None and course["job_id"] == end.id:
-        await ending.end_by_outcome(tx, course, end.outcome, end.reason, end.error)
+        await ending.end_by_outcome(tx, course, end.outcome, reason=end.reason, error=end.error, result=end.result)
 
 
 async def begin(job: Job, course_id: UUID) -> Generation:
@@ -90,7 +95,12 @@ async def begin(job: Job, course_id: UUID) -> Generation:
         await _note_recovery(engine, job, course)
     log.info("coursegen.started", attempt=job.attempt, lost_calls=lost, priority=engine.tiers.boost_s(tier))
     return Generation(
-        job=job, course=course, tier=tier, settings=app.settings(CoursegenSettings), progress=dict(progress)
+        engine=engine,
+        job=job,
+        course=course,
+        tier=tier,
+        settings=app.settings(CoursegenSettings),
+        progress=dict(progress),
     )
 
 
@@ -152,7 +162,7 @@ async def _note_recovery(engine: Engine, job: Job, course: Any) -> None:
 
 
 async def run(generation: Generation) -> None:
-    """Do what is left of every step, then end the course."""
+    """Do what is left of every step. The course ends with the job, in `generation_ended`."""
     time_left: asyncio.Timeout | None = None
     try:
         async with asyncio.timeout(generation.seconds_left()) as time_left:
@@ -164,24 +174,17 @@ async def run(generation: Generation) -> None:
         await fail(generation, GenerationFailed("timeout", f"longer than {generation.settings.timeout_s} s"))
     except GenerationFailed as failure:
         await fail(generation, failure)
-    async with generation.transaction() as tx:
-        await ending.end(tx, await courses.lock(tx, generation.course_id), "completed")
-    log.info("coursegen.completed")
 
 
 async def fail(generation: Generation, failure: GenerationFailed) -> None:
-    """End the course as failed and the job with it. No further attempt could succeed."""
-    async with generation.transaction() as tx:
-        engine: Engine = tx.engine
-        await ending.end(tx, await courses.lock(tx, generation.course_id), "failed", failure.code, str(failure)[:1000])
-    log.warning("coursegen.failed", code=failure.code)
+    """Let the job fail, and with it the course. No further attempt could succeed."""
     if failure.code == "timeout":
         await record_metric(
-            engine.db,
+            generation.engine.db,
             "worker_timeout",
             user_id=generation.course["user_id"],
             course_id=generation.course_id,
             job_id=generation.job.id,
             metadata={"timeout_s": generation.settings.timeout_s},
         )
-    raise Permanent(f"{failure.code}: {failure}") from failure
+    raise Permanent(f"{failure.code}: {failure}"[:1000]) from failure

@@ -29,6 +29,7 @@ async def load(view: View) -> dict[str, Any]:
         "limit": limit,
         "limit_percent": min(100, round(100 * limit["held"] / limit["at_most"])),
         "limit_reason": None if limit["reason"] in (None, DEFAULT_REASON) else limit["reason"],
+        "limit_changes": await overview.limit_changes(view.conn),
         "states": await overview.states(view.conn, view.organization),
         "failures": await overview.failures(view.conn, view.organization),
         "courses": await overview.recent(view.conn, view.organization),

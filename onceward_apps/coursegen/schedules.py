@@ -33,4 +33,11 @@ async def end_if_over(row: Any, tx: Tx) -> None:
     started = course["begun_at"] or course["queued_at"]
     if started is None or finished.finished_at >= started:
         error = finished.error or {}
-        await ending.end_by_outcome(tx, course, finished.outcome, error.get("reason"), error.get("message"))
+        await ending.end_by_outcome(
+            tx,
+            course,
+            finished.outcome,
+            reason=error.get("reason"),
+            error=error.get("message"),
+            result=finished.result,
+        )

@@ -86,11 +86,17 @@ async def take_back(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
     await states.note_errors(tx, step.run.id, GIVEN_UP, texts)
     for user, text in texts.items():
         step.log_failure(GIVEN_UP, user, text)
-        metrics.GIVEN_UP.labels("no_address" if failed[user] == "no_address" else "refused").inc()
+    numberless = sum(reason == "no_address" for reason in failed.values())
+    tx.after_commit(lambda: _count_given_up(numberless, len(failed) - numberless))
     skipped = [item_key(row) for row in rows if row["user_id"] not in failed]
     await states.count(tx, step.run.id, step.job, GIVEN_UP, failed=len(failed), skipped=len(skipped))
     keys = {row["user_id"]: item_key(row) for row in rows}
     return BatchResult(skipped=skipped, failed={keys[user]: text for user, text in texts.items()})
+
+
+def _count_given_up(no_address: int, refused: int) -> None:
+    metrics.GIVEN_UP.labels("no_address").inc(no_address)
+    metrics.GIVEN_UP.labels("refused").inc(refused)
 
 
 async def say_goodbye(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
@@ -112,7 +118,7 @@ async def say_goodbye(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
     )
     told = [each.user_id for each in moved if not without[each.user_id]]
     await queue_messages(tx, "goodbye", [_goodbye(chosen[user], goodbye_key(user, now), now) for user in told])
-    metrics.QUEUED.labels("goodbye").inc(len(told))
+    tx.after_commit(lambda: metrics.QUEUED.labels("goodbye").inc(len(told)))
     done = {each.user_id for each in moved}
     skipped = [item_key(row) for row in rows if row["user_id"] not in done]
     await states.count(tx, step.run.id, step.job, "inactivity_14d", succeeded=len(done), skipped=len(skipped))

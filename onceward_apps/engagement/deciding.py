@@ -137,6 +137,8 @@ def explain(row: Row, now: datetime, configured: EngagementSettings) -> list[str
             reasons.append(f"Without activity the goodbye is due at {due:%Y-%m-%d %H:%M} UTC.")
         case "active":
             reasons.append("The goodbye is due with the next daily run.")
+        case "goodbye_sent" | "remind_later" if row["reengagement_opt_out"]:
+            reasons.append("The runs skip the user: the state stays as it is until there is activity.")
         case "goodbye_sent":
             reasons.append(f"Without an answer the user is dormant at {row['goodbye_expires_at']:%Y-%m-%d %H:%M} UTC.")
         case "remind_later":

@@ -101,21 +101,21 @@ async def _received(event: Event[Received], tx: Tx) -> dict[str, Any]:
     ours = settings().our_numbers
     number_id = event.data.metadata.phone_number_id if event.data.metadata else None
     if ours and number_id not in ours:
-        return _answer("not_ours")
+        return _answer(tx, "not_ours")
     message = event.data.message
     try:
         numbers = spellings(normalize_number(message.sender))
     except BadNumber:
-        return _answer("unknown_number")
+        return _answer(tx, "unknown_number")
     if tx.organization is None:
         owners = await reading.organizations_of(tx, numbers)
         if len(owners) != 1:
-            return _answer("unknown_number" if not owners else "ambiguous_number")
+            return _answer(tx, "unknown_number" if not owners else "ambiguous_number")
         await tx.act_for(owners[0])
     sent_at = event.received_at if message.timestamp is None else datetime.fromtimestamp(message.timestamp, UTC)
-    return _answer(await activity.record_reply(tx, numbers, message.reply, at=sent_at))
+    return _answer(tx, await activity.record_reply(tx, numbers, message.reply, at=sent_at))
 
 
-def _answer(effect: str) -> dict[str, Any]:
-    metrics.REPLIES.labels(effect).inc()
+def _answer(tx: Tx, effect: str) -> dict[str, Any]:
+    tx.after_commit(lambda: metrics.REPLIES.labels(effect).inc())
     return {"effect": effect}

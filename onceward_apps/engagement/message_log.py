@@ -49,7 +49,7 @@ async def _log(tx: Tx, report: DeliveryReport) -> None:
         "retry_count": row["retry_count"],
         "status": report.state,
     }
-    metrics.SENT.labels(TYPES[report.template], report.state).inc()
+    tx.after_commit(lambda: metrics.SENT.labels(TYPES[report.template], report.state).inc())
     if report.state == "failed":
         log.error("engagement.message_failed", **fields, error=report.error)
     else:

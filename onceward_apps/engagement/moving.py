@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -60,5 +61,10 @@ async def record(tx: Tx, trigger: Trigger, moved: Sequence[Moved]) -> None:
         waiting = [each.goodbye_key for each in moved if each.from_state == "goodbye_sent" and each.goodbye_key]
         if waiting:
             await tx.cancel_messages(waiting, reason=trigger)
-    for each in moved:
-        metrics.TRANSITIONS.labels(each.from_state, each.to_state, trigger).inc()
+    moves = Counter((each.from_state, each.to_state) for each in moved)
+    tx.after_commit(lambda: _count(moves, trigger))
+
+
+def _count(moves: Counter[tuple[str, str]], trigger: Trigger) -> None:
+    for (before, after), users in moves.items():
+        metrics.TRANSITIONS.labels(before, after, trigger).inc(users)

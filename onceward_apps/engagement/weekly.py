@@ -94,7 +94,7 @@ async def review(step: Step, rows: list[Row], tx: Tx) -> BatchResult:
     new = [each.id for each in queued if not each.duplicate]
     if new:
         await tx.enqueue(capture_reviews, messages=new)
-        metrics.QUEUED.labels("weekly_review").inc(len(new))
+        tx.after_commit(lambda: metrics.QUEUED.labels("weekly_review").inc(len(new)))
     skipped = [item_key(row) for row in rows if deciding.review(row).skips]
     await states.count(tx, step.run.id, step.job, CHECK, succeeded=len(chosen), skipped=len(skipped))
     return BatchResult(skipped=skipped)

@@ -6,7 +6,8 @@ from importlib import import_module
 
 import pytest
 
-from benchmarks.measure import Size
+from benchmarks import coursegen
+from benchmarks.measure import BenchFailed, Size
 from onceward.cli.bench import BENCHES, available, cases
 
 QUICKEST = {"checkout", "capacity", "messages"}
@@ -35,3 +36,19 @@ async def test_every_case_runs(bench: str, case: str, database_url: str) -> None
 @pytest.mark.parametrize(("bench", "case"), [each for each in ALL if each.values[0] in QUICKEST])
 async def test_the_quickest_cases_run(bench: str, case: str, database_url: str) -> None:
     await run_once(bench, case, database_url)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+async def test_the_language_model_notices_a_limit_that_is_exceeded_by_one(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proof that the case `contended` can fail."""
+
+    async def one_too_many(school: coursegen.School, limit: int) -> None:
+        school.model.limit = limit
+        await school.set_limit(limit + 1)
+
+    monkeypatch.setattr(coursegen, "raise_limit", one_too_many)
+    with pytest.raises(BenchFailed, match="served at once, by limit"):
+        await coursegen.run(Size.SMOKE, database_url, only="contended")

@@ -28,6 +28,17 @@ begin
     return coursegen.fresh_progress();
 end $$;
 """
+FLAKY_COUNT = """
+create sequence coursegen.tries;
+grant usage on sequence coursegen.tries to public;
+create or replace function onceward.limit_count(p_key text) returns int language plpgsql as $$
+begin
+    if nextval('coursegen.tries') <= 2 then
+        raise exception 'the server is not itself' using errcode = '40001';
+    end if;
+    return 0;
+end $$;
+"""
 
 
 async def unfinished(school: School) -> int:
@@ -146,6 +157,18 @@ async def test_a_transient_error_is_tried_three_times(school: School) -> None:
     assert not admitted.duplicate
     assert await school.held() == 1
     assert await school.metrics("job_rollback") == []
+
+
+async def test_a_transient_error_before_the_transaction_is_tried_three_times_too(school: School) -> None:
+    course_id = await school.add_course()
+    await school.db.execute(FLAKY_COUNT)
+    assert not (await school.accept(course_id)).duplicate
+    await school.db.execute("alter sequence coursegen.tries restart")
+    await school.db.execute("alter sequence coursegen.tries increment -1 minvalue -9")  # fails for ever
+    with pytest.raises(NotAccepted):
+        await school.accept(course_id)
+    [exhausted] = await school.metrics("rpc_retry_exhausted")
+    assert (exhausted["course_id"], exhausted["metadata"]["attempts"]) == (course_id, 3)
 
 
 @pytest.mark.acceptance("004-6 saga")

@@ -15,6 +15,8 @@ from standardwebhooks.webhooks import Webhook
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
+from onceward.db import Database
+from onceward.limits import AdaptiveLimit, set_global
 from onceward.outbox.signing import show_secret
 from onceward.trust.secrets import secret_box
 from tests.coursegen.server import Server, running, until_free
@@ -153,9 +155,10 @@ async def test_log_lines_name_request_user_tier_course_and_job(server: Server) -
         await server.until(course_id, "completed")
     assert accepted.status == 200
     by_event = {line["event"]: line for line in lines}
-    names = {"requestId", "userId", "tier", "courseId", "jobId", "priority"}
-    for event in ("coursegen.accepted", "coursegen.started"):
-        assert names <= by_event[event].keys(), by_event[event]
+    names = {"requestId", "userId", "tier", "courseId", "jobId"}
+    for event, more in (("accepted", {"priority"}), ("started", {"priority"}), ("completed", set[str]())):
+        event = f"coursegen.{event}"
+        assert names | more <= by_event[event].keys(), by_event[event]
         assert by_event[event]["jobId"] == accepted.body["jobId"]
         assert by_event[event]["requestId"] == accepted.headers["X-Request-Id"]
 
@@ -181,11 +184,9 @@ async def test_cancel_resume_retry_read_and_export(server: Server) -> None:
     assert resumed.status == 200, resumed
     shown = await server.until(course_id, "completed")
     assert shown["cost_micros"] > 0
-    await until_free(server)
     retried = await server.call("POST", f"/api/coursegen/courses/{course_id}/lessons/2/retry")
     assert retried.status == 200, retried
     await server.until(course_id, "completed")
-    await until_free(server)
     assert (await server.call("POST", f"/api/coursegen/courses/{course_id}/lessons/9/retry")).status == 404
     content = await server.call("GET", f"/api/coursegen/courses/{course_id}/content")
     assert len(content.body["lessons"]) == 2
@@ -235,6 +236,19 @@ async def test_the_limits_hold_when_redis_is_stopped(
         await server.call("PUT", f"/api/v1/coursegen/users/{server.user}", {"tier": "BASIC"}, token=server.key)
         assert (await server.generate(third)).status == 200
         assert (await server.generate(await server.add_course())).status == 429
+
+
+@pytest.mark.acceptance("004-5 global")
+async def test_a_process_that_starts_later_shows_why_the_global_limit_moved(
+    db: Database, database_url: str, tmp_path: Path
+) -> None:
+    await db.execute("insert into onceward.work (id, kind, task, queue, sort_at) values (1, 'job', 't', 'q', now())")
+    assert await AdaptiveLimit(db, measure=lambda: (10.0, 20.0)).step() == 5
+    await set_global(db, 9, actor="test")
+    async with running(database_url, tmp_path, roles={"web"}) as server:
+        page = (await server.call("GET", "/dashboard/coursegen", token=server.key)).body.decode()
+    changes = page[page.index("Changes of the global limit") :]
+    assert changes.index("set by an operator") < changes.index("cpu 10 %, memory 20 %, 1 due")
 
 
 @pytest.mark.acceptance("004-2 metrics")

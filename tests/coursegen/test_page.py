@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Page, async_playwright, expect
 
+from onceward.limits import set_global
 from tests.coursegen.server import Server, running, until_free
 
+SCREENSHOTS = os.environ.get("ONCEWARD_TEST_SCREENSHOTS")
 CHROMIUM = shutil.which("chromium")
 
 pytestmark = [
@@ -83,10 +86,15 @@ async def test_pages_are_accessible_on_a_phone_and_a_desk_in_both_colours(server
     server.openai.refuse()
     await server.generate(failed)
     await server.until(failed, "failed")
+    for at_most in (7, 4):
+        await set_global(server.db, at_most, actor="test")
     axe, faults = Axe(), []
     for scheme, width, locale in (("light", 1280, "en"), ("dark", 390, "ru")):
-        for path in ("/coursegen", f"/coursegen/courses/{failed if scheme == 'light' else course_id}"):
+        shown = f"/coursegen/courses/{failed if scheme == 'light' else course_id}"
+        for path in ("/coursegen", shown, "/dashboard/coursegen"):
+            operator = {"Authorization": f"Bearer {server.key}"} if path.startswith("/dashboard") else {}
             context = await browser.new_context(
+                extra_http_headers=operator,
                 bypass_csp=True,
                 color_scheme=scheme,  # pyright: ignore[reportArgumentType]
                 viewport={"width": width, "height": 844},
@@ -95,7 +103,9 @@ async def test_pages_are_accessible_on_a_phone_and_a_desk_in_both_colours(server
             )
             page = await context.new_page()
             await page.goto(f"{server.url}{path}#token={server.token()}")
-            await expect(page.locator("#courses li, #steps li").first).to_be_visible(timeout=15000)
+            await expect(page.locator("#courses li, #steps li, main table").first).to_be_visible(timeout=15000)
+            if SCREENSHOTS is not None:
+                await page.screenshot(path=f"{SCREENSHOTS}/{path.split('/')[1]}-{width}.png", full_page=True)
             found = await axe.run(page, options={"resultTypes": ["violations"]})
             faults += [
                 f"{path} ({scheme}): {each['id']}: {node['html'][:160]}"

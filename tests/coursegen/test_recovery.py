@@ -11,18 +11,20 @@ import pytest
 
 from onceward.db import Database
 from onceward.runtime import FEATURES
+from onceward.schedules import Scheduler, run_now
 from onceward.testing import Crash, crash_test, drain, give_back, stall_test
 from onceward.trust import verify
 from onceward.work import gate
 from onceward_apps.coursegen import app as coursegen
 from onceward_apps.coursegen import checks
 from onceward_apps.coursegen.jobs import generate
+from onceward_apps.coursegen.store import courses
 from tests.coursegen.school import School, reconcile
 
 FORGET = """
 truncate coursegen.courses, coursegen.course_lessons, coursegen.drafts, coursegen.llm_calls, coursegen.tier_costs,
          onceward.work, onceward.jobs, onceward.attempts, onceward.claims, onceward.limit_slots, onceward.published,
-         onceward.deliveries cascade
+         onceward.deliveries, onceward.runs, onceward.run_items cascade
 """
 
 
@@ -53,7 +55,8 @@ async def test_a_crash_at_any_commit_of_a_short_generation_changes_nothing(schoo
     gates = await crash_test(
         school.engine, arrange=arrange, observe=lambda: observed(school), reset=lambda: school.db.execute(FORGET)
     )
-    assert gates.count("fenced-before-commit") == gates.count("fenced-after-commit") == 8
+    assert gates.count("fenced-before-commit") == gates.count("fenced-after-commit") == 7
+    assert "after-end-hook" in gates
 
 
 @pytest.mark.slow
@@ -116,9 +119,8 @@ async def test_a_process_killed_while_the_model_answers_repeats_only_that_call(s
     assert set(map(tuple, by_item.values())) == {("done",)}
 
 
-async def test_a_lost_call_counts_with_all_it_may_have_cost(school: School) -> None:
-    course_id = await school.add_course()
-    await school.accept(course_id)
+async def crash_in_the_first_call(school: School) -> None:
+    """Let the process die between the record of the call and its answer."""
     passed: list[str] = []
 
     def crash_after_the_call_was_recorded(name: str) -> None:
@@ -132,6 +134,12 @@ async def test_a_lost_call_counts_with_all_it_may_have_cost(school: School) -> N
             await school.drain()
     finally:
         gate.hook = None
+
+
+async def test_a_lost_call_counts_with_all_it_may_have_cost(school: School) -> None:
+    course_id = await school.add_course()
+    await school.accept(course_id)
+    await crash_in_the_first_call(school)
     [started] = await school.calls(course_id)
     assert started["state"] == "started"
     await give_back(school.engine)
@@ -139,6 +147,27 @@ async def test_a_lost_call_counts_with_all_it_may_have_cost(school: School) -> N
     first = (await school.calls(course_id))[0]
     assert (first["state"], first["cost_micros"], first["estimated"]) == ("lost", first["reserved_micros"], True)
     assert not await problems_found(school)
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_a_call_of_a_dead_process_is_counted_when_its_course_is_cancelled_or_deleted(
+    school: School, deleted: bool
+) -> None:
+    course_id = await school.add_course()
+    admitted = await school.accept(course_id)
+    await crash_in_the_first_call(school)
+    await give_back(school.engine)
+    async with school.engine.transaction(organization=school.organization) as tx:
+        await tx.cancel(admitted.job_id)
+        if deleted:
+            await courses.delete(tx, course_id)
+    await school.drain()
+    [call] = await school.calls(course_id)
+    assert (call["state"], call["cost_micros"]) == ("lost", call["reserved_micros"])
+    assert await school.db.fetchval("select sum(cost_micros) from coursegen.tier_costs") == call["cost_micros"]
+    assert not await problems_found(school)
+    await school.db.execute("update coursegen.llm_calls set state = 'started', cost_micros = null")
+    assert any("is open, and its job" in line for line in await problems_found(school))
 
 
 async def problems_found(school: School) -> list[str]:
@@ -302,13 +331,17 @@ async def test_a_time_limit_counts_over_all_attempts(school: School) -> None:
     assert (course["status"], course["error_code"]) == ("failed", "timeout")
 
 
-async def with_callback(school: School) -> tuple[UUID, int]:
-    """Accept a course whose request named a `webhookUrl`."""
-    endpoint = await school.db.fetchval(
+async def add_endpoint(school: School) -> UUID:
+    return await school.db.fetchval(
         "insert into onceward.endpoints (organization_id, url, events, direct)"
         " values ($1, 'https://customer.example/hook', array['*'], true) returning endpoint_id",
         school.organization,
     )
+
+
+async def with_callback(school: School) -> tuple[UUID, int]:
+    """Accept a course whose request named a `webhookUrl`."""
+    endpoint = await add_endpoint(school)
     course_id = await school.add_course()
     admitted = await school.accept(course_id, webhook=("https://customer.example/hook", endpoint))
     return course_id, admitted.job_id
@@ -357,3 +390,55 @@ async def test_a_course_whose_end_nobody_noticed_is_found_by_the_reconciliation(
     assert (await school.course(course_id))["status"] == "queued"
     await reconcile(school)
     assert (await school.course(course_id))["status"] == "cancelled"
+
+
+SLOTS_AT_COMMIT = """
+create table public.slots_at_commit (status text, held bigint);
+create function public.note_slots() returns trigger language plpgsql security definer as $$
+begin
+    insert into public.slots_at_commit
+    select new.status, count(*) from onceward.limit_slots s
+      join onceward.work w on w.id = s.work_id and w.dead_reason is null where s.work_id = new.job_id;
+    return null;
+end $$;
+create constraint trigger note_slots after update on coursegen.courses deferrable initially deferred
+    for each row when (new.status in ('completed', 'failed')) execute function public.note_slots();
+"""
+
+
+@pytest.mark.acceptance("004-4 limits")
+async def test_the_commit_that_shows_a_course_as_ended_has_freed_its_slots(school: School) -> None:
+    await school.db.execute(SLOTS_AT_COMMIT)
+    await school.generate()
+    school.openai.refuse()
+    await school.generate()
+    rows = await school.db.fetch("select distinct status, held from public.slots_at_commit order by 1, 2")
+    assert [tuple(row) for row in rows] == [("completed", 0), ("failed", 0)]
+
+
+async def test_the_reconciliation_survives_a_crash_at_every_gate(school: School) -> None:
+    await Scheduler(school.db, coursegen.schedules.values()).register()
+    endpoint = await add_endpoint(school)
+
+    async def arrange() -> None:
+        course_id = await school.add_course()
+        admitted = await school.accept(course_id, webhook=("https://customer.example/hook", endpoint))
+        await school.db.execute("delete from onceward.end_hooks")
+        await school.db.fetchval("select onceward.cancel($1)", admitted.job_id)
+        await school.db.execute("update coursegen.courses set updated_at = updated_at - interval '1 minute'")
+        async with school.engine.transaction() as tx:
+            await tx.become_engine()
+            await run_now(tx, coursegen.schedules["coursegen.reconcile"], by="test")
+
+    async def observe() -> dict[str, Any]:
+        runs = await school.db.fetch("select status, processed, succeeded, failed from onceward.runs")
+        return {
+            "courses": [row["status"] for row in await school.db.fetch("select status from coursegen.courses")],
+            "callbacks": await callbacks(school),
+            "runs": [tuple(row) for row in runs],
+            "held": await school.held(),
+        }
+
+    gates = await crash_test(school.engine, arrange=arrange, observe=observe, reset=lambda: school.db.execute(FORGET))
+    assert "item-before-commit" in gates
+    assert (await observe())["callbacks"] == [("course.failed", "cancelled", "cancelled")]

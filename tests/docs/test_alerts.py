@@ -77,7 +77,7 @@ def test_a_runbook_that_an_alert_names_exists() -> None:
 
 
 def test_an_alert_is_declared_by_the_feature_that_counts() -> None:
-    """Each rule asks about a metric of the same package, or, in an app, about the app's own tasks."""
+    """Each rule asks about a metric of the same package, or, in an app, about the app's own tasks or schedules."""
     for feature in FEATURES.plus(app.features()):
         if feature.alerts is None:
             continue
@@ -87,5 +87,6 @@ def test_an_alert_is_declared_by_the_feature_that_counts() -> None:
         assert rules_here
         for rule in rules_here:
             asked = {name.removesuffix("_bucket") for name in metrics() if re.search(rf"\b{name}\b", rule)}
-            own = any(f'"{name}"' in source for name in asked) or f'task="{feature.name}.' in rule
+            own = any(f'"{name}"' in source for name in asked)
+            own = own or re.search(rf'task="{feature.name}\.|schedule=~?"{feature.name}-', rule) is not None
             assert own, f"{feature.name}: no metric of {sorted(asked)} belongs to it: {rule.splitlines()[0]}"

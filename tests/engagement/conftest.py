@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from onceward.testing import TestDatabases
 from onceward_apps.engagement import app as engagement
 from onceward_apps.engagement.app import EngagementSettings
 from tests.engagement.house import House
+from tests.engagement.site import Site, opened
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +35,9 @@ async def house(db: Database, app: Onceward) -> AsyncIterator[House]:
     made = await House(db, app).open()
     yield made
     await made.close()
+
+
+@pytest.fixture
+async def site(database_url: str, tmp_path: Path, app: Onceward) -> AsyncIterator[Site]:
+    async with opened(database_url, tmp_path, app) as made:
+        yield made

@@ -96,7 +96,9 @@ class House:
 
     async def add_organization(self, slug: str) -> UUID:
         return await self.db.fetchval(
-            "insert into onceward.organizations (slug, name) values ($1, $1) returning organization_id", slug
+            "insert into onceward.organizations (slug, name) values ($1, $1)"
+            " on conflict (slug) do update set name = excluded.name returning organization_id",
+            slug,
         )
 
     def acting(self, organization: UUID | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""A crash at any moment of a run or a reply changes nothing about the result: one move, one message, one event."""
+"""A crash or a stall at any moment of a run or a reply changes nothing about the result: one move, one message, one event."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import pytest
+
 from onceward.schedules import run_now
-from onceward.testing import crash_test
+from onceward.testing import crash_test, stall_test
 from onceward_apps.engagement.app import EngagementSettings
 from tests.engagement.house import House, values
 
@@ -107,3 +109,10 @@ async def test_replies_survive_a_crash_at_every_gate(house: House) -> None:
     seen = await observe(house)
     assert seen["states"] == [("active", 1), ("dormant", 1), ("help_flow", 1), ("remind_later", 1)]
     assert (seen["moves"], seen["published"], seen["notices"]) == (4, 1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_a_daily_run_frozen_at_any_gate_changes_nothing_when_it_goes_on(database_url: str) -> None:
+    gates = await stall_test("tests.engagement.stalls:daily", database_url)
+    assert {"item-before-commit", "item-after-commit", "after-send"} <= set(gates)

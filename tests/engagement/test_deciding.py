@@ -57,6 +57,15 @@ def test_a_user_without_messages_is_promised_none() -> None:
         assert not any("due" in sentence or "weekly" in sentence for sentence in said)
 
 
+@pytest.mark.parametrize("state", ["goodbye_sent", "remind_later"])
+def test_a_user_whom_the_runs_skip_is_not_said_to_become_dormant(state: str) -> None:
+    said = explain({**USER, "state": state, "reengagement_opt_out": True}, NOW, EngagementSettings())
+    assert said == [
+        "The user has opted out and gets no message.",
+        "The runs skip the user: the state stays as it is until there is activity.",
+    ]
+
+
 async def test_a_dry_run_says_what_the_run_then_does(house: House) -> None:
     await house.source(organization=house.organization)
     refused, silent, later = await house.say_goodbye(), await house.say_goodbye(), await house.say_goodbye()

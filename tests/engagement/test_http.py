@@ -2,84 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import aiohttp
 import pytest
-from pydantic import SecretStr
 
-from onceward import Onceward
-from onceward.process.process import Process
-from onceward.runtime import FEATURES
-from onceward.schedules import run_here
-from onceward.settings import Settings
-from onceward.trust import create_organization
 from onceward.trust.keys import create_key
-from onceward_apps.engagement import app as engagement
 from tests.engagement.house import values
+from tests.engagement.site import URL, Site, add_user, ago
 from tests.live.conftest import Client
-
-URL = "/api/v1/engagement"
-
-
-class Site:
-    def __init__(self, runtime: Process, http: aiohttp.ClientSession, key: str) -> None:
-        self.runtime = runtime
-        self.db = runtime.database
-        self._http = http
-        self.key = key
-
-    async def call(self, method: str, path: str, *, key: str | None = None, **options: Any) -> tuple[int, Any]:
-        assert self.runtime.web is not None
-        headers = {"Authorization": f"Bearer {key or self.key}"}
-        async with self._http.request(method, self.runtime.web.url + path, headers=headers, **options) as reply:
-            text = await reply.text()
-            return reply.status, await reply.json(content_type=None) if text[:1] in ("{", "[") else text
-
-    async def run(self, name: str) -> Any:
-        assert self.runtime.engine is not None
-        return await run_here(self.db, engagement.schedules[name], open_tx=self.runtime.engine.open_tx, by="test")
-
-
-@pytest.fixture
-async def site(database_url: str, tmp_path: Path, app: Onceward) -> AsyncIterator[Site]:
-    settings = Settings(
-        database_url=SecretStr(database_url),
-        data_dir=tmp_path,
-        port=0,
-        pool_min=1,
-        pool_max=6,
-        secret_key=SecretStr("k" * 32),
-        shutdown_grace_s=1,
-    )
-    runtime = Process(app, settings, FEATURES)
-    await runtime.start({"web"})
-    async with aiohttp.ClientSession() as http:
-        try:
-            async with runtime.database.transaction(role="engine") as tx:
-                made = await create_organization(tx, "nexfin", name="NexFin", actor="test")
-                key = await create_key(
-                    tx, name="k", organization=made.organization_id, scopes=["operator"], actor="test"
-                )
-            yield Site(runtime, http, key.text)
-        finally:
-            await runtime.stop()
-
-
-def ago(**units: float) -> str:
-    return (datetime.now(UTC) - timedelta(**units)).isoformat()
-
-
-async def add_user(site: Site, *, days: float, **more: Any) -> str:
-    user = str(uuid4())
-    profile = {"whatsapp_jid": "+5511987654321", "locale": "pt-BR", "last_activity_at": ago(days=days), **more}
-    status, answer = await site.call("PUT", f"{URL}/users/{user}", json=profile)
-    assert status == 200, answer
-    return user
 
 
 async def test_a_users_way_through_the_api_and_the_pages(site: Site) -> None:

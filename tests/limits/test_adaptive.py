@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onceward.db import Database
-from onceward.limits import AdaptiveLimit, Bounds, Load, decide
+from onceward.limits import AdaptiveLimit, Bounds, Load, decide, reconcile, set_global
 
 BOUNDS = Bounds()
 
@@ -49,3 +49,20 @@ async def test_limit_changes_at_most_once_a_minute_on_all_nodes_together(db: Dat
     assert await AdaptiveLimit(db, measure=lambda: (90.0, 10.0)).step() == 3
     reason = await db.fetchval("select reason from onceward.limits where name = 'global'")
     assert reason == "cpu 90 %, memory 10 %, 1 due"
+
+
+async def test_the_history_keeps_every_change_with_its_reason(db: Database) -> None:
+    await db.execute("insert into onceward.work (id, kind, task, queue, sort_at) values (1, 'job', 't', 'q', now())")
+    assert await AdaptiveLimit(db, measure=lambda: (10.0, 10.0)).step() == 5
+    await set_global(db, 8, actor="test")
+    await db.execute("update onceward.limits set changed_at = now() - interval '61 seconds'")
+    assert await AdaptiveLimit(db, measure=lambda: (90.0, 10.0)).step() == 3
+    rows = await db.fetch("select before, after, reason from onceward.limit_history('global', 10)")
+    assert [tuple(row) for row in rows] == [
+        (8, 3, "cpu 90 %, memory 10 %, 1 due"),
+        (5, 8, "set by an operator"),
+        (3, 5, "cpu 10 %, memory 10 %, 1 due"),
+    ]
+    await db.execute("update onceward.limit_changes set changed_at = now() - interval '91 days' where after = 5")
+    await reconcile(db)
+    assert await db.fetchval("select count(*) from onceward.limit_history('global', 10)") == 2

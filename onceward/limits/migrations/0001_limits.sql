@@ -10,6 +10,17 @@ comment on table onceward.limits is 'Limits that can change while the system run
 insert into onceward.limits (name, at_most, changed_at, reason) values ('global', 3, '-infinity', 'start');
 grant select, insert, update, delete on onceward.limits to onceward_engine;
 
+create table onceward.limit_changes (
+    name text not null,
+    changed_at timestamptz not null,
+    before smallint,                       -- null: the limit is new
+    after smallint not null,
+    reason text
+);
+comment on table onceward.limit_changes is 'How the limits changed, and why. Kept for 90 days.';
+create index limit_changes_at on onceward.limit_changes (name, changed_at desc);
+grant select, insert, delete on onceward.limit_changes to onceward_engine;
+
 create table onceward.limit_slots (
     organization_id uuid not null default '00000000-0000-0000-0000-000000000000',   -- zero: the whole instance
     key text not null,

@@ -30,7 +30,8 @@ on conflict (organization_id, month, tier) do update
     set cost_micros = t.cost_micros + excluded.cost_micros, calls = t.calls + 1
 """
 OPEN = """
-select request_id, reserved_micros from coursegen.llm_calls where course_id = $1 and state = 'started' order by id
+select request_id, reserved_micros from coursegen.llm_calls
+ where course_id = $1 and ($2::bigint is null or job_id = $2) and state = 'started' order by id
 """
 SPENT = """
 select coalesce(sum(coalesce(cost_micros, reserved_micros)), 0)::bigint from coursegen.llm_calls
@@ -80,9 +81,12 @@ async def finish(
     await tx.execute(FINISH, request_id, state, prompt_tokens, completion_tokens, cost_micros, estimated, error)
 
 
-async def mark_lost(tx: Tx, course_id: UUID) -> int:
-    """End the calls of a process that died, with the most that each may have cost. Return their number."""
-    rows = await tx.fetch(OPEN, course_id)
+async def mark_lost(tx: Tx, course_id: UUID, *, job_id: int | None = None) -> int:
+    """End the calls of a process that died, with the most that each may have cost. Return their number.
+
+    With `job_id`, only those of one job.
+    """
+    rows = await tx.fetch(OPEN, course_id, job_id)
     for row in rows:
         await finish(
             tx,

@@ -61,3 +61,8 @@ async def failures(reader: Reader, organization: UUID | None) -> list[Any]:
 async def global_limit(reader: Reader) -> Any:
     """Return the limit that all organizations share: its value, the slots in use, and why it changed last."""
     return await reader.fetchrow("select * from onceward.limit_state('global')")
+
+
+async def limit_changes(reader: Reader) -> list[Any]:
+    """Return the last changes of that limit with their reasons, the newest first."""
+    return await reader.fetch("select * from onceward.limit_history('global', 10)")
