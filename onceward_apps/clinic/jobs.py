@@ -21,6 +21,7 @@ from onceward.services import (
 )
 from onceward_apps.clinic import booking, conversing, meeting, metrics, paying
 from onceward_apps.clinic.app import app, settings
+from onceward_apps.clinic.return_pages import return_urls
 from onceward_apps.clinic.store import appointments, payments, rooms
 
 ACCOUNT_WAIT_S = 900
@@ -58,7 +59,7 @@ async def open_payment(job: Job, *, appointment_id: UUID, number: int) -> str:
         row = await booking.appointment(tx, appointment_id)
     if row["payment_links"] != number or row["payment_status"] not in ("unpaid", "pending", "failed"):
         return "no longer needed"
-    base = app.services.settings.public_url or "http://localhost"
+    paid_url, unpaid_url = return_urls(appointment_id)
     metadata = {"app": METADATA_APP, "appointment_id": str(appointment_id), "organization_id": str(job.organization)}
     stripe = await app.services.stripe(job.organization)
     product = {"name": "Appointment"}
@@ -70,8 +71,8 @@ async def open_payment(job: Job, *, appointment_id: UUID, number: int) -> str:
     outcome = await stripe.create_checkout_session(
         key=f"appointment:{appointment_id}:payment-link:{number}",
         line_items=[{"price_data": price, "quantity": 1}],
-        success_url=f"{str(base).rstrip('/')}/clinic/paid",
-        cancel_url=f"{str(base).rstrip('/')}/clinic/unpaid",
+        success_url=paid_url,
+        cancel_url=unpaid_url,
         client_reference_id=str(appointment_id),
         metadata=metadata,
     )
