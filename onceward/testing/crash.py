@@ -69,7 +69,7 @@ async def _drained(engine: Engine, counter: _Counter) -> None:
     gate.hook = counter
     try:
         await drain(engine)
-    except Crash:
+    except* Crash:  # a schedule handles its items in a task group, which wraps the crash
         gate.hook = None
         await give_back(engine)
         await drain(engine)

@@ -122,9 +122,9 @@ async def _payment(engine: Engine, appointment: str) -> Any:
         return None
     async with engine.transaction() as tx:
         clinic = await people.organization_of(tx, "appointment", str(id))
-        if clinic is None:
-            return None
-        await tx.act_for(clinic)
+    if clinic is None:
+        return None
+    async with engine.transaction(organization=clinic) as tx:
         return await reading.payment_page(tx, id)
 
 
