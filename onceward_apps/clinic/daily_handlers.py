@@ -15,6 +15,9 @@ from onceward_apps.clinic.store import people
 SOURCE = "daily"
 LATEST_S = 4_102_444_800
 """The first second of 2100: later times are not times of ours."""
+NAME_CHARACTERS = 255
+TEXT_CHARACTERS = 1024
+"""What is stored of longer names and texts."""
 
 
 class Room(BaseModel):
@@ -25,7 +28,7 @@ class Room(BaseModel):
 
     @property
     def name(self) -> str:
-        return (self.room or self.room_name or "")[:255]
+        return (self.room or self.room_name or "")[:NAME_CHARACTERS]
 
 
 class Participant(Room):
@@ -34,7 +37,7 @@ class Participant(Room):
     user_id: str | None = None
     user_name: str | None = None
     owner: bool = False
-    duration: float | None = Field(None, ge=0)
+    duration: float | None = Field(None, ge=0, le=LATEST_S)
 
 
 class Meeting(Room):
@@ -46,7 +49,7 @@ class Meeting(Room):
 class Recording(Room):
     recording_id: str | None = Field(None, max_length=255)
     start_ts: float | None = Field(None, ge=0, le=LATEST_S)
-    duration: float | None = Field(None, ge=0)
+    duration: float | None = Field(None, ge=0, le=LATEST_S)
     s3_key: str | None = None
     error_msg: str | None = None
     instance_id: str | None = None
@@ -109,10 +112,10 @@ async def _recording(event: Event[Recording], tx: Tx, status: str) -> dict[str, 
         data.recording_id,
         data.name,
         status,
-        fallback_id=data.instance_id or event.event_id,
-        s3_key=data.s3_key,
+        fallback_id=_cut(data.instance_id, NAME_CHARACTERS) or event.event_id,
+        s3_key=_cut(data.s3_key, TEXT_CHARACTERS),
         duration_s=data.duration,
-        error=data.error_msg,
+        error=_cut(data.error_msg, TEXT_CHARACTERS),
         started_at=None if data.start_ts is None else _moment(data.start_ts),
     )
     return _effect(effect)
@@ -122,8 +125,8 @@ def _person(data: Participant) -> meeting.Person:
     return meeting.Person(
         session_id=data.session_id,
         room=data.name,
-        user_id=data.user_id,
-        user_name=data.user_name,
+        user_id=_cut(data.user_id, NAME_CHARACTERS),
+        user_name=_cut(data.user_name, NAME_CHARACTERS),
         is_owner=data.owner,
         joined_at=_moment(data.joined_at),
     )
@@ -138,6 +141,10 @@ async def _act_for_clinic(tx: Tx, room: str) -> bool:
         return False
     await tx.act_for(clinic)
     return True
+
+
+def _cut(text: str | None, characters: int) -> str | None:
+    return None if text is None else text[:characters]
 
 
 def _moment(seconds: float) -> datetime:

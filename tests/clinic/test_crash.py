@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from onceward.testing import crash_test
-from onceward_apps.clinic import app as clinic
 from tests.clinic import scenarios
 from tests.clinic.practice import Practice
 
