@@ -52,6 +52,7 @@ class Recording(Room):
     duration: float | None = Field(None, ge=0, le=LATEST_S)
     s3_key: str | None = None
     error_msg: str | None = None
+    timestamp: float | None = Field(None, ge=0, le=LATEST_S)
     instance_id: str | None = None
 
 
@@ -100,7 +101,14 @@ async def recording_ready(event: Event[Recording], tx: Tx) -> dict[str, Any]:
 
 @app.on(SOURCE, "recording.error", ordering=True)
 async def recording_failed(event: Event[Recording], tx: Tx) -> dict[str, Any]:
-    return await _recording(event, tx, "failed")
+    data = event.data
+    if data.recording_id is not None:
+        return await _recording(event, tx, "failed")
+    if not await _act_for_clinic(tx, data.name):
+        return _effect("unknown_room")
+    at = event.received_at if data.timestamp is None else _moment(data.timestamp)
+    error_id = _cut(data.instance_id, NAME_CHARACTERS) or event.event_id
+    return _effect(await meeting.fail(tx, data.name, _cut(data.error_msg, TEXT_CHARACTERS), error_id=error_id, at=at))
 
 
 async def _recording(event: Event[Recording], tx: Tx, status: str) -> dict[str, Any]:
@@ -109,10 +117,9 @@ async def _recording(event: Event[Recording], tx: Tx, status: str) -> dict[str, 
         return _effect("unknown_room")
     effect = await meeting.record(
         tx,
-        data.recording_id,
+        data.recording_id or event.event_id,
         data.name,
         status,
-        fallback_id=_cut(data.instance_id, NAME_CHARACTERS) or event.event_id,
         s3_key=_cut(data.s3_key, TEXT_CHARACTERS),
         duration_s=data.duration,
         error=_cut(data.error_msg, TEXT_CHARACTERS),

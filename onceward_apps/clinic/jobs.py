@@ -242,7 +242,6 @@ async def _compare(tx: Any, room_name: str, reported: dict[str, Any]) -> bool:
         recording_id,
         room_name,
         status,
-        fallback_id=recording_id,
         s3_key=reported.get("s3key"),
         duration_s=reported.get("duration"),
     )

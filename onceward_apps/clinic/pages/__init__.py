@@ -150,6 +150,23 @@ async def _answer(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
     return Done(back(form, f"{PATH}/inbox"), "The answer is queued." if text else "The message is closed.")
 
 
+async def _reference(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    """Save the clinic's own number of a patient, by which other systems know the patient."""
+    id = _id(form.get("appointment", ""))
+    reference = form.get("reference", "").strip()[:100]
+    if not reference:
+        raise ActionRefused("write the reference of the patient")
+    async with site.engine.transaction(organization=_clinic(identity)) as tx:
+        try:
+            row = await booking.appointment(tx, id)
+            known = await booking.patient(tx, row["patient_id"])
+            data = booking.PatientData(name=known["name"], reference=reference)
+            await booking.save_patient(tx, known["id"], data, actor=identity.actor)
+        except ClinicError as error:
+            raise ActionRefused(str(error)) from None
+    return Done(f"{PATH}/appointment?id={id}", "The reference is saved.")
+
+
 def _clinic(identity: Identity) -> UUID:
     if identity.organization is None:
         raise ActionRefused("choose a clinic first")
@@ -184,6 +201,7 @@ PAGES = Pages(
         Action(path=f"{PATH}/payment-link", run=_link),
         Action(path=f"{PATH}/refund", run=_refund),
         Action(path=f"{PATH}/answer", run=_answer),
+        Action(path=f"{PATH}/reference", run=_reference),
     ),
     sections=(Section("clinic", "Clinic", PATH, "c", "clinic.appointments"),),
     templates=(Path(__file__).parent,),

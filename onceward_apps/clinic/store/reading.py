@@ -42,7 +42,7 @@ TODAY = """
 select (onceward.now() at time zone coalesce((select timezone from clinic.clinics where organization_id = $1), 'UTC'))::date
 """
 APPOINTMENT = """
-select a.*, p.name as patient_name, p.phone, p.whatsapp, p.email,
+select a.*, p.name as patient_name, p.reference as patient_reference, p.phone, p.whatsapp, p.email,
        coalesce((select timezone from clinic.clinics c where c.organization_id = a.organization_id), 'UTC') as timezone
   from clinic.appointments a
   join clinic.patients p on p.organization_id = a.organization_id and p.id = a.patient_id
