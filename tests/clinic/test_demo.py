@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
-from pydantic import SecretStr
 
-from onceward import Onceward
-from onceward.context import Context
-from onceward.process.process import Process
-from onceward.runtime import FEATURES
-from onceward.settings import Settings
 from onceward.testing import until
 from onceward.trust import verify
 from onceward.trust.keys import create_key
-from onceward_apps.clinic import app as clinic
 from onceward_apps.clinic.checks import CHECKS
 from onceward_apps.clinic.demo import FATES, ClinicDemo
-from onceward_apps.clinic.demo_lab import lab
 
 ENDS = {
     "pays and meets": "completed paid",
@@ -32,29 +21,6 @@ ENDS = {
     "asks": "scheduled pending",
     "result fails": "scheduled paid",
 }
-
-
-@pytest.fixture
-async def demo(database_url: str, tmp_path: Path, app: Onceward) -> AsyncIterator[ClinicDemo]:
-    settings = Settings(
-        database_url=SecretStr(database_url), data_dir=tmp_path, port=0, pool_min=1, pool_max=8, poll_interval_ms=100
-    )
-    demos: list[ClinicDemo] = []
-
-    def alone(context: Context) -> ClinicDemo:
-        demos.append(ClinicDemo(context, crowd=False))
-        return demos[-1]
-
-    whole = Onceward("demo")
-    whole.include(clinic)
-    whole.include(lab)
-    whole.part("clinic demo", alone)
-    process = Process(whole, settings, FEATURES)
-    await process.start()
-    try:
-        yield demos[0]
-    finally:
-        await process.stop()
 
 
 async def test_patients_of_every_fate_come_and_go(demo: ClinicDemo) -> None:

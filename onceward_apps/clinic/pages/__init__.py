@@ -7,8 +7,10 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
+from zoneinfo import ZoneInfo
 
 from onceward import Tx
+from onceward.services import format_amount
 from onceward.trust import Identity
 from onceward.web.dashboard import Action, ActionRefused, Done, Missing, Page, Pages, Section, Site, View, back
 from onceward_apps.clinic import booking, conversing, paying
@@ -32,7 +34,10 @@ async def load_day(view: View) -> dict[str, Any]:
         "is_today": on == today,
         "before": on - timedelta(days=1),
         "after": on + timedelta(days=1),
-        "appointments": await reading.day(view.conn, view.organization, on),
+        "appointments": [
+            {**row, "amount": _money(row["price"], row["currency"]) if row["price"] else None}
+            for row in await reading.day(view.conn, view.organization, on)
+        ],
         "unanswered": await reading.counts(view.conn, view.organization),
     }
 
@@ -44,10 +49,17 @@ async def load_appointment(view: View) -> dict[str, Any]:
     row = await reading.appointment(view.conn, view.organization, _id(view.text("id")))
     if row is None:
         raise Missing(f"there is no appointment {view.text('id')}")
+    for payment in row["payments"]:
+        payment["money"] = _money(payment["amount"], payment["currency"])
+        payment["refunded_money"] = _money(payment["refunded"] or None, payment["currency"] or row["currency"])
+    for refund in row["refunds"]:
+        refund["money"] = _money(refund["amount"], refund["currency"])
     return {
         "title": "Appointment",
         "crumbs": ("Clinic", PATH),
         "appointment": row,
+        "local_start": f"{row['starts_at'].astimezone(ZoneInfo(row['timezone'])):%Y-%m-%d %H:%M}",
+        "price": _money(row["price"] or None, row["currency"]),
         "is_open": row["status"] in OPEN,
         "present": [each for each in row["participants"] if each["left_at"] is None],
         "can_pay": row["price"] > 0 and row["payment_status"] in ("unpaid", "pending", "failed"),
@@ -66,6 +78,10 @@ async def load_inbox(view: View) -> dict[str, Any]:
         "choose": view.organization is None,
         "messages": [dict(row) for row in messages],
     }
+
+
+def _money(amount: int | None, currency: str | None) -> str | None:
+    return None if amount is None or currency is None else format_amount(amount, currency, "en")
 
 
 def _date(text: str) -> date | None:
