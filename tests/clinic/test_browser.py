@@ -76,13 +76,13 @@ async def book(demo: ClinicDemo, name: str, **data: Any) -> tuple[UUID, str, str
 
 @pytest.mark.timeout(180)
 async def test_the_day_shows_live_who_is_in_the_room_on_a_desktop_and_a_phone(
-    demo: ClinicDemo, open_page: OpenPage, tmp_path: Path
+    demo: ClinicDemo, open_page: OpenPage
 ) -> None:
     from axe_core_python.async_playwright import Axe
     from playwright.async_api import expect
 
     expect.set_options(timeout=TIMEOUT_MS)
-    shots = Path(os.environ.get("ONCEWARD_TEST_SCREENSHOTS") or tmp_path)
+    shots = os.environ.get("ONCEWARD_TEST_SCREENSHOTS")  # a folder, to look at the pages
     appointment, room, day = await book(demo, LONG_NAME, whatsapp="+6591234567", reference="MRN-" + "9" * 60)
     waiting, _, _ = await book(demo, "Ben Lim", whatsapp="+6597654321")
     pages = {device: await open_page(device) for device in SIZES}
@@ -99,7 +99,8 @@ async def test_the_day_shows_live_who_is_in_the_room_on_a_desktop_and_a_phone(
         await expect(cells[device]).to_contain_text("Dr. Koh")
         await expect(cells[device]).to_contain_text(LONG_NAME)
         await expect(page.locator(f"#appointment-{appointment} td[data-label='State']")).to_have_text("in progress")
-        await page.screenshot(path=shots / f"clinic-day-{device}.png", full_page=True)
+        if shots:
+            await page.screenshot(path=Path(shots) / f"clinic-day-{device}.png", full_page=True)
     demo.daily.leave(guest)
     demo.daily.leave(host)
     for cell in cells.values():
@@ -118,8 +119,11 @@ async def test_the_day_shows_live_who_is_in_the_room_on_a_desktop_and_a_phone(
             await page.goto(demo.base_url + path)
             if await page.evaluate(SCROLLS):
                 faults.append(f"{name} scrolls sideways on a {device}")
-            found = await axe.run(page, options={"resultTypes": ["violations"]})
-            faults += [f"{name} on a {device}: {each['id']}" for each in found["violations"]]
-            await page.screenshot(path=shots / f"clinic-{name.replace(' ', '-')}-after-{device}.png", full_page=True)
+            if device == "phone":
+                found = await axe.run(page, options={"resultTypes": ["violations"]})
+                faults += [f"{name}: {each['id']}" for each in found["violations"]]
+            if shots:
+                path = Path(shots) / f"clinic-{name.replace(' ', '-')}-after-{device}.png"
+                await page.screenshot(path=path, full_page=True)
         assert page.problems == []
     assert faults == []
