@@ -9,6 +9,7 @@ from onceward.context import Context
 from onceward.feature import WEB
 from onceward_apps import all as bundled
 from onceward_apps.clinic.demo import ClinicDemo
+from onceward_apps.clinic.demo_lab import lab
 from onceward_apps.coursegen.demo import CoursegenDemo
 from onceward_apps.engagement.demo import EngagementDemo
 from onceward_apps.learning.demo import LearningDemo
@@ -29,12 +30,14 @@ def learning_demo(context: Context) -> LearningDemo:
 
 
 def clinic_demo(context: Context) -> ClinicDemo:
-    """The simulated WhatsApp of engagement also receives what the clinic sends."""
-    return ClinicDemo(context, outgoing=context.part(EngagementDemo).whatsapp)
+    """The simulated WhatsApp of engagement also receives what the clinic sends; all apps have one Stripe account."""
+    whatsapp, stripe = context.part(EngagementDemo).whatsapp, context.part(TicketingDemo).stripe
+    return ClinicDemo(context, outgoing=whatsapp, stripe=stripe)
 
 
 app = Onceward("demo")
 app.include(bundled.app)
+app.include(lab)
 app.routes(learning_pages)
 app.part("demo tokens", sign_tokens, roles=WEB, stage="base")
 app.part("ticketing demo", TicketingDemo, roles=WEB)

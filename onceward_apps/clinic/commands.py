@@ -1,4 +1,4 @@
-"""Commands of the clinic: the day, appointments, the inbox, and a patient's data."""
+"""Commands of the clinic: the day, one appointment, cancel, refund, the inbox, and a patient's data."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ PatientArgument = Annotated[UUID, typer.Argument(metavar="PATIENT", help="Id of 
 
 
 def register(cli: typer.Typer) -> None:
+    from onceward_apps.clinic import booking_commands  # its commands belong to the same group
+
+    assert booking_commands.group is group
     cli.add_typer(group, name="clinic")
 
 

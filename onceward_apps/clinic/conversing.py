@@ -21,6 +21,8 @@ Row = Any
 CATEGORY = "clinic"
 """The category that STOP ends. Only the confirmation of STOP itself is of another one."""
 ACTOR = "patient"
+TEXT_CHARACTERS = 4096
+"""The longest text that WhatsApp allows. Of a longer one only the beginning is stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,11 @@ class Decision:
 async def receive(tx: Tx, event: Event[Any], inbound: Inbound) -> str:
     """Store a message, do what it asks for, answer it, and return what it caused."""
     message_id = await conversations.receive(
-        tx, inbound.channel, inbound.provider_id, inbound.kind, inbound.texts[0] if inbound.texts else ""
+        tx,
+        inbound.channel,
+        inbound.provider_id,
+        inbound.kind[:60],
+        inbound.texts[0][:TEXT_CHARACTERS] if inbound.texts else "",
     )
     if message_id is None:
         return "known"

@@ -15,6 +15,9 @@ from onceward_apps.clinic.store import people
 SOURCE = "daily"
 LATEST_S = 4_102_444_800
 """The first second of 2100: later times are not times of ours."""
+NAME_CHARACTERS = 255
+TEXT_CHARACTERS = 1024
+"""What is stored of longer names and texts."""
 
 
 class Room(BaseModel):
@@ -25,7 +28,7 @@ class Room(BaseModel):
 
     @property
     def name(self) -> str:
-        return (self.room or self.room_name or "")[:255]
+        return (self.room or self.room_name or "")[:NAME_CHARACTERS]
 
 
 class Participant(Room):
@@ -34,7 +37,7 @@ class Participant(Room):
     user_id: str | None = None
     user_name: str | None = None
     owner: bool = False
-    duration: float | None = Field(None, ge=0)
+    duration: float | None = Field(None, ge=0, le=LATEST_S)
 
 
 class Meeting(Room):
@@ -46,9 +49,10 @@ class Meeting(Room):
 class Recording(Room):
     recording_id: str | None = Field(None, max_length=255)
     start_ts: float | None = Field(None, ge=0, le=LATEST_S)
-    duration: float | None = Field(None, ge=0)
+    duration: float | None = Field(None, ge=0, le=LATEST_S)
     s3_key: str | None = None
     error_msg: str | None = None
+    timestamp: float | None = Field(None, ge=0, le=LATEST_S)
     instance_id: str | None = None
 
 
@@ -97,7 +101,14 @@ async def recording_ready(event: Event[Recording], tx: Tx) -> dict[str, Any]:
 
 @app.on(SOURCE, "recording.error", ordering=True)
 async def recording_failed(event: Event[Recording], tx: Tx) -> dict[str, Any]:
-    return await _recording(event, tx, "failed")
+    data = event.data
+    if data.recording_id is not None:
+        return await _recording(event, tx, "failed")
+    if not await _act_for_clinic(tx, data.name):
+        return _effect("unknown_room")
+    at = event.received_at if data.timestamp is None else _moment(data.timestamp)
+    error_id = _cut(data.instance_id, NAME_CHARACTERS) or event.event_id
+    return _effect(await meeting.fail(tx, data.name, _cut(data.error_msg, TEXT_CHARACTERS), error_id=error_id, at=at))
 
 
 async def _recording(event: Event[Recording], tx: Tx, status: str) -> dict[str, Any]:
@@ -106,13 +117,12 @@ async def _recording(event: Event[Recording], tx: Tx, status: str) -> dict[str, 
         return _effect("unknown_room")
     effect = await meeting.record(
         tx,
-        data.recording_id,
+        data.recording_id or event.event_id,
         data.name,
         status,
-        fallback_id=data.instance_id or event.event_id,
-        s3_key=data.s3_key,
+        s3_key=_cut(data.s3_key, TEXT_CHARACTERS),
         duration_s=data.duration,
-        error=data.error_msg,
+        error=_cut(data.error_msg, TEXT_CHARACTERS),
         started_at=None if data.start_ts is None else _moment(data.start_ts),
     )
     return _effect(effect)
@@ -122,8 +132,8 @@ def _person(data: Participant) -> meeting.Person:
     return meeting.Person(
         session_id=data.session_id,
         room=data.name,
-        user_id=data.user_id,
-        user_name=data.user_name,
+        user_id=_cut(data.user_id, NAME_CHARACTERS),
+        user_name=_cut(data.user_name, NAME_CHARACTERS),
         is_owner=data.owner,
         joined_at=_moment(data.joined_at),
     )
@@ -138,6 +148,10 @@ async def _act_for_clinic(tx: Tx, room: str) -> bool:
         return False
     await tx.act_for(clinic)
     return True
+
+
+def _cut(text: str | None, characters: int) -> str | None:
+    return None if text is None else text[:characters]
 
 
 def _moment(seconds: float) -> datetime:

@@ -1,8 +1,9 @@
-"""A simulation for the demo: a clinic with simulated Stripe, WhatsApp, Twilio and Daily, and patients who come and go.
+"""A simulation for the demo: a clinic with simulated Stripe, WhatsApp and Daily, a laboratory, and patients who come and go.
 
 `onceward up onceward_apps.demo:app` (which is what `make demo` runs) starts it beside everything else. It calls no external
-service. Besides the normal path (booked, confirmed, met, recorded) it shows a cancellation, a message that waits for an
-answer, and a recording that fails.
+service. Besides the normal path (booked, paid, confirmed, met, recorded) it shows failures: a card that is declined, a
+second payment that is refunded, a cancellation with its refund, a message that waits for an answer, a recording that
+fails, and a webhook of the laboratory that fails until an operator repairs the patient's data and replays it.
 """
 
 from __future__ import annotations
@@ -11,62 +12,103 @@ import asyncio
 import base64
 import random
 import secrets
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
+import orjson
 import structlog
+from pydantic import SecretStr
 
 from onceward import Engine
 from onceward.context import Context
 from onceward.db import end
 from onceward.http import ServiceClient
 from onceward.inbox import sources
+from onceward.providers.inbound.provider import SourceConfig
+from onceward.providers.inbound.registry import get_provider
 from onceward.services import Daily
-from onceward.testing.simulators import DailySimulator, WhatsAppSimulator
+from onceward.testing import until
+from onceward.testing.simulators import DailySimulator, StripeSimulator, WhatsAppSimulator
 from onceward.trust import create_organization, put_secret
 from onceward.web import WebServer
-from onceward_apps.clinic import booking
+from onceward_apps.clinic import booking, paying
 from onceward_apps.clinic.app import app
 from onceward_apps.clinic.daily_handlers import SOURCE as DAILY
+from onceward_apps.clinic.demo_lab import SOURCE as LAB
+from onceward_apps.clinic.demo_lab import TYPE as RESULT_READY
+from onceward_apps.clinic.handlers import SOURCE as STRIPE
 from onceward_apps.clinic.message_handlers import WHATSAPP
 
 log = structlog.get_logger(__name__)
 
 SLUG = "harbour-clinic"
-PAUSE_S = 15.0
+PAUSE_S = 12.0
+PRICE = 8000
+FATES = (
+    ("pays and meets", 6),
+    ("is declined, then pays", 2),
+    ("pays twice", 1),
+    ("pays and cancels", 2),
+    ("asks", 2),
+    ("recording fails", 1),
+    ("result fails", 1),
+)
 NAMES = ("Ann Tan", "Ben Lim", "Chen Wei", "Devi Nair", "Eva Rossi", "Farid Aziz", "Grace Ong", "Hugo Silva")
 
 
 class ClinicDemo:
     """A part of the process. Without a `crowd` the only patients are calls of `visit`."""
 
-    def __init__(self, context: Context, *, crowd: bool = True, outgoing: WhatsAppSimulator | None = None) -> None:
-        """`outgoing` receives what the clinic sends. A process has one address of WhatsApp, which demos share."""
+    def __init__(
+        self,
+        context: Context,
+        *,
+        crowd: bool = True,
+        outgoing: WhatsAppSimulator | None = None,
+        stripe: StripeSimulator | None = None,
+    ) -> None:
+        """`outgoing` receives what the clinic sends, `stripe` takes the payments: demos of one process share them."""
         self._context = context
         self._outgoing = outgoing
         self._crowd = crowd
+        self._owns_stripe = stripe is None
+        self.stripe = stripe or StripeSimulator()
         self.whatsapp = WhatsAppSimulator(phone_number_id="500600700")
         self.daily = DailySimulator()
         self.dice = random.Random()
         self.organization: UUID | None = None
-        self._client: ServiceClient | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._secret = f"whsec_{base64.b64encode(secrets.token_bytes(24)).decode()}"
+        self._seen: set[str] = set()
+        self._client = ServiceClient()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def engine(self) -> Engine:
         return self._context.engine
 
+    @property
+    def base_url(self) -> str:
+        return self._context.part(WebServer).url
+
     async def start(self) -> None:
         await self.whatsapp.start()
         await self.daily.start()
-        self._client = ServiceClient()
+        changes: dict[str, Any] = {}
         if self._outgoing is None:
-            settings = app.services.settings.model_copy(update={"whatsapp_url": self.whatsapp.url})
-            app.services.configure(settings)
+            changes["whatsapp_url"] = self.whatsapp.url
+        if self._owns_stripe:
+            await self.stripe.start()
+            changes |= {"stripe_url": self.stripe.url, "stripe_secret_key": SecretStr("sk_test_demo")}
+            changes["public_url"] = app.services.settings.public_url or self.base_url
+        if changes:
+            app.services.configure(app.services.settings.model_copy(update=changes))
         app.services.use("daily", Daily(self._client, "demo-key", base_url=self.daily.url))
         await self.set_up()
-        log.info("demo.clinic_opened", page=f"{self._context.part(WebServer).url}/dashboard/clinic")
+        self._seen = set(self.stripe.books.events)
+        self._go(self._relay())
+        log.info("demo.clinic_opened", page=f"{self.base_url}/dashboard/clinic")
         if self._crowd:
             self._go(self._patients())
 
@@ -74,8 +116,9 @@ class ClinicDemo:
         await end(*self._tasks)
         await self.whatsapp.stop()
         await self.daily.stop()
-        if self._client is not None:
-            await self._client.aclose()
+        if self._owns_stripe:
+            await self.stripe.stop()
+        await self._client.aclose()
 
     async def set_up(self) -> None:
         """Create the clinic and its webhook sources, unless they exist."""
@@ -86,7 +129,7 @@ class ClinicDemo:
                 existing = (await create_organization(tx, SLUG, name="Harbour Clinic", actor="demo")).organization_id
             self.organization = existing
             for known in await sources.list_sources(tx):
-                if known.name in (WHATSAPP, DAILY) and known.origin == "stored":
+                if known.name in (WHATSAPP, DAILY, STRIPE, LAB) and known.origin == "stored":
                     await sources.delete(tx, known.name, actor="demo")
             options: dict[str, Any] = {"verify_token": "demo"}
             for new in (
@@ -98,11 +141,12 @@ class ClinicDemo:
                     options=options,
                 ),
                 sources.NewSource(name=DAILY, provider="daily", secrets=(hmac,), organization=existing),
+                sources.NewSource(name=STRIPE, provider="stripe", secrets=(self._secret,), organization=existing),
+                sources.NewSource(name=LAB, provider="standard", secrets=(self._secret,), organization=existing),
             ):
                 await sources.add(tx, self._context.box, new, actor="demo")
-        url = self._context.part(WebServer).url
-        self.whatsapp.send_webhooks_to(f"{url}/webhooks/{WHATSAPP}")
-        self.daily.send_webhooks_to(f"{url}/webhooks/{DAILY}", secret=hmac)
+        self.whatsapp.send_webhooks_to(f"{self.base_url}/webhooks/{WHATSAPP}")
+        self.daily.send_webhooks_to(f"{self.base_url}/webhooks/{DAILY}", secret=hmac)
         account = self._outgoing or self.whatsapp
         async with self.engine.db.transaction(role="engine", organization=existing) as tx:
             await put_secret(tx, self._context.box, "whatsapp.access_token", "demo-token")
@@ -113,14 +157,21 @@ class ClinicDemo:
             )
 
     async def _patients(self) -> None:
+        names, weights = zip(*FATES, strict=True)
         while True:
-            self._go(self.visit(self.dice.choice(("meets", "meets", "cancels", "asks", "recording fails"))))
+            self._go(self._visit(self.dice.choices(names, weights)[0]))
             await asyncio.sleep(PAUSE_S * self.dice.uniform(0.7, 1.3))
 
     def _go(self, what: Any) -> None:
         task = asyncio.create_task(what)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _visit(self, fate: str) -> None:
+        try:
+            await self.visit(fate)
+        except Exception:
+            log.exception("demo.patient_failed", fate=fate)
 
     async def visit(self, fate: str) -> UUID:
         """Let a patient book for the next minutes, and do what `fate` names. Return the appointment."""
@@ -130,19 +181,72 @@ class ClinicDemo:
             data = booking.PatientData(name=name, whatsapp=number)
             patient = await booking.save_patient(tx, None, data, actor="demo")
             starts_at = datetime.now(UTC) + timedelta(minutes=2)
-            row = await booking.create(tx, patient["id"], starts_at, price=0, currency="SGD", actor="demo")
+            row = await booking.create(tx, patient["id"], starts_at, price=PRICE, currency="SGD", actor="demo")
             room = await booking.request_room(tx, row["id"])
+            await paying.request_link(tx, row["id"])
         log.info("demo.appointment_booked", appointment_id=str(row["id"]), fate=fate)
-        await asyncio.sleep(self.dice.uniform(1, 3) if self._crowd else 0)
+        if fate == "asks":
+            self.whatsapp.receive_text(number, "Can I bring my child?")
+            return row["id"]
+        await self._pay(row["id"], fate)
+        await self._pause(1, 3)
         match fate:
-            case "cancels":
+            case "pays and cancels":
                 self.whatsapp.receive_text(number, "cancel")
-            case "asks":
-                self.whatsapp.receive_text(number, "Can I bring my child?")
+            case "result fails":
+                await self._send_result()
             case _:
                 self.whatsapp.receive_text(number, "confirm")
+                await until(lambda: self._has_status(row["id"], "confirmed"), timeout_s=60)
                 await self._meet(room, name, fate)
         return row["id"]
+
+    async def _pay(self, appointment: UUID, fate: str) -> None:
+        """Pay on the page behind the link, as soon as the link was sent."""
+        session = await until(lambda: self._session(appointment), timeout_s=60)
+        await self._pause(1, 3)
+        if fate == "is declined, then pays":
+            self.stripe.decline(session)
+            await self._pause(2, 4)
+        self.stripe.pay(session)
+        if fate == "pays twice":
+            self.stripe.pay_again(session)
+
+    async def _has_status(self, appointment: UUID, status: str) -> bool:
+        async with self.engine.transaction(organization=self.organization) as tx:
+            return (await booking.appointment(tx, appointment))["status"] == status
+
+    async def _session(self, appointment: UUID) -> str | None:
+        async with self.engine.transaction(organization=self.organization) as tx:
+            return (await booking.appointment(tx, appointment))["payment_session"]
+
+    async def _send_result(self) -> None:
+        """Send a result of the laboratory for a reference that no patient has yet."""
+        reference = f"MRN-{self.dice.randrange(10_000, 99_999)}"
+        await self._post(LAB, "standard", {"type": RESULT_READY, "data": {"id": uuid4().hex, "reference": reference}})
+
+    async def _relay(self) -> None:
+        """Send Stripe's events to our source: the account of the demo has one more endpoint."""
+        while True:
+            for event_id, event in list(self.stripe.books.events.items()):
+                if event_id not in self._seen:
+                    self._seen.add(event_id)
+                    await self._post(STRIPE, "stripe", event)
+            await asyncio.sleep(0.2)
+
+    async def _post(self, source: str, kind: str, body: dict[str, Any]) -> None:
+        """Send a signed webhook to this process, as the provider does."""
+        provider = get_provider(kind)
+        content = orjson.dumps(body)
+        headers = provider.sign(SourceConfig(provider=kind, secrets=(self._secret,)), content, time.time())
+        response = await self._client.request(
+            "POST", f"{self.base_url}/webhooks/{source}", headers=headers, body=content
+        )
+        if not response.ok:
+            log.warning("demo.webhook_refused", source=source, status=response.status)
+
+    async def _pause(self, least_s: float, most_s: float) -> None:
+        await asyncio.sleep(self.dice.uniform(least_s, most_s) if self._crowd else 0)
 
     async def _meet(self, room: str, name: str, fate: str) -> None:
         pause = 5.0 if self._crowd else 0.0

@@ -18,12 +18,14 @@ from onceward_apps.clinic.store import payments, people
 
 SOURCE = "clinic-stripe"
 APP = "clinic"
+MOST = 10**15
+"""No amount is larger, in any currency."""
 
 
 class Intent(BaseModel):
     id: str = Field(min_length=1, max_length=255)
-    amount: int = Field(ge=0)
-    amount_received: int | None = None
+    amount: int = Field(ge=0, le=MOST)
+    amount_received: int | None = Field(None, ge=0, le=MOST)
     currency: str = Field(pattern=r"^[A-Za-z]{3}$")
     metadata: dict[str, str] = {}
     last_payment_error: dict[str, Any] | None = None
@@ -31,7 +33,7 @@ class Intent(BaseModel):
 
 class Charge(BaseModel):
     payment_intent: str | None = None
-    amount_refunded: int = Field(ge=0)
+    amount_refunded: int = Field(ge=0, le=MOST)
     currency: str = Field(pattern=r"^[A-Za-z]{3}$")
     metadata: dict[str, str] = {}
 

@@ -1,4 +1,8 @@
-"""Jobs that call Stripe, Daily and Twilio with the account of the clinic. No transaction is open during a call."""
+"""Jobs that call Stripe, Daily and Twilio with the account of the clinic. No transaction is open during a call.
+
+A job writes what a call returned only while it still holds its lease (`fenced`): a worker that was frozen during a call
+and resumes later changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from datetime import timedelta
 from typing import Any, assert_never
 from uuid import UUID
 
-from onceward import Job, Permanent, Retry
+from onceward import Job, Permanent, Retry, Tx
 from onceward.services import (
     WEBHOOK_FAILED,
     Absent,
@@ -21,6 +25,7 @@ from onceward.services import (
 )
 from onceward_apps.clinic import booking, conversing, meeting, metrics, paying
 from onceward_apps.clinic.app import app, settings
+from onceward_apps.clinic.return_pages import return_urls
 from onceward_apps.clinic.store import appointments, payments, rooms
 
 ACCOUNT_WAIT_S = 900
@@ -58,7 +63,7 @@ async def open_payment(job: Job, *, appointment_id: UUID, number: int) -> str:
         row = await booking.appointment(tx, appointment_id)
     if row["payment_links"] != number or row["payment_status"] not in ("unpaid", "pending", "failed"):
         return "no longer needed"
-    base = app.services.settings.public_url or "http://localhost"
+    paid_url, unpaid_url = return_urls(appointment_id)
     metadata = {"app": METADATA_APP, "appointment_id": str(appointment_id), "organization_id": str(job.organization)}
     stripe = await app.services.stripe(job.organization)
     product = {"name": "Appointment"}
@@ -70,15 +75,15 @@ async def open_payment(job: Job, *, appointment_id: UUID, number: int) -> str:
     outcome = await stripe.create_checkout_session(
         key=f"appointment:{appointment_id}:payment-link:{number}",
         line_items=[{"price_data": price, "quantity": 1}],
-        success_url=f"{str(base).rstrip('/')}/clinic/paid",
-        cancel_url=f"{str(base).rstrip('/')}/clinic/unpaid",
+        success_url=paid_url,
+        cancel_url=unpaid_url,
         client_reference_id=str(appointment_id),
         metadata=metadata,
     )
     url = outcome.detail.get("url") if isinstance(outcome, Accepted) else None
     if not isinstance(outcome, Accepted) or outcome.reference is None or not url:
         raise again(outcome, "the payment page was not opened")
-    async with job.transaction() as tx:
+    async with job.transaction(fenced=True) as tx:
         if not await appointments.set_payment_link(tx, appointment_id, number, outcome.reference, str(url)):
             return "replaced"
         patient = await booking.patient(tx, row["patient_id"])
@@ -114,7 +119,7 @@ async def refund_payment(job: Job, *, refund_id: UUID) -> str:
     match outcome:
         case Accepted(reference, detail):
             status = {"succeeded": "succeeded", "failed": "failed", "canceled": "failed"}
-            async with job.transaction() as tx:
+            async with job.transaction(fenced=True) as tx:
                 return await paying.settle(
                     tx,
                     refund_id,
@@ -123,7 +128,7 @@ async def refund_payment(job: Job, *, refund_id: UUID) -> str:
                     detail.get("failure_reason"),
                 )
         case Refused(reason, permanent=True):
-            async with job.transaction() as tx:
+            async with job.transaction(fenced=True) as tx:
                 await paying.fail_refund(tx, refund_id, reason)
             raise Permanent(f"Stripe refuses the refund: {reason}")
         case _:
@@ -162,7 +167,7 @@ async def create_room(job: Job, *, appointment_id: UUID) -> str:
     url = outcome.detail.get("url") if isinstance(outcome, Accepted) else None
     if not isinstance(outcome, Accepted) or not url:
         raise again(outcome, "the room was not created")
-    async with job.transaction() as tx:
+    async with job.transaction(fenced=True) as tx:
         await appointments.set_room(tx, appointment_id, row["room_name"], str(url))
     return str(url)
 
@@ -183,7 +188,7 @@ async def delete_recording(job: Job, *, recording_id: str) -> str:
     outcome = await daily.delete_recording(recording_id)
     if not isinstance(outcome, Accepted):
         raise again(outcome, "the recording was not deleted")
-    async with job.transaction() as tx:
+    async with job.transaction(fenced=True) as tx:
         await rooms.mark_deleted(tx, recording_id)
     return recording_id
 
@@ -199,7 +204,7 @@ async def check_message(job: Job, *, sid: str) -> str:
     if not isinstance(outcome, Accepted):
         raise again(outcome, "Twilio did not say what became of the message")
     status = str(outcome.detail.get("status") or "")
-    async with job.transaction() as tx:
+    async with job.transaction(fenced=True) as tx:
         await tx.report_delivery(status=status, reference=sid)
     metrics.RECONCILED.labels("message").inc()
     return status
@@ -213,7 +218,7 @@ async def check_recordings(job: Job, *, room_name: str) -> dict[str, int]:
     if not isinstance(outcome, Accepted):
         raise again(outcome, "Daily did not list the recordings")
     repaired = 0
-    async with job.transaction() as tx:
+    async with job.transaction(fenced=True) as tx:
         for each in outcome.detail["recordings"]:
             repaired += await _compare(tx, room_name, each)
         await rooms.mark_checked(tx, room_name)
@@ -237,7 +242,6 @@ async def _compare(tx: Any, room_name: str, reported: dict[str, Any]) -> bool:
         recording_id,
         room_name,
         status,
-        fallback_id=recording_id,
         s3_key=reported.get("s3key"),
         duration_s=reported.get("duration"),
     )
@@ -247,7 +251,7 @@ async def _compare(tx: Any, room_name: str, reported: dict[str, Any]) -> bool:
 
 @app.job(name="clinic.check_daily_webhooks", outside=True, timeout=60, max_attempts=3, critical=False)
 async def check_daily_webhooks(job: Job) -> dict[str, int]:
-    """Tell the administrators about webhooks of Daily in state FAILED: Daily sends nothing to them any more."""
+    """Find webhooks of Daily in state FAILED: Daily sends nothing to them any more."""
     try:
         daily = await app.services.daily(job.organization)
     except NotSet:
@@ -256,10 +260,19 @@ async def check_daily_webhooks(job: Job) -> dict[str, int]:
     if not isinstance(outcome, Accepted):
         raise again(outcome, "Daily did not list the webhooks")
     failed = [each for each in outcome.detail.get("webhooks", []) if each.get("state") == WEBHOOK_FAILED]
-    async with job.transaction() as tx:
+    async with job.transaction(fenced=True) as tx:
         for each in failed:
-            details = {"webhook": each.get("uuid"), "failed_count": each.get("failedCount")}
-            title = "Daily has stopped sending webhooks: reactivate the webhook after the cause is fixed"
-            await tx.notify_admins("CLINIC_DAILY_WEBHOOK_FAILED", "error", title, details)
-    metrics.DAILY_FAILED.inc(len(failed))
+            webhook = str(each.get("uuid"))
+            # A second attempt of this check must not notify again.
+            once = report_daily_webhook.unique(f"clinic:daily-webhook:{job.id}:{webhook}", forever=True)
+            await tx.enqueue(once, webhook=webhook, failed_count=each.get("failedCount"))
     return {"failed": len(failed)}
+
+
+@app.job(name="clinic.report_daily_webhook", critical=False)
+async def report_daily_webhook(tx: Tx, *, webhook: str, failed_count: int | None) -> None:
+    """Tell the administrators that Daily has switched off a webhook."""
+    title = "Daily has stopped sending webhooks: reactivate the webhook after the cause is fixed"
+    details = {"webhook": webhook, "failed_count": failed_count}
+    await tx.notify_admins("CLINIC_DAILY_WEBHOOK_FAILED", "error", title, details)
+    metrics.DAILY_FAILED.inc()

@@ -89,23 +89,37 @@ async def _follow(tx: Tx, appointment_id: UUID, room_name: str) -> None:
 
 async def record(
     tx: Tx,
-    recording_id: str | None,
+    recording_id: str,
     room_name: str,
     status: str,
     *,
-    fallback_id: str,
     s3_key: str | None = None,
     duration_s: float | None = None,
     error: str | None = None,
     started_at: datetime | None = None,
 ) -> str:
-    """Record the state of a recording. An error names no recording: it belongs to the one that runs in the room."""
+    """Record the state of a recording. A start takes the error that was reported before it."""
     room = await rooms.seen(tx, room_name)
-    id = recording_id or await rooms.unfinished_recording(tx, room_name) or fallback_id
     stored = await rooms.recording(
-        tx, id, room_name, status, s3_key=s3_key, duration_s=duration_s, error=error, started_at=started_at
+        tx, recording_id, room_name, status, s3_key=s3_key, duration_s=duration_s, error=error, started_at=started_at
     )
-    return _named(room["appointment_id"], f"recording_{status}" if stored is not None else "recording_deleted")
+    if stored is None:
+        return _named(room["appointment_id"], "recording_deleted")
+    is_running = stored["status"] == "started" and started_at is not None
+    if is_running and await rooms.claim_error(tx, recording_id, room_name, started_at):
+        return _named(room["appointment_id"], "recording_failed")
+    return _named(room["appointment_id"], f"recording_{status}")
+
+
+async def fail(tx: Tx, room_name: str, error: str | None, *, error_id: str, at: datetime) -> str:
+    """Record an error of a recording. It names no recording: it belongs to the one that runs in the room."""
+    room = await rooms.seen(tx, room_name)
+    running = await rooms.unfinished_recording(tx, room_name)
+    if running is None:
+        await rooms.keep_error(tx, error_id, room_name, error, at)
+    else:
+        await rooms.recording(tx, running, room_name, "failed", error=error)
+    return _named(room["appointment_id"], "recording_failed")
 
 
 def _named(appointment_id: UUID | None, effect: str) -> str:

@@ -16,7 +16,7 @@ from onceward.providers.outbound.daily import Daily
 from onceward.providers.outbound.stripe import Stripe
 from onceward.providers.outbound.twilio import Twilio
 from onceward.providers.outbound.whatsapp import WhatsApp
-from onceward.schedules import RunReport, Scheduler, run_here
+from onceward.schedules import RunReport, Scheduler, run_here, run_now
 from onceward.testing import FrozenClock, TestInbox, drain
 from onceward.testing.simulators import DailySimulator, StripeSimulator, TwilioSimulator, WhatsAppSimulator
 from onceward_apps.clinic import booking
@@ -45,24 +45,9 @@ class Practice:
     async def open(self) -> Practice:
         for each in (self.stripe, self.whatsapp, self.twilio, self.daily):
             await each.start()
-        self._client = ServiceClient()
-        services = self.app.services
-        twilio = Twilio(
-            self._client,
-            self.twilio.account_sid,
-            self.twilio.auth_token,
-            sender="+6580000000",
-            base_url=self.twilio.url,
+        await self._connect(
+            stripe=self.stripe.url, whatsapp=self.whatsapp.url, twilio=self.twilio.url, daily=self.daily.url
         )
-        whatsapp = WhatsApp(self._client, self.whatsapp.phone_number_id, "token", base_url=self.whatsapp.url)
-        services.use("stripe", Stripe(self._client, "sk_test_1", base_url=self.stripe.url))
-        services.use("daily", Daily(self._client, "key", base_url=self.daily.url))
-        services.use("twilio", twilio)
-        services.use("whatsapp", whatsapp)
-        channels = [WhatsAppChannel(whatsapp, now=lambda: self.clock.at), SmsChannel(twilio, sender="+6580000000")]
-        self.sender = Sender(self.db, channels, self.engine.templates, options=SendingOptions(default_locale="en"))
-        self.sender.install(self.app.registry)
-        await self.engine.start()
         self.organization = await self.add_organization("harbour")
         await Scheduler(self.db, self.app.schedules.values()).register()
         await self.clock.__aenter__()
@@ -73,12 +58,38 @@ class Practice:
             )
         return self
 
-    async def close(self) -> None:
-        await self.inbox.__aexit__(None, None, None)
+    async def join(self, urls: dict[str, str]) -> Practice:
+        """Work in the practice that another process has opened, with that process's simulated providers."""
+        await self._connect(**urls)
+        return self
+
+    async def _connect(self, *, stripe: str, whatsapp: str, twilio: str, daily: str) -> None:
+        """Use the providers at these addresses."""
+        self._client = ServiceClient()
+        services = self.app.services
+        sms = Twilio(
+            self._client, self.twilio.account_sid, self.twilio.auth_token, sender="+6580000000", base_url=twilio
+        )
+        chat = WhatsApp(self._client, self.whatsapp.phone_number_id, "token", base_url=whatsapp)
+        services.use("stripe", Stripe(self._client, "sk_test_1", base_url=stripe))
+        services.use("daily", Daily(self._client, "key", base_url=daily))
+        services.use("twilio", sms)
+        services.use("whatsapp", chat)
+        channels = [WhatsAppChannel(chat, now=lambda: self.clock.at), SmsChannel(sms, sender="+6580000000")]
+        self.sender = Sender(self.db, channels, self.engine.templates, options=SendingOptions(default_locale="en"))
+        self.sender.install(self.app.registry)
+        await self.engine.start()
+
+    async def leave(self) -> None:
+        """Close what `join` has opened."""
         await self.engine.stop()
         await self.sender.aclose()
         await self._client.aclose()
         await self.app.services.aclose()
+
+    async def close(self) -> None:
+        await self.inbox.__aexit__(None, None, None)
+        await self.leave()
         for each in (self.stripe, self.whatsapp, self.twilio, self.daily):
             await each.stop()
 
@@ -212,6 +223,13 @@ class Practice:
         reply = await self.inbox.post(body, source="daily")
         assert reply.status == 200, reply
         return await self.handled(id)
+
+    async def start(self, name: str) -> None:
+        """Let a run of a schedule be due, which `drain` then does."""
+        await self.clock.advance(microseconds=1)
+        async with self.engine.transaction() as tx:
+            await tx.become_engine()
+            await run_now(tx, self.app.schedules[name], by="test")
 
     async def run(self, name: str) -> RunReport:
         await self.clock.advance(microseconds=1)  # two runs of a schedule are never due at the same moment

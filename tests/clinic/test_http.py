@@ -34,6 +34,13 @@ class Site:
             text = await reply.text()
             return reply.status, await reply.json(content_type=None) if text[:1] in ("{", "[") else text
 
+    async def page(self, path: str) -> tuple[Any, str]:
+        """Open a page as somebody without a key. Return the headers and the text."""
+        assert self.process.web is not None
+        async with self._http.get(self.process.web.url + path) as reply:
+            assert reply.status == 200
+            return reply.headers, await reply.text()
+
     async def ok(self, method: str, path: str, **options: Any) -> Any:
         status, answer = await self.call(method, path, **options)
         assert status < 300, answer
@@ -90,6 +97,52 @@ async def test_an_appointments_way_through_the_api_and_the_pages(site: Site) -> 
     assert (cancelled["status"], cancelled["cancelled_by"]) == ("cancelled", "clinic")
     shown = await site.ok("GET", path)
     assert [each["trigger"] for each in shown["history"]] == ["create", "confirm", "reschedule", "cancel"]
+
+
+async def test_the_pages_after_a_payment_show_its_state_and_nothing_about_the_patient(site: Site) -> None:
+    await site.ok("PUT", URL, json={"name": "Harbour <b>", "locale": "pt"})
+    patient = await site.ok("POST", f"{URL}/patients", json={"name": "Ann Tan", "locale": "en"})
+    visit = {"patient_id": patient["id"], "starts_at": "2031-06-20T23:30:00Z", "price": 8000, "currency": "sgd"}
+    id = (await site.ok("POST", f"{URL}/appointments", json=visit))["id"]
+
+    async def shown(page: str, **changes: Any) -> str:
+        columns = ", ".join(f"{name} = '{value}'" for name, value in changes.items()) or "price = price"
+        await site.db.execute(f"update clinic.appointments set {columns}")
+        html = await site.ok("GET", f"/clinic/{page}?appointment={id}")
+        assert "Harbour &lt;b&gt;" in html
+        assert not any(private in html for private in ("Ann Tan", "2031", patient["id"]))
+        return html
+
+    assert "being confirmed" in await shown("paid", payment_status="pending")
+    assert "SGD" in await shown("paid") or "S$" in await shown("paid")
+    assert "Check again" in await shown("paid")
+    unpaid = await shown("unpaid", payment_url="https://pay.example/cs_1")
+    assert "Nothing was paid" in unpaid
+    assert 'href="https://pay.example/cs_1"' in unpaid
+    for page in ("paid", "unpaid"):
+        assert "Your payment has arrived" in await shown(page, payment_status="paid")
+    assert "goes back to you" in await shown("paid", payment_status="refunded")
+    closed = await shown("unpaid", payment_status="unpaid", status="cancelled")
+    assert "nothing to pay" in closed
+    assert "pay.example" not in closed
+
+
+async def test_the_page_looks_for_the_payment_for_a_minute_and_speaks_the_language_of_the_patient(site: Site) -> None:
+    await site.ok("PUT", URL, json={"name": "Harbour", "locale": "pt"})
+    patient = await site.ok("POST", f"{URL}/patients", json={"name": "Ann Tan"})
+    visit = {"patient_id": patient["id"], "starts_at": "2031-06-20T23:30:00Z", "price": 8000, "currency": "brl"}
+    id = (await site.ok("POST", f"{URL}/appointments", json=visit))["id"]
+    headers, html = await site.page(f"/clinic/paid?appointment={id}")
+    assert headers["Refresh"] == f"5; url=/clinic/paid?appointment={id}&check=1"
+    assert 'lang="pt"' in html
+    assert "está sendo confirmado" in html
+    headers, _ = await site.page(f"/clinic/paid?appointment={id}&check=12")
+    assert "Refresh" not in headers
+    for unknown in ("", "x", "00000000-0000-4000-8000-000000000000"):
+        headers, html = await site.page(f"/clinic/paid?appointment={unknown}")
+        assert "confirms your payment" in html
+        assert "Refresh" not in headers
+    assert (await site.page("/clinic/static/clinic.css"))[0]["Content-Type"].startswith("text/css")
 
 
 BAD: list[tuple[str, str, Any, int]] = [

@@ -155,6 +155,9 @@ async def test_a_payment_link_is_opened_once_and_sent(practice: Practice) -> Non
     [session] = practice.stripe.books.sessions.values()
     assert session["metadata"]["appointment_id"] == str(appointment)
     assert session["metadata"]["app"] == "clinic"
+    base = practice.app.services.settings.url
+    assert session["success_url"] == f"{base}/clinic/paid?appointment={appointment}"
+    assert session["cancel_url"] == f"{base}/clinic/unpaid?appointment={appointment}"
     [sent] = practice.whatsapp.messages
     assert sent["template"]["name"] == "clinic_payment_link"
 

@@ -7,8 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from onceward.testing import perform
-from onceward_apps.clinic import booking, jobs
+from onceward_apps.clinic import booking
 from tests.clinic.practice import ACTOR, Practice
 
 START = 1_794_830_400.0
@@ -100,6 +99,18 @@ async def test_an_error_belongs_to_the_recording_that_runs(practice: Practice) -
     assert [tuple(row) for row in rows] == [("i2", "failed", "disk full"), ("r1", "failed", "disk full")]
 
 
+async def test_an_error_before_its_recording_waits_for_the_start(practice: Practice) -> None:
+    _, room = await booked(practice)
+    failed = {"error_msg": "disk full", "instance_id": "i1", "room_name": room, "timestamp": START + 60}
+    assert await practice.video("recording.error", failed) == "recording_failed"
+    later = {"recording_id": "r2", "room_name": room, "start_ts": START + 120}
+    assert await practice.video("recording.started", later) == "recording_started"  # the error is older than this one
+    first = {"recording_id": "r1", "room_name": room, "start_ts": START}
+    assert await practice.video("recording.started", first) == "recording_failed"
+    rows = await practice.db.fetch("select recording_id, status, error from clinic.recordings order by recording_id")
+    assert [tuple(row) for row in rows] == [("r1", "failed", "disk full"), ("r2", "started", None)]
+
+
 async def test_a_room_that_nobody_booked_is_stored_and_the_result_says_so(practice: Practice) -> None:
     assert await practice.video("participant.joined", person("stranger")) == "unknown_room"
     assert await practice.video("meeting.started", {"meeting_id": "m", "start_ts": START, "room": "stranger"}) == (
@@ -138,4 +149,3 @@ async def test_a_lost_delivery_report_is_fetched_from_twilio(practice: Practice)
     await practice.run("clinic-lost-callbacks")
     await practice.drain()
     assert [row["state"] for row in await practice.messages()] == ["delivered"]
-    assert await perform(practice.engine, jobs.check_message, sid=sent["sid"]) == "delivered"

@@ -236,6 +236,7 @@ create table clinic.recordings (
     duration_s double precision,
     error text,
     started_at timestamptz,
+    unclaimed_since timestamptz,            -- of an error that came before its recording, under another id
     updated_at timestamptz not null default onceward.now(),
     primary key (organization_id, recording_id)
 );

@@ -7,8 +7,10 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
+from zoneinfo import ZoneInfo
 
 from onceward import Tx
+from onceward.services import format_amount
 from onceward.trust import Identity
 from onceward.web.dashboard import Action, ActionRefused, Done, Missing, Page, Pages, Section, Site, View, back
 from onceward_apps.clinic import booking, conversing, paying
@@ -32,7 +34,10 @@ async def load_day(view: View) -> dict[str, Any]:
         "is_today": on == today,
         "before": on - timedelta(days=1),
         "after": on + timedelta(days=1),
-        "appointments": await reading.day(view.conn, view.organization, on),
+        "appointments": [
+            {**row, "amount": _money(row["price"], row["currency"]) if row["price"] else None}
+            for row in await reading.day(view.conn, view.organization, on)
+        ],
         "unanswered": await reading.counts(view.conn, view.organization),
     }
 
@@ -44,10 +49,17 @@ async def load_appointment(view: View) -> dict[str, Any]:
     row = await reading.appointment(view.conn, view.organization, _id(view.text("id")))
     if row is None:
         raise Missing(f"there is no appointment {view.text('id')}")
+    for payment in row["payments"]:
+        payment["money"] = _money(payment["amount"], payment["currency"])
+        payment["refunded_money"] = _money(payment["refunded"] or None, payment["currency"] or row["currency"])
+    for refund in row["refunds"]:
+        refund["money"] = _money(refund["amount"], refund["currency"])
     return {
         "title": "Appointment",
         "crumbs": ("Clinic", PATH),
         "appointment": row,
+        "local_start": f"{row['starts_at'].astimezone(ZoneInfo(row['timezone'])):%Y-%m-%d %H:%M}",
+        "price": _money(row["price"] or None, row["currency"]),
         "is_open": row["status"] in OPEN,
         "present": [each for each in row["participants"] if each["left_at"] is None],
         "can_pay": row["price"] > 0 and row["payment_status"] in ("unpaid", "pending", "failed"),
@@ -66,6 +78,10 @@ async def load_inbox(view: View) -> dict[str, Any]:
         "choose": view.organization is None,
         "messages": [dict(row) for row in messages],
     }
+
+
+def _money(amount: int | None, currency: str | None) -> str | None:
+    return None if amount is None or currency is None else format_amount(amount, currency, "en")
 
 
 def _date(text: str) -> date | None:
@@ -150,6 +166,23 @@ async def _answer(site: Site, identity: Identity, form: Mapping[str, str]) -> Do
     return Done(back(form, f"{PATH}/inbox"), "The answer is queued." if text else "The message is closed.")
 
 
+async def _reference(site: Site, identity: Identity, form: Mapping[str, str]) -> Done:
+    """Save the clinic's own number of a patient, by which other systems know the patient."""
+    id = _id(form.get("appointment", ""))
+    reference = form.get("reference", "").strip()[:100]
+    if not reference:
+        raise ActionRefused("write the reference of the patient")
+    async with site.engine.transaction(organization=_clinic(identity)) as tx:
+        try:
+            row = await booking.appointment(tx, id)
+            known = await booking.patient(tx, row["patient_id"])
+            data = booking.PatientData(name=known["name"], reference=reference)
+            await booking.save_patient(tx, known["id"], data, actor=identity.actor)
+        except ClinicError as error:
+            raise ActionRefused(str(error)) from None
+    return Done(f"{PATH}/appointment?id={id}", "The reference is saved.")
+
+
 def _clinic(identity: Identity) -> UUID:
     if identity.organization is None:
         raise ActionRefused("choose a clinic first")
@@ -184,6 +217,7 @@ PAGES = Pages(
         Action(path=f"{PATH}/payment-link", run=_link),
         Action(path=f"{PATH}/refund", run=_refund),
         Action(path=f"{PATH}/answer", run=_answer),
+        Action(path=f"{PATH}/reference", run=_reference),
     ),
     sections=(Section("clinic", "Clinic", PATH, "c", "clinic.appointments"),),
     templates=(Path(__file__).parent,),

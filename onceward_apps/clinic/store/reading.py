@@ -6,6 +6,8 @@ from datetime import date
 from typing import Any, Protocol
 from uuid import UUID
 
+from onceward import Tx
+
 Row = Any
 
 
@@ -40,7 +42,7 @@ TODAY = """
 select (onceward.now() at time zone coalesce((select timezone from clinic.clinics where organization_id = $1), 'UTC'))::date
 """
 APPOINTMENT = """
-select a.*, p.name as patient_name, p.phone, p.whatsapp, p.email,
+select a.*, p.name as patient_name, p.reference as patient_reference, p.phone, p.whatsapp, p.email,
        coalesce((select timezone from clinic.clinics c where c.organization_id = a.organization_id), 'UTC') as timezone
   from clinic.appointments a
   join clinic.patients p on p.organization_id = a.organization_id and p.id = a.patient_id
@@ -76,6 +78,16 @@ select recording_id, status, s3_key, duration_s, error, started_at from clinic.r
  where organization_id = $1 and room_name = $2 order by started_at, recording_id
 """
 
+PAYMENT_PAGE = """
+-- What a patient may see without a login, after the payment page.
+select a.id, a.price, a.currency, a.payment_status, a.payment_url, c.name as clinic, coalesce(p.locale, c.locale) as locale,
+       a.status in ('scheduled', 'confirmed', 'in_progress', 'completed') as is_payable
+  from clinic.appointments a
+  join clinic.patients p on p.organization_id = a.organization_id and p.id = a.patient_id
+  left join clinic.clinics c on c.organization_id = a.organization_id
+ where a.organization_id = $1 and a.id = $2
+"""
+
 
 async def today(reader: Reader, organization: UUID | None) -> date:
     """Return the date on the clinic's clock."""
@@ -103,6 +115,11 @@ async def appointment(reader: Reader, organization: UUID | None, id: UUID) -> di
         "participants": _dicts(await reader.fetch(PARTICIPANTS, organization, room)) if room else [],
         "recordings": _dicts(await reader.fetch(RECORDINGS, organization, room)) if room else [],
     }
+
+
+async def payment_page(reader: Tx, id: UUID) -> Row | None:
+    """Return what the pages after a payment show."""
+    return await reader.fetchrow(PAYMENT_PAGE, reader.organization, id)
 
 
 async def appointments_of(reader: Reader, organization: UUID | None, patient_id: UUID) -> list[dict[str, Any]]:

@@ -51,6 +51,21 @@ on conflict (organization_id, recording_id) do update
   where r.status not in ('deleting', 'deleted')
 returning *
 """
+KEEP_ERROR = """
+insert into clinic.recordings (recording_id, room_name, status, error, unclaimed_since) values ($1, $2, 'failed', $3, $4)
+on conflict (organization_id, recording_id) do nothing
+"""
+# Daily reports an error without the id of the recording. If it comes first, it waits for the start that is older.
+CLAIM_ERROR = """
+with error as (
+    delete from clinic.recordings where (organization_id, recording_id) = (
+        select organization_id, recording_id from clinic.recordings
+         where room_name = $2 and unclaimed_since >= $3 order by unclaimed_since limit 1 for update)
+    returning error)
+update clinic.recordings r set status = 'failed', error = error.error, updated_at = onceward.now()
+  from error where r.recording_id = $1 and r.room_name = $2 and r.status = 'started'
+returning r.recording_id
+"""
 UNFINISHED = """
 select recording_id from clinic.recordings where room_name = $1 and status = 'started'
  order by started_at desc nulls last limit 1 for update
@@ -112,6 +127,16 @@ async def recording(
 ) -> Row | None:
     """Record the state of a recording. Return None if it was deleted."""
     return await tx.fetchrow(RECORDING, recording_id, room, status, s3_key, duration_s, error, started_at)
+
+
+async def keep_error(tx: Tx, id: str, room: str, error: str | None, at: datetime) -> None:
+    """Record an error of a recording that is not known yet."""
+    await tx.execute(KEEP_ERROR, id, room, error, at)
+
+
+async def claim_error(tx: Tx, recording_id: str, room: str, started_at: datetime) -> bool:
+    """Give a recording the error that was reported before its start. Return whether there was one."""
+    return await tx.fetchval(CLAIM_ERROR, recording_id, room, started_at) is not None
 
 
 async def unfinished_recording(tx: Tx, room: str) -> str | None:

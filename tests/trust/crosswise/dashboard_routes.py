@@ -51,6 +51,7 @@ BUTTONS: dict[tuple[str, str], Ask] = {
     ("POST", f"{D}/clinic/confirm"): Ask(form={"appointment": "$visit"}),
     ("POST", f"{D}/clinic/room"): Ask(form={"appointment": "$visit"}),
     ("POST", f"{D}/clinic/payment-link"): Ask(form={"appointment": "$visit"}),
+    ("POST", f"{D}/clinic/reference"): Ask(form={"appointment": "$visit", "reference": "MRN-1"}),
     ("POST", f"{D}/clinic/refund"): Ask(form={"appointment": "$visit"}, refused=True),
     ("POST", f"{D}/clinic/answer"): Ask(form={"message": "$question"}),
     ("POST", f"{D}/clinic/cancel"): Ask(form={"appointment": "$visit"}),

@@ -185,7 +185,7 @@ class World:
 
     async def _clinic(self, org: Org) -> None:
         clinic = "/api/v1/clinic"
-        await self.own(org, "PUT", clinic, json={"name": org.private})
+        await self.own(org, "PUT", clinic, json={"name": org.public})
         for name in ("patient", "leaver"):
             org.ids[name] = (await self.own(org, "POST", f"{clinic}/patients", json={"name": org.private}))["id"]
         for name in ("appointment", "visit", "paid_visit"):
