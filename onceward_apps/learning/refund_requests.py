@@ -20,7 +20,7 @@ from onceward_apps.learning import notices
 from onceward_apps.learning.app import app
 from onceward_apps.learning.errors import LearningError, NotFound
 from onceward_apps.learning.model import APP
-from onceward_apps.learning.refunding import apply_refund, end_refunded, withdraw
+from onceward_apps.learning.refunding import apply_refund, end_refunded, refund_state, withdraw
 from onceward_apps.learning.store import enrollments, payments
 
 MAX_ATTEMPTS = 3
@@ -39,7 +39,7 @@ class Answer:
 
 async def add_refund(tx: Tx, payment: Any, *, reason: str, cohort_cancelled: bool = False) -> Any:
     """Record a refund of what remains of a payment. None: nothing remains, or a refund is under way."""
-    remainder = payment["amount"] - payment["refunded_amount"]
+    remainder = refund_state(payment).remainder
     if remainder <= 0:
         return None
     return await payments.add_refund(tx, payment, remainder, reason, cohort_cancelled=cohort_cancelled)
@@ -64,9 +64,9 @@ async def refund_enrollment(tx: Tx, enrollment_id: UUID, *, reason: str, actor: 
     await withdraw(tx, enrollment, reason)
     paid = await payments.of_enrollment(tx, enrollment_id)
     requested = [await request_refund(tx, payment, reason=reason) for payment in paid]
-    if not any(payment["refunded_amount"] < payment["amount"] for payment in paid):  # nothing was to be paid back
+    if not any(refund_state(payment).remainder for payment in paid):  # nothing was to be paid back
         pending = await enrollments.find(tx, enrollment_id)
-        await end_refunded(tx, pending, sum(payment["refunded_amount"] for payment in paid), reason)
+        await end_refunded(tx, pending, (await payments.tuition(tx, enrollment_id))["refunded"], reason)
     await tx.audit("refund_requested", entity_type="Enrollment", entity_id=enrollment_id, reason=reason, actor=actor)
     return [refund for refund in requested if refund is not None]
 
@@ -163,7 +163,7 @@ async def fail(tx: Tx, refund_id: UUID, failure: str, *, again: bool) -> bool:
         audience="accounting",
     )
     if retried:
-        await _start_again(tx, refund_id, payment, hours=RETRY_HOURS)
+        await restart_refund(tx, refund_id, payment, hours=RETRY_HOURS)
     return True
 
 
@@ -175,13 +175,14 @@ async def retry_refund(tx: Tx, refund_id: UUID, *, actor: str) -> int:
     payment = await payments.lock_by_id(tx, refund["payment_id"])
     if refund["status"] != "failed":
         raise LearningError(f"refund {refund_id} is {refund['status']}: only a failed refund can be tried again")
-    if payment["amount"] - payment["refunded_amount"] < refund["amount"]:
+    if refund_state(payment).remainder < refund["amount"]:
         raise LearningError(f"refund {refund_id} is larger than what remains of the payment")
     await tx.audit("refund_retried", entity_type="Refund", entity_id=refund_id, actor=actor)
-    return await _start_again(tx, refund_id, payment, hours=0)
+    return await restart_refund(tx, refund_id, payment, hours=0)
 
 
-async def _start_again(tx: Tx, refund_id: UUID, payment: Any, *, hours: int) -> int:
+async def restart_refund(tx: Tx, refund_id: UUID, payment: Any, *, hours: int) -> int:
+    """Start the next attempt of a failed refund after some hours. Returns its number. The caller has locked the payment."""
     refund = await payments.refund_again(tx, refund_id, payment["refunded_amount"])
     attempt: int = refund["attempt"]
     job = refund_payment.unique(f"refund:{refund_id}:{attempt}", forever=True)

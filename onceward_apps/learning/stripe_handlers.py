@@ -15,12 +15,12 @@ from pydantic import BaseModel, Field
 from onceward import Event, Tx
 from onceward.capacity import release
 from onceward.services import from_stripe
-from onceward_apps.learning import activity, enrolling, extending, refund_requests, refunding, subscriptions
+from onceward_apps.learning import enrolling, extending, refund_requests, refunding, subscriptions
 from onceward_apps.learning.app import app
 from onceward_apps.learning.enrolling import PaidSession, Result
 from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.model import APP, as_uuid
-from onceward_apps.learning.store import enrollments, owners, payments
+from onceward_apps.learning.store import owners, payments
 
 SOURCE = "learning-stripe"
 NOT_OURS: Result = {"status": "not_ours"}
@@ -76,17 +76,6 @@ class Charge(BaseModel):
     currency: str
     payment_intent: str | None = None
     refunds: RefundList | None = None
-    metadata: Metadata = Metadata()
-
-
-class Dispute(BaseModel):
-    """`charge.dispute.created`."""
-
-    id: str
-    amount: int
-    currency: str
-    reason: str = ""
-    payment_intent: str | None = None
     metadata: Metadata = Metadata()
 
 
@@ -227,28 +216,6 @@ async def refund_failed(event: Event[Refund], tx: Tx) -> Result:
     await payments.note_return(tx, refund["payment_id"], _created(event))
     failed = await refund_requests.fail(tx, refund["id"], failure, again=True)
     return {"status": "SUCCESS" if failed else "UNCHANGED", "refundId": str(refund["id"])}
-
-
-@app.on(SOURCE, "charge.dispute.created", ordering=lane)
-async def dispute_created(event: Event[Dispute], tx: Tx) -> Result:
-    """Tell operators, who answer the dispute at Stripe. The enrolment stays until it is decided."""
-    dispute = event.data
-    if dispute.payment_intent is None or not await belongs(tx, dispute.metadata, payment=dispute.payment_intent):
-        return NOT_OURS
-    payment = await payments.lock(tx, dispute.payment_intent)
-    if payment is None:
-        return {"status": "NO_ENROLLMENT_FOUND"}
-    await payments.note_dispute(tx, payment["id"])
-    if payment["enrollment_id"] is not None:
-        await enrollments.note_dispute(tx, payment["enrollment_id"])
-    details = {"dispute": dispute.id, "payment": dispute.payment_intent, "reason": dispute.reason}
-    details |= {"amount": dispute.amount, "currency": dispute.currency, "enrollment": _text(payment["enrollment_id"])}
-    title = "A student disputes a payment: answer it at Stripe"
-    await tx.notify_admins("PAYMENT_DISPUTED", "error", title, details, audience="fraud")
-    await activity.record(
-        tx, "payment_disputed", enrollment_id=payment["enrollment_id"], cohort_id=payment["cohort_id"]
-    )
-    return {"status": "SUCCESS", "enrollmentId": _text(payment["enrollment_id"])}
 
 
 def _text(id: UUID | None) -> str | None:

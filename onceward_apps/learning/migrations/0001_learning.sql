@@ -113,7 +113,7 @@ create table learning.enrollments (
     refund_reason text,
     partial_refund bigint check (partial_refund >= 0),
     partial_refund_reason text,
-    disputed_at timestamptz,
+    disputed_at timestamptz,                    -- null once no dispute is open
     intake_survey_completed_at timestamptz,
     intake_survey_response_id text,
     exit_survey_completed_at timestamptz,
@@ -186,12 +186,14 @@ create table learning.payments (
     cohort_id uuid,
     enrollment_id uuid,
     refunded_amount bigint not null default 0 check (refunded_amount between 0 and amount),
+    charged_back_amount bigint not null default 0 check (charged_back_amount >= 0),    -- taken back by lost disputes
     refund_reason text,
     refund_failed_at timestamptz,               -- the service's time: older reports of a refunded amount do not count
-    disputed_at timestamptz,
+    disputed_at timestamptz,                    -- null once no dispute is open
     received_at timestamptz not null default onceward.now(),
     check ((purpose = 'refused') = (reason is not null)),
     check ((purpose = 'refused') or (enrollment_id is not null)),
+    check (refunded_amount + charged_back_amount <= amount),
     unique nulls not distinct (organization_id, payment_intent_id)
 );
 create index payments_by_enrollment on learning.payments (enrollment_id);
@@ -229,6 +231,25 @@ create index refunds_by_cohort on learning.refunds (cohort_id) where cohort_canc
 create index refunds_by_service_id on learning.refunds (provider_refund_id);
 create index refunds_to_follow on learning.refunds (attempted_at) where status in ('pending', 'requested');
 select onceward.protect('learning.refunds');
+
+-- Payments that a student's bank wants back. The money of a lost dispute counts as `charged_back_amount` of the payment.
+create table learning.disputes (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid default onceward.organization(),
+    payment_id uuid not null references learning.payments (id),
+    enrollment_id uuid,
+    provider_dispute_id text not null,
+    amount bigint not null check (amount > 0),
+    currency text not null check (currency ~ '^[A-Z]{3}$'),
+    reason text not null default '',
+    provider_status text not null,
+    status text not null default 'open' check (status in ('open', 'won', 'lost')),
+    opened_at timestamptz not null default onceward.now(),
+    closed_at timestamptz,
+    unique (payment_id, provider_dispute_id)
+);
+create index disputes_by_enrollment on learning.disputes (enrollment_id) where status = 'open';
+select onceward.protect('learning.disputes');
 
 -- Refunds of payments that are not known yet: webhooks arrive in any order. The enrolment takes them over.
 create table learning.refunds_seen (
