@@ -1,7 +1,7 @@
 """Disputes: a student's bank wants a payment back. Operators answer at Stripe; the enrolment stays until the decision.
 
-    open ──won──▶  nothing changes; a refund that failed because of the dispute is requested again
-      └───lost──▶  the bank has paid the student: the money counts as charged back, and what it bought ends
+open ──won──▶  nothing changes; a refund that failed because of the dispute is requested again
+  └───lost──▶  the bank has paid the student: the money counts as charged back, and what it bought ends
 """
 
 from __future__ import annotations

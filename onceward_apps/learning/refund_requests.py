@@ -11,22 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any
 from uuid import UUID
 
-from onceward import Job, Permanent, Retry, Snooze, Tx
-from onceward.services import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable, to_stripe
+from onceward import Job, Permanent, Tx
+from onceward.services import Accepted, Outcome, Refused, to_stripe
 from onceward_apps.learning import notices
 from onceward_apps.learning.app import app
 from onceward_apps.learning.errors import LearningError, NotFound
 from onceward_apps.learning.model import APP
 from onceward_apps.learning.refunding import apply_refund, end_refunded, refund_state, withdraw
+from onceward_apps.learning.service_calls import again_later
 from onceward_apps.learning.store import enrollments, payments
 
 MAX_ATTEMPTS = 3
 RETRY_HOURS = 1
-ACCOUNT_WAIT_S = 15 * 60
-"""How long a job waits after the payment service refused our credentials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,22 +204,3 @@ async def follow_refund(job: Job, *, refund_id: UUID) -> str:
     async with job.transaction() as tx:
         await record_answer(tx, refund_id, answer)
     return answer.status
-
-
-def again_later(outcome: Outcome) -> Exception:
-    """Return the error that makes the job repeat a call under the same idempotency key."""
-    match outcome:
-        case Refused(reason, account=True):
-            return Snooze(ACCOUNT_WAIT_S, f"the payment service refuses our credentials: {reason}")
-        case Throttled(after):
-            return Retry("the payment service limits our request rate", after=after)
-        case Refused(reason, permanent=True):
-            return Permanent(f"the payment service refuses the request: {reason}")
-        case Refused(reason, retry_after_s=after):
-            return Retry(reason, after=after)
-        case Unreachable(reason) | Unknown(reason):
-            return Retry(reason)
-        case Accepted():
-            return Retry("accepted, but not as expected")
-        case _:
-            assert_never(outcome)

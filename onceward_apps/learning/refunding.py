@@ -12,6 +12,7 @@ from onceward_apps.learning.certificates import revoke_certificate
 from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.model import RefundState
 from onceward_apps.learning.store import access, cohorts, enrollments, payments
+from onceward_apps.learning.subscription_jobs import end_subscriptions
 
 DEFAULT_REASON = "requested_by_customer"
 DISPUTE_LOST = "dispute_lost"
@@ -93,12 +94,16 @@ async def end_refunded(tx: Tx, enrollment: Any, amount: int, reason: str) -> Non
 
 
 async def withdraw(tx: Tx, enrollment: Any, reason: str) -> None:
-    """Free the place, cancel the bookings and revoke what was bought or issued on top. A second call changes nothing."""
+    """Free the place, cancel bookings and subscriptions, revoke what was bought or issued on top.
+
+    A second call changes nothing.
+    """
     if enrollment["claim_id"] is not None:
         await release(tx, [enrollment["claim_id"]])
     await cancel_bookings(tx, enrollment["id"], reason=reason)
     await revoke_certificate(tx, enrollment["id"], reason=reason)
     await access.revoke_extensions(tx, enrollment["id"])
+    await end_subscriptions(tx, enrollment["id"])
 
 
 async def _extension_refunded(tx: Tx, payment: Any, after: RefundState) -> Applied:

@@ -21,6 +21,7 @@ from onceward_apps.learning.enrolling import PaidSession, Result
 from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.model import APP, as_uuid
 from onceward_apps.learning.store import owners, payments
+from onceward_apps.learning.subscription_jobs import end_subscription
 
 SOURCE = "learning-stripe"
 NOT_OURS: Result = {"status": "not_ours"}
@@ -80,10 +81,15 @@ class Charge(BaseModel):
 
 
 def lane(payload: Any) -> str | None:
-    """Return what orders an event: its payment, or its subscription if it has no payment."""
+    """Return what orders an event: its payment, or its subscription if it has no payment.
+
+    An invoice never shares the lane of its subscription: it waits for the session that enrols, which must not wait for it.
+    """
     thing = cast("dict[str, Any]", payload).get("data", {}).get("object", {})
     if thing.get("object") == "subscription":
         return thing.get("id")
+    if thing.get("object") == "invoice":
+        return thing.get("payment_intent") or thing.get("id")
     return thing.get("payment_intent") or thing.get("subscription") or thing.get("id")
 
 
@@ -151,6 +157,8 @@ async def _fulfil(tx: Tx, event: Event[Any], session: Session) -> Result:
     result = await enrolling.enrol_paid(tx, paid)
     if paid.subscription is not None and result["status"] == "SUCCESS":
         await subscriptions.start(tx, paid, UUID(result["enrollmentId"]), reported_at=_created(event))
+    elif paid.subscription is not None:  # there is no place: the invoice that was paid is refunded when it arrives
+        await end_subscription(tx, paid.subscription, at_period_end=False)
     return result
 
 

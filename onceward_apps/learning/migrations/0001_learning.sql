@@ -49,6 +49,8 @@ create table learning.cohorts (
     currency text not null check (currency ~ '^[A-Z]{3}$'),
     extension_price bigint not null default 0 check (extension_price between 0 and 100000000),
     extension_days int not null default 30 check (extension_days between 1 and 3650),
+    instalment_price bigint not null default 0 check (instalment_price between 0 and 100000000),
+    instalment_count int not null default 0 check (instalment_count between 0 and 60),   -- monthly; 0: not offered
     content_unlocked_at timestamptz,                                        -- set on IN_PROGRESS; the content API checks it
     cancelled_at timestamptz,
     cancellation_reason text,
@@ -275,6 +277,7 @@ create table learning.subscriptions (
     current_period_end timestamptz,
     cancel_at_period_end boolean not null default false,
     ended_at timestamptz,
+    instalment_count int not null default 0,    -- after so many instalments it is cancelled; 0: it has no last one
     mirrored_at timestamptz not null,           -- the service's time of the newest event; older ones are ignored
     created_at timestamptz not null default onceward.now(),
     unique (organization_id, stripe_subscription_id),

@@ -19,14 +19,16 @@ live.subscribe("learning.enrollment_count", { cohort_id: cohort }, ({ data }) =>
 });
 
 const person = () => ({ email: form.email.value, name: form.elements.name.value, locale: navigator.language });
+const pay = (button, instalments) => act(button, message, async () => {
+  const body = { ...person(), instalments, ...(invite ? { invite_token: invite } : {}) };
+  const { url } = await call(`/api/v1/learning/public/cohorts/${cohort}/checkout`, body);
+  location.assign(url);
+});
 form?.addEventListener("submit", (event) => {
   event.preventDefault();
-  act(document.getElementById("pay"), message, async () => {
-    const body = { ...person(), ...(invite ? { invite_token: invite } : {}) };
-    const { url } = await call(`/api/v1/learning/public/cohorts/${cohort}/checkout`, body);
-    location.assign(url);
-  });
+  pay(document.getElementById("pay"), false);
 });
+document.getElementById("instalments")?.addEventListener("click", ({ target }) => { if (form.reportValidity()) pay(target, true); });
 wait?.addEventListener("click", () => {
   if (!form.reportValidity()) return;
   act(wait, message, async () => {
