@@ -23,7 +23,7 @@ FORGET = (
     f"update learning.enrollments x set student_profile = '{{}}', feedback = null, onboarding_progress = '{{}}' {OF_STUDENTS}",
     f"delete from learning.sign_in_links x using {OF_STUDENTS.removeprefix('from ')}",
     f"delete from learning.student_sessions x using {OF_STUDENTS.removeprefix('from ')}",
-    "update learning.users t set email = 'erased-' || t.id || '@invalid.example', name = '', avatar = null"
+    "update learning.users t set email = 'erased-' || t.id || '@invalid.example', name = '', avatar = null, erased_at = onceward.now()"
     " where t.ctid = any($1::text[]::tid[])",
 )
 """What a student wrote and what was written about them, then the student. Enrolments and money stay, without a name."""

@@ -11,6 +11,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from onceward import Engine
 from onceward.web import Problem
 from onceward_apps.learning import waitlist
+from onceward_apps.learning.certificates import is_erased
 from onceward_apps.learning.errors import LearningError
 from onceward_apps.learning.model import is_enrollable
 from onceward_apps.learning.routes.rendering import STATIC, TYPES, missing, page
@@ -144,7 +145,7 @@ async def certificate_document(engine: EngineHere, credential_id: str) -> Respon
         return missing("certificate")
     async with engine.transaction(organization=organization) as tx:
         row = await certificates.by_credential(tx, credential_id)
-    if row["revoked_at"] is not None:
+    if row["revoked_at"] is not None or is_erased(row):
         return page("gone.html", status=410, what="certificate")
     if row["document"] is None:
         raise Problem(503, "the document is being written: try again in a moment", headers={"Retry-After": "2"})
