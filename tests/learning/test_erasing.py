@@ -62,6 +62,8 @@ async def test_an_erased_student_leaves_money_behind_and_nothing_else(school: Sc
     before = await school.row("certificates", user_id=ada["id"])
     assert before["document"] is not None
     assert before["snapshot"]["studentName"] == "Ada"
+    named = page("verify.html", certificate=before, credential_id=before["credential_id"])
+    assert "<dd>Ada</dd>" in bytes(named.body).decode()
 
     await erase(school.db, "ada@example.org", ERASERS, organization=school.organization, actor="test")
 

@@ -367,6 +367,7 @@ select onceward.watch('learning.cohorts', 'id');
 select onceward.watch('learning.cohort_status_history', 'cohort_id');
 select onceward.watch('learning.sessions', 'cohort_id');
 select onceward.watch('learning.enrollments', array['id', 'cohort_id', 'user_id']);
+select onceward.watch('learning.payments', 'cohort_id');
 select onceward.watch('learning.refunds', 'cohort_id');
 select onceward.watch('learning.waitlist_entries', 'cohort_id');
 select onceward.watch('learning.waitlist_invites', 'cohort_id');

@@ -63,6 +63,11 @@ update learning.refunds
        attempted_at = onceward.now(), refunded_before = $2
  where id = $1 and status = 'failed' returning *
 """
+NEWEST_REFUNDS = """
+select id, payment_id, enrollment_id, cohort_id, amount, currency, reason, cohort_cancelled, status, attempt, failure,
+       requested_at, done_at, failed_at
+  from learning.refunds order by requested_at desc, id limit $1
+"""
 FAILURES = """
 select r.id, r.enrollment_id, r.amount, r.currency, r.failure from learning.refunds r
  where r.cohort_id = $1 and r.cohort_cancelled and r.status = 'failed' order by r.id
@@ -197,6 +202,10 @@ async def refund_failed(tx: Tx, refund_id: UUID, failure: str) -> Any:
 
 async def refund_again(tx: Tx, refund_id: UUID, refunded_before: int) -> Any:
     return await tx.fetchrow(AGAIN, refund_id, refunded_before)
+
+
+async def newest_refunds(tx: Tx, limit: int) -> list[Any]:
+    return await tx.fetch(NEWEST_REFUNDS, limit)
 
 
 async def failures(tx: Tx, cohort_id: UUID) -> list[Any]:
