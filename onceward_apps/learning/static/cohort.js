@@ -1,7 +1,7 @@
 // A cohort: places left, live; enrol, or join the waitlist.
 
 import { LiveClient } from "/live/client.js";
-import { act, call, showTimes } from "./shared.js";
+import { act, call, showTimes, t } from "./shared.js";
 
 const main = document.querySelector("main");
 const { cohort, invite } = main.dataset;
@@ -14,7 +14,7 @@ const live = new LiveClient("/live");
 live.subscribe("learning.enrollment_count", { cohort_id: cohort }, ({ data }) => {
   if (!data) return;
   document.getElementById("meter").value = data.percentFull;
-  document.getElementById("places").textContent = `${data.spotsRemaining} of ${data.maxCapacity} places left`;
+  document.getElementById("places").textContent = t("{free} of {total} places left", { free: data.spotsRemaining, total: data.maxCapacity });
   if (wait && !invite) wait.hidden = data.spotsRemaining > 0;
 });
 
@@ -33,7 +33,7 @@ wait?.addEventListener("click", () => {
   if (!form.reportValidity()) return;
   act(wait, message, async () => {
     await call(`/api/v1/learning/public/cohorts/${cohort}/waitlist`, person());
-    message.textContent = "You are on the waitlist. We send you a mail when a place is free.";
+    message.textContent = t("You are on the waitlist. We send you a mail when a place is free.");
     message.className = "message good";
   });
 });
