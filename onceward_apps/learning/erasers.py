@@ -164,6 +164,7 @@ TOKEN = "a hash"
 
 UNSEARCHED: dict[str, str] = {
     "learning.signing_keys.*": "keys of the organization",
+    "learning.badge_keys.*": "keys of the organization",
     "learning.users.locale": "a language",
     "learning.cohorts.currency": "a currency",
     "learning.cohorts.zoom_link": "a page of the organization",

@@ -107,7 +107,7 @@ async def test_a_visitor_with_a_phone_pays_in_portuguese_and_chats(database_url:
                 executable_path=shutil.which("chromium"), args=CHROMIUM_ARGUMENTS
             )
             try:
-                screen = {"width": 390, "height": 844}
+                screen: Any = {"width": 390, "height": 844}
                 context = await browser.new_context(viewport=screen, is_mobile=True, has_touch=True, locale="pt-PT")
                 context.set_default_timeout(TIMEOUT_MS)
                 phone = await context.new_page()
@@ -130,7 +130,7 @@ async def test_a_visitor_with_a_phone_pays_in_portuguese_and_chats(database_url:
                 enrollment = await until(enrolled)
                 await server.begin(cohort)
                 session = await server.sign_in("Ines")
-                cookie = {"name": "learning_session", "value": session, "url": server.url}
+                cookie: Any = {"name": "learning_session", "value": session, "url": server.url}
                 await context.add_cookies([cookie])
                 await phone.goto(f"{server.url}/learn/home")
                 await phone.get_by_role("link", name="Engenharia de Dados").click()

@@ -28,7 +28,8 @@ def test_every_text_of_a_page_is_translated() -> None:
     for english, portuguese in PT.items():
         assert holes(english) == holes(portuguese), english
     for name, source in pages.items():
-        assert WORDS.findall(re.sub(r"{%.*?%}|{{.*?}}", "", source)) == [], name
+        words = WORDS.findall(re.sub(r"{%.*?%}|{{.*?}}", "", source))
+        assert [each for each in words if each != ">Open Badge<"] == [], name  # the name of a standard
 
 
 def test_every_text_of_a_script_is_translated() -> None:

@@ -11,6 +11,14 @@ create table learning.signing_keys (
 );
 select onceward.protect('learning.signing_keys');
 
+-- The key that signs Open Badges (RSA, PKCS 8), one for each organization, created for the first badge. Only its public half is shown.
+create table learning.badge_keys (
+    organization_id uuid primary key default onceward.organization(),
+    private_key bytea not null,
+    created_at timestamptz not null default onceward.now()
+);
+select onceward.protect('learning.badge_keys');
+
 create table learning.users (
     id uuid primary key default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),

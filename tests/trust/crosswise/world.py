@@ -276,6 +276,7 @@ class World:
         claims = {"sub": str(student), "exp": 2**33, "organization_id": str(org.id)}
         org.ids |= {"cohort": cohort, "draft": draft["id"], "item": item["id"], "session": session["id"]}
         org.ids |= {"enrollment": str(enrollment), "student": str(student), "credential": f"OW-{org.private}"}
+        org.ids["school"] = str(org.id)
         org.ids["student_jwt"] = pyjwt.encode(claims, JWT_SECRET, "HS256")
         # The key that signs links is made at its first use.
         as_student = {"Authorization": f"Bearer {org.ids['student_jwt']}"}
