@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from onceward_apps.learning.refund_requests import refund_enrollment
+from onceward_apps.learning.refund_requests import MAX_ATTEMPTS, refund_enrollment
 from tests.learning.school import School
 from tests.learning.test_crashes import Prepare, crash_at, fast, named, run, scheduled
 from tests.learning.test_instalments import cohort_with_instalments, settle, subscribed
@@ -140,6 +140,8 @@ async def returned_refund(school: School) -> UUID:
     async with school.transaction() as tx:
         await refund_enrollment(tx, enrollment, reason="x", actor="test")
     await school.deliver()
+    # The last attempt: one more would wait for an hour, which ends in some of the runs and not in others.
+    await school.db.execute("update learning.refunds set attempt = $1", MAX_ATTEMPTS)
     school.stripe.move_refund(list(school.stripe.books.refunds)[-1], "failed")
     await school.deliver("refund.failed", run=False)
     return cohort
@@ -176,7 +178,7 @@ SCENARIOS: dict[str, tuple[Prepare, str]] = {
         (expired_checkout, "checkout enrollmentexpired"),
         (late_payment, "enrolment ACTIVE"),
         (late_payment_that_fails, "checkout enrollmentfailed"),
-        (returned_refund, "notice REFUND_FAILED"),
+        (returned_refund, "enrolment REFUND_PENDING"),
         (opened_dispute, "dispute open"),
         (lost_dispute, "charged back"),
         (won_dispute_with_a_refused_refund, "dispute won"),
