@@ -50,6 +50,7 @@ app = Onceward(
     functions=HERE / "functions",
     settings=LearningSettings,
     commands=("onceward_apps.learning.commands:register",),
+    pages="onceward_apps.learning.pages:PAGES",
     checks="onceward_apps.learning.checks:CHECKS",
     erasers="onceward_apps.learning.erasers:ERASERS",
     metrics="onceward_apps.learning.metrics",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from typing import Any
 from uuid import UUID
 
 from onceward import Job, Permanent, Tx
@@ -27,6 +28,11 @@ def new_credential_id() -> str:
     """Return an id with 80 random bits, such as `OW-7F3K-Q2M9-XC41-00ZR`: nobody can guess one or count them."""
     groups = ["".join(secrets.choice(ALPHABET) for _ in range(4)) for _ in range(4)]
     return "-".join(("OW", *groups))
+
+
+def is_erased(certificate: Any) -> bool:
+    """Whether the student's data was erased: the certificate names nobody any more."""
+    return bool(certificate["snapshot"].get("erased"))
 
 
 async def standing(tx: Tx, enrollment_id: UUID) -> Standing:
@@ -105,6 +111,8 @@ async def render_certificate(job: Job, *, certificate_id: UUID) -> dict[str, int
         row = await rows.certificate(tx, certificate_id)
     if row is None:
         raise Permanent(f"there is no certificate {certificate_id}")
+    if is_erased(row):
+        return {"bytes": 0}
     # In a thread: drawing takes a quarter of a second, in which other work goes on.
     values = (row["snapshot"], row["credential_id"], row["url"], row["issued_at"])
     document = await asyncio.to_thread(certificate_pdf.render, *values)

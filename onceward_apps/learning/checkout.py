@@ -24,7 +24,7 @@ from onceward_apps.learning.model import APP, is_enrollable, pool_key
 from onceward_apps.learning.store import cohorts, enrollments, payments, users
 from onceward_apps.learning.store import waitlist as invites
 
-Kind = Literal["enrollment", "extension"]
+Kind = Literal["enrollment", "extension", "subscription"]
 SLACK = timedelta(minutes=1)
 """Stripe refuses a page that lives less than 30 minutes; the request itself takes a moment."""
 
@@ -39,20 +39,31 @@ class StartedCheckout:
 
 
 async def start_checkout(
-    engine: Engine, organization: UUID, *, cohort_id: UUID, user_id: UUID, invite_token: str | None = None
+    engine: Engine,
+    organization: UUID,
+    *,
+    cohort_id: UUID,
+    user_id: UUID,
+    invite_token: str | None = None,
+    instalments: bool = False,
 ) -> StartedCheckout:
     """Hold a place for the person and return the payment page. A free cohort enrols at once.
 
-    With an invite, the place of the invite is used and held until the page ends.
+    With an invite, the place of the invite is used and held until the page ends. With `instalments`, the page starts a
+    subscription of monthly payments, if the cohort offers them.
     """
     async with engine.transaction(organization=organization) as tx:
         cohort, user = await _allowed(tx, cohort_id, user_id)
         if cohort["price"] == 0:
             enrollment_id = await enrol_free(tx, cohort_id, user_id)
             return StartedCheckout(links.home(enrollment_id), enrollment_id=enrollment_id)
-        if (opened := await payments.open_checkout(tx, user_id, cohort_id, "enrollment")) is not None:
+        if instalments and cohort["instalment_count"] == 0:
+            raise NotEnrollable(f"{cohort['name']} cannot be paid in instalments")
+        kind: Kind = "subscription" if instalments else "enrollment"
+        if (opened := await payments.open_checkout(tx, user_id, cohort_id, kind)) is not None:
             return StartedCheckout(opened["payment_url"], opened["id"])
-        checkout = await _hold(tx, cohort, user, invite_token)
+        await _change_mind(tx, user_id, cohort_id, "enrollment" if instalments else "subscription")
+        checkout = await _hold(tx, cohort, user, invite_token, kind)
     return await _open_page(engine, organization, checkout, cohort, user, cancel_url=links.cohort(cohort_id))
 
 
@@ -103,7 +114,15 @@ async def _page_end(tx: Tx) -> Any:
     return await tx.fetchval("select onceward.now()") + timedelta(minutes=settings().hold_minutes) + SLACK
 
 
-async def _hold(tx: Tx, cohort: Any, user: Any, invite_token: str | None) -> Any:
+async def _change_mind(tx: Tx, user_id: UUID, cohort_id: UUID, other: Kind) -> None:
+    """End the checkout that the person started for the other way to pay, so that nobody holds two places."""
+    opened = await payments.open_checkout(tx, user_id, cohort_id, other)
+    ended = None if opened is None else await payments.end_checkout(tx, opened["id"], "expired")
+    if ended is not None and ended["claim_id"] is not None:
+        await release(tx, [ended["claim_id"]])
+
+
+async def _hold(tx: Tx, cohort: Any, user: Any, invite_token: str | None, kind: Kind) -> Any:
     checkout_id, until = uuid4(), await _page_end(tx)
     claim_id: int | None = None
     invite = None if invite_token is None else await waitlist.read_invite(tx, invite_token)
@@ -121,13 +140,13 @@ async def _hold(tx: Tx, cohort: Any, user: Any, invite_token: str | None) -> Any
     return await payments.add_checkout(
         tx,
         checkout_id=checkout_id,
-        kind="enrollment",
+        kind=kind,
         user_id=user["id"],
         cohort_id=cohort["id"],
         enrollment_id=None,
         invite_id=None if invite is None else invite["id"],
         claim_id=claim_id,
-        amount=cohort["price"],
+        amount=cohort["instalment_price"] if kind == "subscription" else cohort["price"],
         currency=cohort["currency"],
         expires_at=until,
     )
@@ -161,19 +180,20 @@ async def _create_session(organization: UUID, checkout: Any, cohort: Any, user: 
     }
     if checkout["enrollment_id"] is not None:
         metadata["enrollmentId"] = str(checkout["enrollment_id"])
-    title = cohort["name"] if checkout["kind"] == "enrollment" else f"{cohort['name']}: more access"
-    item = {
-        "quantity": 1,
-        "price_data": {
-            "currency": checkout["currency"].lower(),
-            "unit_amount": to_stripe(checkout["amount"], checkout["currency"]),
-            "product_data": {"name": title},
-        },
+    by_month = checkout["kind"] == "subscription"
+    title = f"{cohort['name']}: more access" if checkout["kind"] == "extension" else cohort["name"]
+    price: dict[str, Any] = {
+        "currency": checkout["currency"].lower(),
+        "unit_amount": to_stripe(checkout["amount"], checkout["currency"]),
+        "product_data": {"name": f"{title}: {cohort['instalment_count']} instalments" if by_month else title},
     }
+    if by_month:
+        price["recurring"] = {"interval": "month"}
     lifetime = timedelta(minutes=settings().hold_minutes) + SLACK / 2
     return await stripe.create_checkout_session(
         key=f"checkout:{checkout['id']}",
-        line_items=[item],
+        line_items=[{"quantity": 1, "price_data": price}],
+        mode="subscription" if by_month else "payment",
         success_url=links.home(),
         cancel_url=cancel_url,
         client_reference_id=str(checkout["id"]),

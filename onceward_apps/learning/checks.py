@@ -35,7 +35,7 @@ select format('payment %s paid an instalment, but there is none', p.payment_inte
 union all
 select format('payment %s was refused (%s), but nobody refunds it', p.payment_intent_id, p.reason)
   from learning.payments p
- where p.purpose = 'refused' and p.refunded_amount < p.amount
+ where p.purpose = 'refused' and p.refunded_amount + p.charged_back_amount < p.amount
    and not exists (select from learning.refunds r where r.payment_id = p.id)
 limit $1
 """
@@ -66,13 +66,27 @@ select format('entry %s is INVITED, but has no open invite', w.id)
 limit $1
 """
 REFUNDED = """
-select format('enrolment %s is REFUNDED, but %s of %s went back', e.id, coalesce(sum(p.refunded_amount), 0), sum(p.amount))
+select format('enrolment %s is REFUNDED, but %s of %s went back', e.id, sum(p.refunded_amount + p.charged_back_amount), sum(p.amount))
   from learning.enrollments e join learning.payments p on p.enrollment_id = e.id and p.purpose in ('enrollment', 'instalment')
- where e.status = 'REFUNDED' group by e.id having sum(p.refunded_amount) < sum(p.amount)
+ where e.status = 'REFUNDED' group by e.id having sum(p.refunded_amount + p.charged_back_amount) < sum(p.amount)
 union all
 select format('payment %s: %s was refunded, our confirmed refunds are %s', p.payment_intent_id, p.refunded_amount, sum(r.amount))
   from learning.payments p join learning.refunds r on r.payment_id = p.id and r.status = 'done'
  group by p.id having sum(r.amount) > p.refunded_amount
+limit $1
+"""
+DISPUTES = """
+select format('payment %s: %s is charged back, its lost disputes are %s', p.payment_intent_id, p.charged_back_amount,
+              coalesce(sum(d.amount) filter (where d.status = 'lost'), 0))
+  from learning.payments p left join learning.disputes d on d.payment_id = p.id
+ group by p.id
+having p.charged_back_amount > coalesce(sum(d.amount) filter (where d.status = 'lost'), 0)
+    or (p.charged_back_amount = 0 and p.refunded_amount < p.amount and bool_or(d.status = 'lost'))
+union all
+select format('payment %s %s an open dispute, but is marked otherwise', p.payment_intent_id, case when d.open then 'has' else 'has not' end)
+  from learning.payments p
+ cross join lateral (select exists (select from learning.disputes d where d.payment_id = p.id and d.status = 'open') as open) d
+ where d.open <> (p.disputed_at is not null)
 limit $1
 """
 CANCELLED = """
@@ -116,6 +130,7 @@ CHECKS: tuple[Check, ...] = (
     Check("learning.an_enrolment_has_one_place", _violations(PLACES)),
     Check("learning.invites_match_their_entries", _violations(INVITES)),
     Check("learning.refunds_add_up", _violations(REFUNDED)),
+    Check("learning.lost_disputes_are_charged_back", _violations(DISPUTES)),
     Check("learning.cancelled_cohorts_are_empty", _violations(CANCELLED)),
     Check("learning.the_history_of_a_cohort_is_complete", _violations(HISTORY)),
     Check("learning.refunded_enrolments_have_no_certificate", _violations(CERTIFICATES)),

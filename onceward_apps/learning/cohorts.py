@@ -29,7 +29,7 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCohort:
-    """A cohort to create. `price` is in minor units."""
+    """A cohort to create. Prices are in minor units. Two or more monthly instalments are an alternative to the price."""
 
     name: str
     description: str = ""
@@ -45,6 +45,8 @@ class NewCohort:
     slack_channel_url: str | None = None
     extension_price: int = 0
     extension_days: int = 30
+    instalment_price: int = 0
+    instalment_count: int = 0
     sessions: Sequence[NewSession] = field(default=())
 
     def __post_init__(self) -> None:
@@ -64,7 +66,13 @@ class NewCohort:
             raise InvalidRequest(f"currency {self.currency!r} is not a code of three capital letters")
         if not is_taken_by("stripe", self.currency):
             raise InvalidRequest(f"the payment service does not accept payments in {self.currency}")
-        for amount in (self.price, self.extension_price):
+        if self.instalment_count not in (0, *range(2, 61)) or (self.instalment_count > 0) != (
+            self.instalment_price > 0
+        ):
+            raise InvalidRequest("instalments need an instalment_price and an instalment_count of 2 to 60")
+        if not 0 <= self.instalment_price <= 100_000_000 or (self.instalment_price > 0 and self.price == 0):
+            raise InvalidRequest(f"instalment_price is {self.instalment_price}: 0 to 100000000, and 0 if price is 0")
+        for amount in (self.price, self.extension_price, self.instalment_price):
             if amount % step(self.currency) != 0:
                 raise InvalidRequest(f"{amount} {self.currency} is not a multiple of {step(self.currency)} minor units")
 
@@ -75,7 +83,7 @@ async def create_cohort(tx: Tx, new: NewCohort, *, actor: str) -> Any:
     sessions: Sequence[dict[str, Any]] = values.pop("sessions")
     order = ("name", "description", "starts_at", "ends_at", "max_capacity", "price", "currency")
     order += ("required_attendance_percentage", "has_live_sessions", "cal_event_type_id", "zoom_link")
-    order += ("slack_channel_url", "extension_price", "extension_days")
+    order += ("slack_channel_url", "extension_price", "extension_days", "instalment_price", "instalment_count")
     cohort = await rows.add(tx, {name: values[name] for name in order})
     await open_pool(tx, pool_key(cohort["id"]), capacity=new.max_capacity)
     for session in sessions:

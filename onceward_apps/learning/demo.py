@@ -25,7 +25,8 @@ from onceward.http import ServiceClient
 from onceward.inbox import sources
 from onceward.providers.inbound.provider import SourceConfig
 from onceward.providers.inbound.registry import get_provider
-from onceward.testing.simulators import StripeSimulator
+from onceward.services import CalCom
+from onceward.testing.simulators import CalComSimulator, StripeSimulator
 from onceward.trust import create_organization
 from onceward.web import WebServer
 from onceward_apps.learning import chat, signing, users, waitlist
@@ -47,6 +48,8 @@ COURSE, SMALL, RUNNING, DOOMED, DONE = (
     "Night Class that will be cancelled",
     "Statistics, completed",
 )
+EVENT_TYPE = 7
+"""The event type of the live sessions at the simulated Cal.com."""
 PAUSE_S = 4.0
 FATES = (
     ("buys", 10),
@@ -56,6 +59,8 @@ FATES = (
     ("is refunded", 2),
     ("chats", 6),
     ("studies", 5),
+    ("attends", 3),
+    ("misses a session", 1),
     ("graduates", 2),
     ("is unhappy", 1),
 )
@@ -72,6 +77,7 @@ class LearningDemo:
         self._crowd = crowd
         self._owns_stripe = stripe is None
         self.stripe = stripe or StripeSimulator(retry_delays_s=(0.5, 2.0, 10.0))
+        self.calcom = CalComSimulator()
         self.dice = random.Random()
         self.organization = UUID(int=0)
         self.cohorts: dict[str, UUID] = {}
@@ -93,10 +99,9 @@ class LearningDemo:
         self._client = ServiceClient()
         if self._owns_stripe:
             await self.stripe.start()
-            settings = self._context.settings
-            changes: dict[str, Any] = {"stripe_secret_key": SecretStr("sk_test_demo"), "stripe_url": self.stripe.url}
-            changes["public_url"] = settings.public_url or self.base_url
-            app.services.configure(settings.model_copy(update=changes))
+        await self.calcom.start()
+        self.calcom.send_webhooks_to(f"{self.base_url}/webhooks/calcom", secret=self._signed)
+        self._use_simulators()
         chosen = app.settings(LearningSettings)
         ids = {f"formbricks_{kind}_survey_id": survey for kind, survey in SURVEYS.items()}
         app.use_settings(chosen.model_copy(update=ids))
@@ -108,8 +113,20 @@ class LearningDemo:
             self._go(self._students())
             self._go(self._cancel_later())
 
+    def _use_simulators(self) -> None:
+        """Call the simulators instead of the services. Another demo has configured Stripe if it is not ours."""
+        if self._owns_stripe:
+            settings = self._context.settings
+            changes: dict[str, Any] = {"stripe_secret_key": SecretStr("sk_test_demo"), "stripe_url": self.stripe.url}
+            changes["public_url"] = settings.public_url or self.base_url
+            app.services.configure(settings.model_copy(update=changes))
+        assert self._client is not None
+        # Not by settings: configuring again would undo what the demos of other apps replaced.
+        app.services.use("calcom", CalCom(self._client, "cal_demo", base_url=self.calcom.url))
+
     async def stop(self) -> None:
         await end(*self._tasks)
+        await self.calcom.stop()
         if self._client is not None:
             await self._client.aclose()
         if self._owns_stripe:
@@ -163,6 +180,9 @@ class LearningDemo:
                 price=price,
                 currency="EUR",
                 has_live_sessions=name == RUNNING,
+                cal_event_type_id=EVENT_TYPE if name == RUNNING else None,  # every student's sessions are booked there
+                instalment_price=17500 if name == COURSE else 0,
+                instalment_count=3 if name == COURSE else 0,
                 extension_price=4900,
                 sessions=sessions,
             )
@@ -241,6 +261,10 @@ class LearningDemo:
                 await self._chat()
             case "studies":
                 await self._study()
+            case "attends":
+                await self._attend(came=True)
+            case "misses a session":
+                await self._attend(came=False)
             case "graduates":
                 await self._graduate(satisfaction=self.dice.randint(7, 10))
             case "is unhappy":
@@ -292,24 +316,19 @@ class LearningDemo:
             unfinished = [item for item in await reading.items(tx, row) if item["done_at"] is None]
             if unfinished:
                 await reading.mark_done(tx, student["id"], UUID(unfinished[0]["id"]), done=True)
-            sessions = await reading.sessions(tx, row["cohort_id"], student["id"])
-        unbooked = [each for each in sessions if each["booking_uid"] is None]
-        if unbooked:
-            await self._post("calcom", self._booking(row, unbooked[0]))
 
-    def _booking(self, enrollment: Any, session: Any) -> dict[str, Any]:
-        return {
-            "triggerEvent": "BOOKING_CREATED",
-            "createdAt": datetime.now(UTC).isoformat(),
-            "payload": {
-                "uid": uuid4().hex,
-                "startTime": session["starts_at"].isoformat(),
-                "endTime": session["ends_at"].isoformat(),
-                "status": "ACCEPTED",
-                "attendees": [{"name": enrollment["user_name"], "email": enrollment["email"]}],
-                "metadata": {"cohortId": str(enrollment["cohort_id"])},
-            },
-        }
+    async def _attend(self, *, came: bool) -> None:
+        """Let a booked session of somebody end at Cal.com. The host reports who did not come."""
+        async with self.engine.transaction(organization=self.organization) as tx:
+            student = await self._student(tx, self.cohorts[RUNNING])
+            sessions = [] if student is None else await reading.sessions(tx, self.cohorts[RUNNING], student["id"])
+        for session in sessions:
+            booking = self.calcom.bookings.get(session["booking_uid"] or "")
+            if booking is not None and session["attended"] is None:
+                self.calcom.end_meeting(booking["uid"])
+                if not came:
+                    self.calcom.report_no_show(booking["uid"], {booking["attendees"][0]["email"]: True})
+                return
 
     async def _graduate(self, *, satisfaction: int) -> None:
         """Finish everything in the completed cohort and answer the exit survey: a happy student gets a certificate."""

@@ -18,7 +18,7 @@ from onceward_apps.learning.errors import AlreadyEnrolled, CohortFull, LearningE
 from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.model import REFUNDED_PRIORITY, Refusal, access_end, as_uuid, is_enrollable, pool_key
 from onceward_apps.learning.refund_requests import request_refund
-from onceward_apps.learning.refunding import apply_refund
+from onceward_apps.learning.refunding import apply_seen_refund
 from onceward_apps.learning.store import cohorts, enrollments, payments, users
 from onceward_apps.learning.store import waitlist as entries
 
@@ -119,7 +119,7 @@ async def refuse(tx: Tx, session: PaidSession, reason: Refusal, *, cohort: Any =
         user_id=None if user is None else user["id"],
         cohort_id=None if cohort is None else cohort["id"],
     )
-    payment = await _apply_seen(tx, payment)
+    payment = await apply_seen_refund(tx, payment)
     await request_refund(tx, payment, reason=reason)
     await notices.refused(tx, payment, user, cohort, reason)
     if tx.organization is not None:
@@ -259,17 +259,8 @@ async def _enrol(tx: Tx, session: PaidSession, cohort: Any, user: Any, checkout:
             cohort_id=cohort["id"],
             enrollment_id=enrollment_id,
         )
-        await _apply_seen(tx, payment)
+        await apply_seen_refund(tx, payment)
     return enrollment_id
-
-
-async def _apply_seen(tx: Tx, payment: Any) -> Any:
-    """Apply a refund whose webhook came before the payment. Returns the payment as it is afterwards."""
-    seen = await payments.take_seen(tx, payment["payment_intent_id"]) if tx.organization is not None else None
-    if seen is None:
-        return payment
-    await apply_refund(tx, payment, seen["amount_refunded"], seen["reason"])
-    return await payments.by_intent(tx, payment["payment_intent_id"])
 
 
 async def _give_up(tx: Tx, checkout: Any, cohort: Any) -> None:

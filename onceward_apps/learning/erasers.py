@@ -23,7 +23,7 @@ FORGET = (
     f"update learning.enrollments x set student_profile = '{{}}', feedback = null, onboarding_progress = '{{}}' {OF_STUDENTS}",
     f"delete from learning.sign_in_links x using {OF_STUDENTS.removeprefix('from ')}",
     f"delete from learning.student_sessions x using {OF_STUDENTS.removeprefix('from ')}",
-    "update learning.users t set email = 'erased-' || t.id || '@invalid.example', name = '', avatar = null"
+    "update learning.users t set email = 'erased-' || t.id || '@invalid.example', name = '', avatar = null, erased_at = onceward.now()"
     " where t.ctid = any($1::text[]::tid[])",
 )
 """What a student wrote and what was written about them, then the student. Enrolments and money stay, without a name."""
@@ -164,6 +164,7 @@ TOKEN = "a hash"
 
 UNSEARCHED: dict[str, str] = {
     "learning.signing_keys.*": "keys of the organization",
+    "learning.badge_keys.*": "keys of the organization",
     "learning.users.locale": "a language",
     "learning.cohorts.currency": "a currency",
     "learning.cohorts.zoom_link": "a page of the organization",
@@ -184,6 +185,7 @@ UNSEARCHED: dict[str, str] = {
     "learning.payments.currency": "a currency",
     "learning.refunds.currency": "a currency",
     "learning.refunds.provider_refund_id": SERVICE,
+    "learning.disputes.*": "ids, states and reasons of the payment service",
     "learning.refunds_seen.payment_intent_id": SERVICE,
     "learning.subscriptions.*": "ids and states of the payment service",
     "learning.instalments.*": "ids of the payment service",

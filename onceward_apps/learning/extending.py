@@ -10,6 +10,7 @@ from onceward import Tx
 from onceward_apps.learning import activity, notices
 from onceward_apps.learning.enrolling import PaidSession, Result, refuse
 from onceward_apps.learning.model import as_uuid, expiry_step
+from onceward_apps.learning.refunding import apply_seen_refund, refund_state
 from onceward_apps.learning.store import access, cohorts, enrollments, payments
 
 NOW = "select onceward.now()"
@@ -46,9 +47,10 @@ async def buy_extension(tx: Tx, session: PaidSession) -> Result:
         amount_paid=session.amount,
         currency=session.currency,
     )
+    payment = None
     if session.is_charged:
         assert session.payment_intent is not None
-        await payments.add(
+        payment = await payments.add(
             tx,
             payment_intent_id=session.payment_intent,
             stripe_session_id=session.id,
@@ -61,6 +63,8 @@ async def buy_extension(tx: Tx, session: PaidSession) -> Result:
         )
     if checkout is not None:
         await payments.end_checkout(tx, checkout["id"], "completed")
+    if payment is not None and refund_state(await apply_seen_refund(tx, payment)).is_full:
+        return {"status": "REFUNDED", "enrollmentId": str(enrollment["id"])}
     await activity.record(
         tx, "access_extension_bought", enrollment_id=enrollment["id"], cohort_id=enrollment["cohort_id"]
     )

@@ -29,3 +29,12 @@ def extension(token: str) -> str:
 
 def home(enrollment_id: UUID | None = None) -> str:
     return _page("home" if enrollment_id is None else f"home/{enrollment_id}")
+
+
+def issuer(organization: UUID) -> str:
+    """Return the id of an organization as an issuer of badges."""
+    return _page(f"issuers/{organization}")
+
+
+def badge_key(organization: UUID) -> str:
+    return _page(f"issuers/{organization}/key")

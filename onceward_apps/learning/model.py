@@ -84,7 +84,10 @@ def expiry_step(access_expires_at: datetime, extends_until: datetime | None, now
 
 @dataclass(frozen=True, slots=True)
 class RefundState:
-    """What is known about the refunds of a payment. `refunded` is cumulative; it never exceeds `paid`."""
+    """What is known about the refunds of a payment. `refunded` is cumulative; it never exceeds `paid`.
+
+    Money that a lost dispute took back is not part of `paid`: it cannot be refunded any more.
+    """
 
     paid: int
     refunded: int

@@ -83,12 +83,15 @@ async def refused(tx: Tx, payment: Any, user: Any, cohort: Any, reason: Refusal)
         await tx.notify_admins("PAYMENT_REFUSED", "error", TITLES[reason], details, audience="accounting")
 
 
-async def refunded(tx: Tx, enrollment: Any, *, mail: bool) -> None:
-    """Mail (unless the cancellation of the cohort sends its own), event, broadcast for a full refund."""
+async def refunded(tx: Tx, enrollment: Any, *, mail: bool, by_bank: bool = False) -> None:
+    """Mail (unless the cancellation of the cohort sends its own), event, broadcast for a full refund.
+
+    `by_bank`: a lost dispute took the money back, so the mail does not say that we refunded it.
+    """
     reason = enrollment["refund_reason"]
     if mail:
         await tx.send(
-            "refund-confirmation",
+            "dispute-lost" if by_bank else "refund-confirmation",
             to=to(enrollment),
             key=f"enrollment:{enrollment['id']}:refunded",
             data={

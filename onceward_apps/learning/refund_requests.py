@@ -11,22 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any
 from uuid import UUID
 
-from onceward import Job, Permanent, Retry, Snooze, Tx
-from onceward.services import Accepted, Outcome, Refused, Throttled, Unknown, Unreachable, to_stripe
+from onceward import Job, Permanent, Tx
+from onceward.services import Accepted, Outcome, Refused, to_stripe
 from onceward_apps.learning import notices
 from onceward_apps.learning.app import app
 from onceward_apps.learning.errors import LearningError, NotFound
 from onceward_apps.learning.model import APP
-from onceward_apps.learning.refunding import apply_refund, end_refunded, withdraw
+from onceward_apps.learning.refunding import apply_refund, end_refunded, refund_state, withdraw
+from onceward_apps.learning.service_calls import again_later
 from onceward_apps.learning.store import enrollments, payments
 
 MAX_ATTEMPTS = 3
 RETRY_HOURS = 1
-ACCOUNT_WAIT_S = 15 * 60
-"""How long a job waits after the payment service refused our credentials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Answer:
 
 async def add_refund(tx: Tx, payment: Any, *, reason: str, cohort_cancelled: bool = False) -> Any:
     """Record a refund of what remains of a payment. None: nothing remains, or a refund is under way."""
-    remainder = payment["amount"] - payment["refunded_amount"]
+    remainder = refund_state(payment).remainder
     if remainder <= 0:
         return None
     return await payments.add_refund(tx, payment, remainder, reason, cohort_cancelled=cohort_cancelled)
@@ -64,9 +63,9 @@ async def refund_enrollment(tx: Tx, enrollment_id: UUID, *, reason: str, actor: 
     await withdraw(tx, enrollment, reason)
     paid = await payments.of_enrollment(tx, enrollment_id)
     requested = [await request_refund(tx, payment, reason=reason) for payment in paid]
-    if not any(payment["refunded_amount"] < payment["amount"] for payment in paid):  # nothing was to be paid back
+    if not any(refund_state(payment).remainder for payment in paid):  # nothing was to be paid back
         pending = await enrollments.find(tx, enrollment_id)
-        await end_refunded(tx, pending, sum(payment["refunded_amount"] for payment in paid), reason)
+        await end_refunded(tx, pending, (await payments.tuition(tx, enrollment_id))["refunded"], reason)
     await tx.audit("refund_requested", entity_type="Enrollment", entity_id=enrollment_id, reason=reason, actor=actor)
     return [refund for refund in requested if refund is not None]
 
@@ -163,7 +162,7 @@ async def fail(tx: Tx, refund_id: UUID, failure: str, *, again: bool) -> bool:
         audience="accounting",
     )
     if retried:
-        await _start_again(tx, refund_id, payment, hours=RETRY_HOURS)
+        await restart_refund(tx, refund_id, payment, hours=RETRY_HOURS)
     return True
 
 
@@ -175,13 +174,14 @@ async def retry_refund(tx: Tx, refund_id: UUID, *, actor: str) -> int:
     payment = await payments.lock_by_id(tx, refund["payment_id"])
     if refund["status"] != "failed":
         raise LearningError(f"refund {refund_id} is {refund['status']}: only a failed refund can be tried again")
-    if payment["amount"] - payment["refunded_amount"] < refund["amount"]:
+    if refund_state(payment).remainder < refund["amount"]:
         raise LearningError(f"refund {refund_id} is larger than what remains of the payment")
     await tx.audit("refund_retried", entity_type="Refund", entity_id=refund_id, actor=actor)
-    return await _start_again(tx, refund_id, payment, hours=0)
+    return await restart_refund(tx, refund_id, payment, hours=0)
 
 
-async def _start_again(tx: Tx, refund_id: UUID, payment: Any, *, hours: int) -> int:
+async def restart_refund(tx: Tx, refund_id: UUID, payment: Any, *, hours: int) -> int:
+    """Start the next attempt of a failed refund after some hours. Returns its number. The caller has locked the payment."""
     refund = await payments.refund_again(tx, refund_id, payment["refunded_amount"])
     attempt: int = refund["attempt"]
     job = refund_payment.unique(f"refund:{refund_id}:{attempt}", forever=True)
@@ -204,22 +204,3 @@ async def follow_refund(job: Job, *, refund_id: UUID) -> str:
     async with job.transaction() as tx:
         await record_answer(tx, refund_id, answer)
     return answer.status
-
-
-def again_later(outcome: Outcome) -> Exception:
-    """Return the error that makes the job repeat a call under the same idempotency key."""
-    match outcome:
-        case Refused(reason, account=True):
-            return Snooze(ACCOUNT_WAIT_S, f"the payment service refuses our credentials: {reason}")
-        case Throttled(after):
-            return Retry("the payment service limits our request rate", after=after)
-        case Refused(reason, permanent=True):
-            return Permanent(f"the payment service refuses the request: {reason}")
-        case Refused(reason, retry_after_s=after):
-            return Retry(reason, after=after)
-        case Unreachable(reason) | Unknown(reason):
-            return Retry(reason)
-        case Accepted():
-            return Retry("accepted, but not as expected")
-        case _:
-            assert_never(outcome)

@@ -12,9 +12,16 @@ from onceward_apps.learning.certificates import revoke_certificate
 from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.model import RefundState
 from onceward_apps.learning.store import access, cohorts, enrollments, payments
+from onceward_apps.learning.subscription_jobs import end_subscriptions
 
 DEFAULT_REASON = "requested_by_customer"
+DISPUTE_LOST = "dispute_lost"
+"""The reason of an enrolment that ended because a bank took the payment back."""
 Applied = Literal["FULL", "PARTIAL", "UNCHANGED", "RECORDED"]
+
+
+def refund_state(payment: Any) -> RefundState:
+    return RefundState(payment["amount"] - payment["charged_back_amount"], payment["refunded_amount"])
 
 
 async def apply_refund(tx: Tx, payment: Any, amount_refunded: int, reason: str | None) -> Applied:
@@ -22,19 +29,34 @@ async def apply_refund(tx: Tx, payment: Any, amount_refunded: int, reason: str |
 
     The caller has locked the payment.
     """
-    state = RefundState(payment["amount"], payment["refunded_amount"])
+    state = refund_state(payment)
     after = state.after(amount_refunded)
     await payments.refunds_done(tx, payment["id"], after.refunded)
     if after.refunded == state.refunded:
         return "UNCHANGED"
     payment = await payments.set_refunded(tx, payment["id"], after.refunded, reason)
+    return await follow_money(tx, payment, reason or DEFAULT_REASON)
+
+
+async def apply_seen_refund(tx: Tx, payment: Any) -> Any:
+    """Apply a refund whose webhook came before the payment. Returns the payment as it is afterwards."""
+    seen = await payments.take_seen(tx, payment["payment_intent_id"]) if tx.organization is not None else None
+    if seen is None:
+        return payment
+    await apply_refund(tx, payment, seen["amount_refunded"], seen["reason"])
+    return await payments.by_intent(tx, payment["payment_intent_id"])
+
+
+async def follow_money(tx: Tx, payment: Any, reason: str) -> Applied:
+    """Do what follows after money of a payment went back, by a refund or by a lost dispute."""
+    state = refund_state(payment)
     match payment["purpose"]:
         case "refused":
-            return "FULL" if after.is_full else "PARTIAL"
+            return "FULL" if state.is_full else "PARTIAL"
         case "extension":
-            return await _extension_refunded(tx, payment, after)
+            return await _extension_refunded(tx, payment, state)
         case _:
-            return await _tuition_refunded(tx, payment, reason or DEFAULT_REASON)
+            return await _tuition_refunded(tx, payment, reason)
 
 
 async def _tuition_refunded(tx: Tx, payment: Any, reason: str) -> Applied:
@@ -63,7 +85,7 @@ async def end_refunded(tx: Tx, enrollment: Any, amount: int, reason: str) -> Non
     shown = await enrollments.find(tx, enrollment["id"])
     cancelled = enrollment["cohort_status"] == "CANCELLED"
     # A cancelled cohort sends its own mail, and nobody is invited into it.
-    await notices.refunded(tx, shown, mail=not cancelled)
+    await notices.refunded(tx, shown, mail=not cancelled, by_bank=reason == DISPUTE_LOST)
     if cancelled:
         await cohorts.count_refund(tx, enrollment["cohort_id"])
     else:
@@ -72,12 +94,16 @@ async def end_refunded(tx: Tx, enrollment: Any, amount: int, reason: str) -> Non
 
 
 async def withdraw(tx: Tx, enrollment: Any, reason: str) -> None:
-    """Free the place, cancel the bookings and revoke what was bought or issued on top. A second call changes nothing."""
+    """Free the place, cancel bookings and subscriptions, revoke what was bought or issued on top.
+
+    A second call changes nothing.
+    """
     if enrollment["claim_id"] is not None:
         await release(tx, [enrollment["claim_id"]])
     await cancel_bookings(tx, enrollment["id"], reason=reason)
     await revoke_certificate(tx, enrollment["id"], reason=reason)
     await access.revoke_extensions(tx, enrollment["id"])
+    await end_subscriptions(tx, enrollment["id"])
 
 
 async def _extension_refunded(tx: Tx, payment: Any, after: RefundState) -> Applied:

@@ -15,12 +15,13 @@ from pydantic import BaseModel, Field
 from onceward import Event, Tx
 from onceward.capacity import release
 from onceward.services import from_stripe
-from onceward_apps.learning import activity, enrolling, extending, refund_requests, refunding, subscriptions
+from onceward_apps.learning import enrolling, extending, refund_requests, refunding, subscriptions
 from onceward_apps.learning.app import app
 from onceward_apps.learning.enrolling import PaidSession, Result
 from onceward_apps.learning.jobs import promote_soon
 from onceward_apps.learning.model import APP, as_uuid
-from onceward_apps.learning.store import enrollments, owners, payments
+from onceward_apps.learning.store import owners, payments
+from onceward_apps.learning.subscription_jobs import end_subscription
 
 SOURCE = "learning-stripe"
 NOT_OURS: Result = {"status": "not_ours"}
@@ -79,22 +80,16 @@ class Charge(BaseModel):
     metadata: Metadata = Metadata()
 
 
-class Dispute(BaseModel):
-    """`charge.dispute.created`."""
-
-    id: str
-    amount: int
-    currency: str
-    reason: str = ""
-    payment_intent: str | None = None
-    metadata: Metadata = Metadata()
-
-
 def lane(payload: Any) -> str | None:
-    """Return what orders an event: its payment, or its subscription if it has no payment."""
+    """Return what orders an event: its payment, or its subscription if it has no payment.
+
+    An invoice never shares the lane of its subscription: it waits for the session that enrols, which must not wait for it.
+    """
     thing = cast("dict[str, Any]", payload).get("data", {}).get("object", {})
     if thing.get("object") == "subscription":
         return thing.get("id")
+    if thing.get("object") == "invoice":
+        return thing.get("payment_intent") or thing.get("id")
     return thing.get("payment_intent") or thing.get("subscription") or thing.get("id")
 
 
@@ -162,6 +157,8 @@ async def _fulfil(tx: Tx, event: Event[Any], session: Session) -> Result:
     result = await enrolling.enrol_paid(tx, paid)
     if paid.subscription is not None and result["status"] == "SUCCESS":
         await subscriptions.start(tx, paid, UUID(result["enrollmentId"]), reported_at=_created(event))
+    elif paid.subscription is not None:  # there is no place: the invoice that was paid is refunded when it arrives
+        await end_subscription(tx, paid.subscription, at_period_end=False)
     return result
 
 
@@ -227,28 +224,6 @@ async def refund_failed(event: Event[Refund], tx: Tx) -> Result:
     await payments.note_return(tx, refund["payment_id"], _created(event))
     failed = await refund_requests.fail(tx, refund["id"], failure, again=True)
     return {"status": "SUCCESS" if failed else "UNCHANGED", "refundId": str(refund["id"])}
-
-
-@app.on(SOURCE, "charge.dispute.created", ordering=lane)
-async def dispute_created(event: Event[Dispute], tx: Tx) -> Result:
-    """Tell operators, who answer the dispute at Stripe. The enrolment stays until it is decided."""
-    dispute = event.data
-    if dispute.payment_intent is None or not await belongs(tx, dispute.metadata, payment=dispute.payment_intent):
-        return NOT_OURS
-    payment = await payments.lock(tx, dispute.payment_intent)
-    if payment is None:
-        return {"status": "NO_ENROLLMENT_FOUND"}
-    await payments.note_dispute(tx, payment["id"])
-    if payment["enrollment_id"] is not None:
-        await enrollments.note_dispute(tx, payment["enrollment_id"])
-    details = {"dispute": dispute.id, "payment": dispute.payment_intent, "reason": dispute.reason}
-    details |= {"amount": dispute.amount, "currency": dispute.currency, "enrollment": _text(payment["enrollment_id"])}
-    title = "A student disputes a payment: answer it at Stripe"
-    await tx.notify_admins("PAYMENT_DISPUTED", "error", title, details, audience="fraud")
-    await activity.record(
-        tx, "payment_disputed", enrollment_id=payment["enrollment_id"], cohort_id=payment["cohort_id"]
-    )
-    return {"status": "SUCCESS", "enrollmentId": _text(payment["enrollment_id"])}
 
 
 def _text(id: UUID | None) -> str | None:

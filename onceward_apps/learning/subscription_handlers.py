@@ -7,11 +7,12 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from onceward import Event, Tx
-from onceward.services import from_stripe
+from onceward import Event, Job, Tx
+from onceward.services import Accepted, from_stripe
 from onceward_apps.learning import subscriptions
 from onceward_apps.learning.app import app
 from onceward_apps.learning.enrolling import Result
+from onceward_apps.learning.service_calls import again_later
 from onceward_apps.learning.stripe_handlers import NOT_OURS, SOURCE, Metadata, belongs, lane
 
 
@@ -41,6 +42,20 @@ class Parent(BaseModel):
     subscription_details: Details | None = None
 
 
+class InvoicePayment(BaseModel):
+    """One entry of `payments`, where newer API versions name the payment intent."""
+
+    class Target(BaseModel):
+        payment_intent: str | None = None
+
+    payment: Target = Target()
+    status: str | None = None
+
+
+class InvoicePayments(BaseModel):
+    data: list[InvoicePayment] = Field(default_factory=list[InvoicePayment])
+
+
 class InvoiceObject(BaseModel):
     """`invoice.payment_succeeded`."""
 
@@ -53,6 +68,13 @@ class InvoiceObject(BaseModel):
     metadata: Metadata | None = None
     subscription_details: Details | None = None
     parent: Parent | None = None
+    payments: InvoicePayments | None = None
+
+    @property
+    def intent(self) -> str | None:
+        listed = [] if self.payments is None else self.payments.data
+        paid = [each.payment.payment_intent for each in listed if each.status in (None, "paid")]
+        return self.payment_intent or next((each for each in paid if each is not None), None)
 
     @property
     def details(self) -> Details:
@@ -103,23 +125,48 @@ class SubscriptionObject(BaseModel):
 
 @app.on(SOURCE, "invoice.payment_succeeded", ordering=lane)
 async def invoice_paid(event: Event[InvoiceObject], tx: Tx) -> Result:
-    """Record the instalment and extend the access."""
+    """Record the instalment and extend the access.
+
+    Newer API versions leave the payment out of the event: then a job asks for it, so that the money can be refunded.
+    """
     invoice = event.data
-    metadata = invoice.details.metadata or invoice.metadata or Metadata()
-    if not await belongs(tx, metadata, subscription=invoice.subscription_id):
+    if not await belongs(tx, _metadata(invoice), subscription=invoice.subscription_id):
         return NOT_OURS
-    currency = invoice.currency.upper()
-    paid = subscriptions.Invoice(
+    if invoice.intent is None and invoice.amount_paid > 0:
+        await tx.enqueue(read_invoice.unique(f"invoice:{invoice.id}", forever=True), invoice_id=invoice.id)
+        return {"status": "ASKING_FOR_PAYMENT"}
+    return await subscriptions.pay_instalment(tx, _paid(invoice), attempt=event.attempt)
+
+
+@app.job(name="learning.read_invoice", outside=True, timeout=60)
+async def read_invoice(job: Job, *, invoice_id: str) -> Result:
+    """Read a paid invoice with its payment, then record the instalment."""
+    async with job.transaction() as tx:
+        organization = tx.organization
+    outcome = await (await app.services.stripe(organization)).retrieve_invoice(invoice_id)
+    if not isinstance(outcome, Accepted):
+        raise again_later(outcome)
+    invoice = InvoiceObject.model_validate(outcome.detail)
+    async with job.transaction() as tx:
+        return await subscriptions.pay_instalment(tx, _paid(invoice), attempt=job.attempt)
+
+
+def _metadata(invoice: InvoiceObject) -> Metadata:
+    return invoice.details.metadata or invoice.metadata or Metadata()
+
+
+def _paid(invoice: InvoiceObject) -> subscriptions.Invoice:
+    metadata, currency = _metadata(invoice), invoice.currency.upper()
+    return subscriptions.Invoice(
         id=invoice.id,
         subscription=invoice.subscription_id,
-        payment_intent=invoice.payment_intent,
+        payment_intent=invoice.intent,
         amount=from_stripe(invoice.amount_paid, currency),
         currency=currency,
         period_end=invoice.period_end,
         cohort_id=metadata.cohortId,
         user_id=metadata.userId,
     )
-    return await subscriptions.pay_instalment(tx, paid, attempt=event.attempt)
 
 
 @app.on(SOURCE, "customer.subscription.updated", ordering=lane)

@@ -12,7 +12,9 @@ from onceward_apps.learning import activity, notices
 from onceward_apps.learning.enrolling import PaidSession, Result, refuse
 from onceward_apps.learning.extending import extend_access
 from onceward_apps.learning.model import as_uuid
-from onceward_apps.learning.store import access, enrollments, payments
+from onceward_apps.learning.refunding import apply_seen_refund
+from onceward_apps.learning.store import access, cohorts, enrollments, payments
+from onceward_apps.learning.subscription_jobs import end_subscription
 
 PATIENT_ATTEMPTS = 4
 """An invoice may arrive before the session that enrols. Attempts before this number wait for the enrolment."""
@@ -69,7 +71,7 @@ async def pay_instalment(tx: Tx, invoice: Invoice, *, attempt: int) -> Result:
     if added is None:
         return {"status": "SUCCESS", "enrollmentId": str(enrollment["id"]), "repeated": True}
     if invoice.payment_intent is not None and invoice.amount > 0:
-        await payments.add(
+        payment = await payments.add(
             tx,
             payment_intent_id=invoice.payment_intent,
             stripe_session_id=None,
@@ -80,8 +82,11 @@ async def pay_instalment(tx: Tx, invoice: Invoice, *, attempt: int) -> Result:
             cohort_id=enrollment["cohort_id"],
             enrollment_id=enrollment["id"],
         )
+        await apply_seen_refund(tx, payment)
     if invoice.period_end is not None:
         await extend_access(tx, enrollment, invoice.period_end)
+    if invoice.subscription is not None and await access.instalments_left(tx, enrollment["id"]) == 0:
+        await end_subscription(tx, invoice.subscription, at_period_end=True)
     await activity.record(tx, "instalment_paid", enrollment_id=enrollment["id"], cohort_id=enrollment["cohort_id"])
     return {"status": "SUCCESS", "enrollmentId": str(enrollment["id"])}
 
@@ -106,11 +111,13 @@ async def mirror(tx: Tx, reported: Mirror) -> Result:
 
 
 async def end(tx: Tx, reported: Mirror) -> Result:
-    """Mirror the end of a subscription: the access ends with the period that was paid."""
+    """Mirror the end of a subscription: the access ends with the period that was paid, unless every instalment was paid."""
     result = await mirror(tx, reported)
     enrollment = await _enrollment(tx, reported.id, reported.cohort_id, reported.user_id)
     if enrollment is None:
         return {"status": "ENROLLMENT_NOT_FOUND"}
+    if await access.instalments_left(tx, enrollment["id"]) == 0:
+        return {**result, "paidUp": True}
     until = reported.current_period_end or reported.ended_at or reported.reported_at
     if await enrollments.end_access_at(tx, enrollment["id"], until) is not None:
         shown = await enrollments.find(tx, enrollment["id"])
@@ -135,6 +142,10 @@ async def start(tx: Tx, session: PaidSession, enrollment_id: UUID, *, reported_a
         ended_at=None,
         mirrored_at=reported_at,
     )
+    cohort_id = as_uuid(session.cohort_id)
+    cohort = None if cohort_id is None else await cohorts.find(tx, cohort_id)
+    if cohort is not None:
+        await access.limit_instalments(tx, session.subscription, cohort["instalment_count"])
 
 
 async def _enrollment(tx: Tx, subscription: str | None, cohort_id: str | None, user_id: str | None) -> Any:

@@ -70,7 +70,7 @@ async def _take(tx: Tx, enrollment: Any, reason: str) -> list[tuple[str, dict[st
     await refunding.withdraw(tx, enrollment, reason)
     paid = await payments.of_enrollment(tx, enrollment["id"])
     added = [await refund_requests.add_refund(tx, each, reason=reason, cohort_cancelled=True) for each in paid]
-    amount = sum(each["amount"] - each["refunded_amount"] for each in paid)
+    amount = sum(refunding.refund_state(each).remainder for each in paid)
     await tx.send(
         "cohort-cancelled-refund",
         to=notices.to(enrollment),

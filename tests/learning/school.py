@@ -110,10 +110,15 @@ class School:
 
     # -- payments ----------------------------------------------------------------------------------------------------
 
-    async def start(self, cohort: UUID, student: UUID, *, invite: str | None = None) -> str:
+    async def start(self, cohort: UUID, student: UUID, *, invite: str | None = None, instalments: bool = False) -> str:
         """Start a checkout and return the id of its Stripe session."""
         started = await checkout.start_checkout(
-            self.engine, self.organization, cohort_id=cohort, user_id=student, invite_token=invite
+            self.engine,
+            self.organization,
+            cohort_id=cohort,
+            user_id=student,
+            invite_token=invite,
+            instalments=instalments,
         )
         return started.url.rsplit("/", 1)[-1]
 

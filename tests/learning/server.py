@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,18 +17,28 @@ import orjson
 from pydantic import SecretStr
 
 from onceward import Onceward
+from onceward.inbox import sources
 from onceward.process.process import Process
 from onceward.runtime import FEATURES
 from onceward.settings import Settings
 from onceward.testing import until
+from onceward.testing.simulators import StripeSimulator
 from onceward.trust import create_organization
 from onceward.trust.keys import create_key
+from onceward.trust.secrets import secret_box
 from onceward_apps.learning import app as learning
 from onceward_apps.learning.cohorts import NewCohort, create_cohort, set_status
 
 JWT_SECRET = "j" * 64
+WEBHOOK_SECRET = "whsec_" + "w" * 32
 STUDENT = "/api/v1/learning/student"
 PUBLIC = "/api/v1/learning/public"
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
 
 
 class Server:
@@ -130,11 +141,16 @@ class Server:
 
 
 @asynccontextmanager
-async def running(database_url: str, folder: Path) -> AsyncIterator[Server]:
+async def running(database_url: str, folder: Path, *, stripe: StripeSimulator | None = None) -> AsyncIterator[Server]:
+    """A process with one organization. With `stripe`, people can pay on the pages of the simulator."""
+    port = 0 if stripe is None else free_port()
+    payments = {} if stripe is None else {"stripe_secret_key": SecretStr("sk_test_1"), "stripe_url": stripe.url}
     settings = Settings(
+        **payments,  # type: ignore[arg-type]
         database_url=SecretStr(database_url),
         data_dir=folder,
-        port=0,
+        port=port,
+        public_url=f"http://127.0.0.1:{port}" if stripe is not None else "",
         pool_min=1,
         pool_max=8,
         poll_interval_ms=100,
@@ -155,6 +171,11 @@ async def running(database_url: str, folder: Path) -> AsyncIterator[Server]:
                     tx, name="ops", organization=made.organization_id, scopes=["operator"], actor="test"
                 )
                 server.key = key.text
+                if stripe is not None:
+                    source = sources.NewSource(name="learning-stripe", provider="stripe", secrets=(WEBHOOK_SECRET,))
+                    await sources.add(tx, secret_box(settings), source, actor="test")
+            if stripe is not None:
+                stripe.send_webhooks_to(f"{server.url}/webhooks/learning-stripe", secret=WEBHOOK_SECRET)
             yield server
     finally:
         await process.stop()

@@ -1,7 +1,11 @@
-"""Two people in two browsers share a chat; a third sees places left change. Hostile text is shown, never run."""
+"""Two people in two browsers share a chat; a third sees places left change. Hostile text is shown, never run.
+
+With ONCEWARD_TEST_ARTIFACTS=<folder> the tests write pictures of the pages to that folder.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from onceward.testing import until
+from onceward.testing.simulators import StripeSimulator
 from tests.browser import CHROMIUM_ARGUMENTS, NEEDS_CHROMIUM
 from tests.learning.server import Server, running
 
@@ -77,3 +83,68 @@ async def test_two_people_chat_in_two_browsers(server: Server) -> None:
             assert bob.problems == []
         finally:
             await browser.close()
+
+
+async def _picture(page: Any, name: str) -> None:
+    """Assert that nothing is wider than the screen, and take a picture if somebody wants it."""
+    width = await page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert width[0] <= width[1], f"{name} is wider than the screen: {width}"
+    if folder := os.environ.get("ONCEWARD_TEST_ARTIFACTS"):
+        await page.screenshot(path=str(Path(folder) / f"learning-{name}.png"), full_page=True)
+
+
+async def test_a_visitor_with_a_phone_pays_in_portuguese_and_chats(database_url: str, tmp_path: Path) -> None:
+    from playwright.async_api import async_playwright
+
+    async with (
+        StripeSimulator(retry_delays_s=(0.2, 1.0)) as stripe,
+        running(database_url, tmp_path, stripe=stripe) as server,
+    ):
+        more = {"price": 49900, "instalment_price": 17000, "instalment_count": 3, "description": "Quatro semanas."}
+        cohort = await server.cohort("Engenharia de Dados", **more)
+        async with async_playwright() as playwright:
+            browser = await playwright.chromium.launch(
+                executable_path=shutil.which("chromium"), args=CHROMIUM_ARGUMENTS
+            )
+            try:
+                screen: Any = {"width": 390, "height": 844}
+                context = await browser.new_context(viewport=screen, is_mobile=True, has_touch=True, locale="pt-PT")
+                context.set_default_timeout(TIMEOUT_MS)
+                phone = await context.new_page()
+                await phone.goto(f"{server.url}/learn/o/riverside")
+                await phone.get_by_text("10 de 10 vagas livres").wait_for()
+                await _picture(phone, "catalogue-phone")
+                await phone.get_by_role("link", name="Engenharia de Dados").click()
+                await phone.get_by_label("Endereço de email").fill("ines@example.org")
+                await phone.get_by_label("Nome").fill("Inês")
+                await phone.get_by_role("button", name="Pagar em 3 prestações").wait_for()
+                await _picture(phone, "cohort-phone")
+                await phone.get_by_role("button", name="Continuar para o pagamento").click()
+                await phone.get_by_role("button", name="Pay").first.click()
+                await phone.get_by_role("heading", name="Entrar").wait_for()
+                await _picture(phone, "sign-in-phone")
+
+                async def enrolled() -> Any:
+                    return await server.db.fetchval("select id from learning.enrollments")
+
+                enrollment = await until(enrolled)
+                await server.begin(cohort)
+                session = await server.sign_in("Ines")
+                cookie: Any = {"name": "learning_session", "value": session, "url": server.url}
+                await context.add_cookies([cookie])
+                await phone.goto(f"{server.url}/learn/home")
+                await phone.get_by_role("link", name="Engenharia de Dados").click()
+                desk = await (await browser.new_context(color_scheme="dark")).new_page()
+                desk.set_default_timeout(TIMEOUT_MS)
+                await desk.context.add_cookies([cookie])
+                await desk.goto(f"{server.url}/learn/home/{enrollment}")
+                await desk.get_by_label("Message", exact=True).fill("Hello from the desk")
+                await desk.get_by_role("button", name="Send").click()
+                await phone.locator("#messages li", has_text="Hello from the desk").wait_for()
+                await phone.get_by_label("Mensagem", exact=True).fill("Olá do telemóvel")
+                await phone.get_by_role("button", name="Enviar").click()
+                await desk.locator("#messages li", has_text="Olá do telemóvel").wait_for()
+                await _picture(phone, "student-phone")
+                await _picture(desk, "student-desk")
+            finally:
+                await browser.close()

@@ -15,6 +15,7 @@ BROKEN = {
         " select organization_id, user_id, cohort_id, 'INVITED' from learning.enrollments"
     ),
     "learning.refunds_add_up": "update learning.enrollments set status = 'REFUNDED', claim_id = null",
+    "learning.lost_disputes_are_charged_back": "update learning.payments set charged_back_amount = 1",
     "learning.cancelled_cohorts_are_empty": (
         "update learning.cohorts set status = 'CANCELLED', cancelled_at = now() - interval '2 days'"
     ),

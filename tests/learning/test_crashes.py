@@ -79,6 +79,18 @@ async def totals(school: School) -> dict[str, int]:
         union all select 'entry ' || status, count(*) from learning.waitlist_entries group by 1
         union all select 'invite ' || status, count(*) from learning.waitlist_invites group by 1
         union all select 'extension ' || status, count(*) from learning.access_extensions group by 1
+        union all select 'subscription ' || status || (ended_at is not null), count(*) from learning.subscriptions group by 1
+        union all select 'instalment', count(*) from learning.instalments group by 1
+        union all select 'dispute ' || status, count(*) from learning.disputes group by 1
+        union all select 'charged back', count(*) from learning.payments where charged_back_amount > 0 group by 1
+        union all select 'checkout ' || kind || status, count(*) from learning.checkouts group by 1
+        union all select 'booking ' || status, count(*) from learning.bookings group by 1
+        union all select 'observation ' || source || attended, count(*) from learning.attendance_observations group by 1
+        union all select 'response', count(*) from learning.survey_responses group by 1
+        union all select 'resource', count(*) from learning.supplemental_resources group by 1
+        union all select 'certificate ' || (document is not null), count(*) from learning.certificates group by 1
+        union all select 'day', count(*) from learning.daily_metrics group by 1
+        union all select 'broadcast ' || topic, count(*) from onceward.topic_messages where topic not like '%/%' group by 1
         union all select 'cohort ' || status, count(*) from learning.cohorts group by 1
         union all select 'mail ' || template, count(*) from onceward.messages group by 1
         union all select 'event ' || type, count(*) from onceward.published group by 1

@@ -194,12 +194,3 @@ async def test_a_lost_confirmation_is_found_by_asking(school: School) -> None:
     await school.later(hours=2)
     await school.schedule("learning.follow_refunds")
     assert await school.status(enrollment) == "REFUNDED"
-
-
-async def test_a_dispute_is_noted_and_alerted(school: School) -> None:
-    enrollment = await school.enrol(await school.cohort())
-    school.stripe.open_dispute(await intent(school, enrollment))
-    await school.deliver()
-    assert (await school.row("enrollments", id=enrollment))["disputed_at"] is not None
-    assert "PAYMENT_DISPUTED" in await school.notices()
-    assert await school.status(enrollment) == "ACTIVE"

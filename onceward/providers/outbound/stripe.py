@@ -185,7 +185,8 @@ class Stripe:
         return outcome
 
     async def retrieve_invoice(self, invoice: str) -> Outcome:
-        return await self._get(f"invoices/{quote(invoice, safe='')}")
+        """Return an invoice with its payments, which the API leaves out unless they are asked for."""
+        return await self._get(f"invoices/{quote(invoice, safe='')}", {"expand": ["payments"]})
 
     async def list_invoices(self, *, subscription: str) -> Outcome:
         """Return all invoices of a subscription in `detail["invoices"]`, newest first."""

@@ -11,6 +11,14 @@ create table learning.signing_keys (
 );
 select onceward.protect('learning.signing_keys');
 
+-- The key that signs Open Badges (RSA, PKCS 8), one for each organization, created for the first badge. Only its public half is shown.
+create table learning.badge_keys (
+    organization_id uuid primary key default onceward.organization(),
+    private_key bytea not null,
+    created_at timestamptz not null default onceward.now()
+);
+select onceward.protect('learning.badge_keys');
+
 create table learning.users (
     id uuid primary key default gen_random_uuid(),
     organization_id uuid not null default onceward.organization(),
@@ -49,6 +57,8 @@ create table learning.cohorts (
     currency text not null check (currency ~ '^[A-Z]{3}$'),
     extension_price bigint not null default 0 check (extension_price between 0 and 100000000),
     extension_days int not null default 30 check (extension_days between 1 and 3650),
+    instalment_price bigint not null default 0 check (instalment_price between 0 and 100000000),
+    instalment_count int not null default 0 check (instalment_count between 0 and 60),   -- monthly; 0: not offered
     content_unlocked_at timestamptz,                                        -- set on IN_PROGRESS; the content API checks it
     cancelled_at timestamptz,
     cancellation_reason text,
@@ -113,7 +123,7 @@ create table learning.enrollments (
     refund_reason text,
     partial_refund bigint check (partial_refund >= 0),
     partial_refund_reason text,
-    disputed_at timestamptz,
+    disputed_at timestamptz,                    -- null once no dispute is open
     intake_survey_completed_at timestamptz,
     intake_survey_response_id text,
     exit_survey_completed_at timestamptz,
@@ -186,12 +196,14 @@ create table learning.payments (
     cohort_id uuid,
     enrollment_id uuid,
     refunded_amount bigint not null default 0 check (refunded_amount between 0 and amount),
+    charged_back_amount bigint not null default 0 check (charged_back_amount >= 0),    -- taken back by lost disputes
     refund_reason text,
     refund_failed_at timestamptz,               -- the service's time: older reports of a refunded amount do not count
-    disputed_at timestamptz,
+    disputed_at timestamptz,                    -- null once no dispute is open
     received_at timestamptz not null default onceward.now(),
     check ((purpose = 'refused') = (reason is not null)),
     check ((purpose = 'refused') or (enrollment_id is not null)),
+    check (refunded_amount + charged_back_amount <= amount),
     unique nulls not distinct (organization_id, payment_intent_id)
 );
 create index payments_by_enrollment on learning.payments (enrollment_id);
@@ -230,6 +242,25 @@ create index refunds_by_service_id on learning.refunds (provider_refund_id);
 create index refunds_to_follow on learning.refunds (attempted_at) where status in ('pending', 'requested');
 select onceward.protect('learning.refunds');
 
+-- Payments that a student's bank wants back. The money of a lost dispute counts as `charged_back_amount` of the payment.
+create table learning.disputes (
+    id uuid primary key default gen_random_uuid(),
+    organization_id uuid default onceward.organization(),
+    payment_id uuid not null references learning.payments (id),
+    enrollment_id uuid,
+    provider_dispute_id text not null,
+    amount bigint not null check (amount > 0),
+    currency text not null check (currency ~ '^[A-Z]{3}$'),
+    reason text not null default '',
+    provider_status text not null,
+    status text not null default 'open' check (status in ('open', 'won', 'lost')),
+    opened_at timestamptz not null default onceward.now(),
+    closed_at timestamptz,
+    unique (payment_id, provider_dispute_id)
+);
+create index disputes_by_enrollment on learning.disputes (enrollment_id) where status = 'open';
+select onceward.protect('learning.disputes');
+
 -- Refunds of payments that are not known yet: webhooks arrive in any order. The enrolment takes them over.
 create table learning.refunds_seen (
     organization_id uuid not null default onceward.organization(),
@@ -254,6 +285,7 @@ create table learning.subscriptions (
     current_period_end timestamptz,
     cancel_at_period_end boolean not null default false,
     ended_at timestamptz,
+    instalment_count int not null default 0,    -- after so many instalments it is cancelled; 0: it has no last one
     mirrored_at timestamptz not null,           -- the service's time of the newest event; older ones are ignored
     created_at timestamptz not null default onceward.now(),
     unique (organization_id, stripe_subscription_id),
@@ -343,6 +375,7 @@ select onceward.watch('learning.cohorts', 'id');
 select onceward.watch('learning.cohort_status_history', 'cohort_id');
 select onceward.watch('learning.sessions', 'cohort_id');
 select onceward.watch('learning.enrollments', array['id', 'cohort_id', 'user_id']);
+select onceward.watch('learning.payments', 'cohort_id');
 select onceward.watch('learning.refunds', 'cohort_id');
 select onceward.watch('learning.waitlist_entries', 'cohort_id');
 select onceward.watch('learning.waitlist_invites', 'cohort_id');

@@ -1,7 +1,16 @@
 """HTTP: operators under `/api/v1/learning`, visitors and students below it, and pages under `/learn`."""
 
 from onceward_apps.learning.app import app
-from onceward_apps.learning.routes import admin_pages, operators, pages, public, student_pages, students
+from onceward_apps.learning.routes import (
+    admin_pages,
+    badges,
+    operators,
+    pages,
+    public,
+    refunds,
+    student_pages,
+    students,
+)
 
-for module in (operators, public, students, student_pages, admin_pages, pages):
+for module in (operators, refunds, public, students, student_pages, admin_pages, badges, pages):
     app.routes(module.router)

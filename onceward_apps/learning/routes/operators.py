@@ -46,6 +46,8 @@ class CohortIn(BaseModel):
     slack_channel_url: Link | None = None
     extension_price: int = Field(0, ge=0, le=100_000_000)
     extension_days: int = Field(30, ge=1, le=3650)
+    instalment_price: int = Field(0, ge=0, le=100_000_000)
+    instalment_count: int = Field(0, ge=0, le=60)
     sessions: Annotated[list[SessionIn], AtMost(500)] = Field(default_factory=list[SessionIn])
 
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
 from onceward import Engine
 from onceward.web import Problem
 from onceward_apps.learning import waitlist
+from onceward_apps.learning.certificates import is_erased
 from onceward_apps.learning.errors import LearningError
 from onceward_apps.learning.model import is_enrollable
-from onceward_apps.learning.routes.rendering import STATIC, TYPES, missing, page
+from onceward_apps.learning.routes.rendering import STATIC, TYPES, choose_language, missing, page
 from onceward_apps.learning.routes.requests import EngineHere, MaybeStudent
 from onceward_apps.learning.routes.visitors import note_view
 from onceward_apps.learning.signing import read_enrollment_token
 from onceward_apps.learning.store import catalogue, certificates, people, reading
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, dependencies=[Depends(choose_language)])
 
 
 async def _owner(engine: Engine, kind: str, value: object) -> UUID | None:
@@ -41,7 +42,7 @@ async def show_catalogue(engine: EngineHere, request: Request, slug: str) -> Res
     """Show the cohorts of an organization, with the places left."""
     school = await catalogue.school(engine.db, slug[:100].replace("\x00", ""))
     if school is None:
-        return missing("catalogue")
+        return missing()
     async with engine.transaction(organization=school["organization_id"]) as tx:
         cohorts = await reading.catalogue(tx)
     response = page("catalogue.html", school=school, cohorts=cohorts)
@@ -58,11 +59,11 @@ async def show_cohort(engine: EngineHere, request: Request, cohort_id: UUID) -> 
 async def _cohort_page(engine: Engine, request: Request, cohort_id: UUID, invite: dict[str, Any] | None) -> Response:
     organization = await _owner(engine, "cohort", cohort_id)
     if organization is None:
-        return missing("cohort")
+        return missing()
     async with engine.transaction(organization=organization) as tx:
         cohort = await reading.cohort(tx, cohort_id)
         if cohort is None or cohort["status"] == "DRAFT":
-            return missing("cohort")
+            return missing()
         places = await reading.places(tx, cohort_id)
         now = await tx.fetchval("select onceward.now()")
         sessions = await catalogue.sessions(tx, cohort_id)
@@ -87,7 +88,7 @@ async def show_prep(engine: EngineHere, student: MaybeStudent, cohort_id: UUID) 
     async with engine.transaction(organization=student.organization) as tx:
         enrollment = await catalogue.enrollment_of(tx, student.user_id, cohort_id)
         if enrollment is None:
-            return missing("page")
+            return missing()
         row = await reading.enrollment(tx, enrollment["id"])
         items = [each for each in await reading.items(tx, row) if each["is_prep"]]
         resources = await reading.resources(tx, enrollment["id"])
@@ -115,13 +116,13 @@ async def show_extension(engine: EngineHere, token: str) -> Response:
     """Show what an extension of the access costs."""
     organization = await _owner(engine, "enrollment", token.partition(".")[0])
     if organization is None:
-        return missing("page")
+        return missing()
     async with engine.transaction(organization=organization) as tx:
         enrollment_id = await read_enrollment_token(tx, "extension", token[:200].replace("\x00", ""))
         row = None if enrollment_id is None else await reading.enrollment(tx, enrollment_id)
         cohort = None if row is None else await reading.cohort(tx, row["cohort_id"])
     if row is None or cohort is None:
-        return missing("page")
+        return missing()
     return page("extension.html", enrollment=row, cohort=cohort, token=token)
 
 
@@ -141,10 +142,10 @@ async def certificate_document(engine: EngineHere, credential_id: str) -> Respon
     """Return the PDF of a valid certificate."""
     organization = await _owner(engine, "credential", credential_id)
     if organization is None:
-        return missing("certificate")
+        return missing()
     async with engine.transaction(organization=organization) as tx:
         row = await certificates.by_credential(tx, credential_id)
-    if row["revoked_at"] is not None:
+    if row["revoked_at"] is not None or is_erased(row):
         return page("gone.html", status=410, what="certificate")
     if row["document"] is None:
         raise Problem(503, "the document is being written: try again in a moment", headers={"Retry-After": "2"})

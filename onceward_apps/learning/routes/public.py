@@ -29,6 +29,7 @@ router = APIRouter(prefix="/api/v1/learning/public", tags=["learning: visitors"]
 
 LOCALE = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$"
 SHOWN = ("id", "name", "description", "status", "starts_at", "ends_at", "max_capacity", "price", "currency")
+SHOWN += ("instalment_price", "instalment_count")
 
 
 class SignUpIn(BaseModel):
@@ -39,6 +40,7 @@ class SignUpIn(BaseModel):
 
 class CheckoutIn(SignUpIn):
     invite_token: str | None = Field(None, max_length=100)
+    instalments: bool = Field(False, description="Pay every month instead of at once, if the cohort offers it.")
 
 
 class SignInIn(BaseModel):
@@ -77,7 +79,12 @@ async def start_checkout(
         user = await users.register(tx, email=requested.email, name=requested.name, locale=requested.locale)
     try:
         opened = await checkout.start_checkout(
-            engine, organization, cohort_id=cohort_id, user_id=user["id"], invite_token=requested.invite_token
+            engine,
+            organization,
+            cohort_id=cohort_id,
+            user_id=user["id"],
+            invite_token=requested.invite_token,
+            instalments=requested.instalments,
         )
     except LearningError as error:
         raise problem(error) from error

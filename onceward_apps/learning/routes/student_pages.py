@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.responses import RedirectResponse, Response
 
 from onceward import Tx
 from onceward_apps.learning import signing_in, surveys
 from onceward_apps.learning.calendars import calendar
-from onceward_apps.learning.routes.rendering import missing, page
+from onceward_apps.learning.routes.rendering import choose_language, missing, page
 from onceward_apps.learning.routes.requests import EngineHere, MaybeStudent, Student
 from onceward_apps.learning.store import keys, people, reading
 from onceward_apps.learning.student_access import make_token
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, dependencies=[Depends(choose_language)])
 
 
 @router.get("/learn/sign-in")
@@ -52,7 +52,7 @@ async def show_course(engine: EngineHere, student: MaybeStudent, enrollment_id: 
     async with engine.transaction(organization=student.organization) as tx:
         row = await reading.enrollment(tx, enrollment_id)
         if row is None or row["user_id"] != student.user_id:
-            return missing("course")
+            return missing()
         access = await _access(tx, student)
         kinds = ("intake", "exit", "feedback")
         links = {kind: await surveys.survey_url(tx, kind, enrollment_id) for kind in kinds}
@@ -66,7 +66,7 @@ async def sessions_calendar(engine: EngineHere, student: MaybeStudent, enrollmen
     async with engine.transaction(organization=student.organization) as tx:
         row = await reading.enrollment(tx, enrollment_id)
         if row is None or row["user_id"] != student.user_id:
-            return missing("course")
+            return missing()
         sessions = await reading.sessions(tx, row["cohort_id"], enrollment_id)
     headers = {"Content-Disposition": 'attachment; filename="sessions.ics"'}
     return Response(calendar(row, sessions), media_type="text/calendar", headers=headers)

@@ -1,7 +1,7 @@
 // A cohort: places left, live; enrol, or join the waitlist.
 
 import { LiveClient } from "/live/client.js";
-import { act, call, showTimes } from "./shared.js";
+import { act, call, showTimes, t } from "./shared.js";
 
 const main = document.querySelector("main");
 const { cohort, invite } = main.dataset;
@@ -14,24 +14,26 @@ const live = new LiveClient("/live");
 live.subscribe("learning.enrollment_count", { cohort_id: cohort }, ({ data }) => {
   if (!data) return;
   document.getElementById("meter").value = data.percentFull;
-  document.getElementById("places").textContent = `${data.spotsRemaining} of ${data.maxCapacity} places left`;
+  document.getElementById("places").textContent = t("{free} of {total} places left", { free: data.spotsRemaining, total: data.maxCapacity });
   if (wait && !invite) wait.hidden = data.spotsRemaining > 0;
 });
 
 const person = () => ({ email: form.email.value, name: form.elements.name.value, locale: navigator.language });
+const pay = (button, instalments) => act(button, message, async () => {
+  const body = { ...person(), instalments, ...(invite ? { invite_token: invite } : {}) };
+  const { url } = await call(`/api/v1/learning/public/cohorts/${cohort}/checkout`, body);
+  location.assign(url);
+});
 form?.addEventListener("submit", (event) => {
   event.preventDefault();
-  act(document.getElementById("pay"), message, async () => {
-    const body = { ...person(), ...(invite ? { invite_token: invite } : {}) };
-    const { url } = await call(`/api/v1/learning/public/cohorts/${cohort}/checkout`, body);
-    location.assign(url);
-  });
+  pay(document.getElementById("pay"), false);
 });
+document.getElementById("instalments")?.addEventListener("click", ({ target }) => { if (form.reportValidity()) pay(target, true); });
 wait?.addEventListener("click", () => {
   if (!form.reportValidity()) return;
   act(wait, message, async () => {
     await call(`/api/v1/learning/public/cohorts/${cohort}/waitlist`, person());
-    message.textContent = "You are on the waitlist. We send you a mail when a place is free.";
+    message.textContent = t("You are on the waitlist. We send you a mail when a place is free.");
     message.className = "message good";
   });
 });

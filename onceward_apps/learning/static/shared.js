@@ -1,12 +1,22 @@
 // Shared by the pages: money and times in the reader's locale, API calls with readable errors, DOM nodes without HTML text.
 
+import { PT, PT_ERRORS } from "./texts.js";
+
+const LANGUAGE = document.documentElement.lang;
+
+/** Return a text in the language of the page. `{name}` is replaced by a value. */
+export function t(text, values = {}) {
+  const words = (LANGUAGE === "pt" && PT[text]) || text;
+  return words.replace(/\{(\w+)\}/g, (all, name) => values[name] ?? all);
+}
+
 export function money(amount, currency) {
-  const format = new Intl.NumberFormat(undefined, { style: "currency", currency });
+  const format = new Intl.NumberFormat(LANGUAGE === "pt" ? "pt" : undefined, { style: "currency", currency });
   return format.format(amount / 10 ** format.resolvedOptions().maximumFractionDigits);
 }
 
 export function moment(text, options = { dateStyle: "medium", timeStyle: "short" }) {
-  return new Intl.DateTimeFormat(undefined, options).format(new Date(text));
+  return new Intl.DateTimeFormat(LANGUAGE === "pt" ? "pt" : undefined, options).format(new Date(text));
 }
 
 export function showTimes(root = document) {
@@ -15,7 +25,7 @@ export function showTimes(root = document) {
 
 export class Refused extends Error {
   constructor(status, problem) {
-    super(problem.detail || "The request failed. Try again.");
+    super((LANGUAGE === "pt" && PT_ERRORS[problem.code]) || problem.detail || t("The request failed. Try again."));
     this.status = status;
     this.problem = problem;
   }
@@ -48,7 +58,7 @@ export async function act(button, message, doing) {
   try {
     await doing();
   } catch (error) {
-    message.textContent = error instanceof Refused ? error.message : "No connection. Try again.";
+    message.textContent = error instanceof Refused ? error.message : t("No connection. Try again.");
     message.className = "message bad";
   }
   button.disabled = false;

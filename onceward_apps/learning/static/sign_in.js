@@ -1,6 +1,6 @@
 // Sign in with a link from a mail: ask for one, or use it.
 
-import { act, call } from "./shared.js";
+import { act, call, t } from "./shared.js";
 
 const { token } = document.querySelector("main").dataset;
 const message = document.getElementById("message");
@@ -15,7 +15,7 @@ ask?.addEventListener("submit", (event) => {
   event.preventDefault();
   act(ask.querySelector("button"), message, async () => {
     await call("/api/v1/learning/public/sign-in", { email: ask.email.value });
-    message.textContent = "If we know this address, a mail with a link is on its way.";
+    message.textContent = t("If we know this address, a mail with a link is on its way.");
     message.className = "message good";
   });
 });

@@ -1,7 +1,7 @@
 // The home of a course: sessions, progress and certificate of the student, and the chat of the cohort.
 
 import { LiveClient } from "/live/client.js";
-import { act, call, element, moment, safeLink, showConnection } from "./shared.js";
+import { act, call, element, moment, safeLink, showConnection, t } from "./shared.js";
 
 const { enrollment, cohort, user, access } = document.querySelector("main").dataset;
 const api = "/api/v1/learning/student";
@@ -17,11 +17,11 @@ function percent(id, value, without) {
 }
 
 function show(home) {
-  const words = { IN_PROGRESS: "", CANCELLED: "This course was cancelled. Your payment is refunded.", COMPLETED: "This course has ended." };
-  const state = home.status === "EXPIRED" ? "Your access has ended." : home.status === "REFUNDED" ? "This enrolment was refunded." : words[home.cohortStatus] ?? "The content opens when the course starts.";
+  const words = { IN_PROGRESS: "", CANCELLED: t("This course was cancelled. Your payment is refunded."), COMPLETED: t("This course has ended.") };
+  const state = home.status === "EXPIRED" ? t("Your access has ended.") : home.status === "REFUNDED" ? t("This enrolment was refunded.") : words[home.cohortStatus] ?? t("The content opens when the course starts.");
   node("state").textContent = state;
-  percent("completion", home.completionPercentage, "nothing to do yet");
-  percent("attendance", home.attendancePercentage, "no session yet");
+  percent("completion", home.completionPercentage, t("nothing to do yet"));
+  percent("attendance", home.attendancePercentage, t("no session yet"));
   node("items").replaceChildren(...home.items.map(item));
   node("sessions").replaceChildren(...home.sessions.map(session));
   node("zoom").hidden = !/^https?:\/\//.test(home.zoomLink ?? "");
@@ -30,23 +30,23 @@ function show(home) {
 }
 
 function certificate({ certificate: issued, missingForCertificate: missing }) {
-  const names = { completion: "more of the content", attendance: "more live sessions", exit_survey: "the exit survey", cohort_not_completed: "the end of the course", enrollment_ended: "a valid enrolment" };
-  const text = issued === null ? `For the certificate you still need: ${missing.map((name) => names[name]).join(", ")}.`
-    : issued.revokedAt ? "Your certificate was revoked." : null;
-  node("certificate").replaceChildren(text ?? element("a", { href: `/learn/certificates/${issued.credentialId}`, class: "button" }, "Your certificate"));
+  const names = { completion: t("more of the content"), attendance: t("more live sessions"), exit_survey: t("the exit survey"), cohort_not_completed: t("the end of the course"), enrollment_ended: t("a valid enrolment") };
+  const text = issued === null ? t("For the certificate you still need: {names}.", { names: missing.map((name) => names[name]).join(", ") })
+    : issued.revokedAt ? t("Your certificate was revoked.") : null;
+  node("certificate").replaceChildren(text ?? element("a", { href: `/learn/certificates/${issued.credentialId}`, class: "button" }, t("Your certificate")));
 }
 
 function item(found) {
   const box = element("input", { type: "checkbox", id: `item-${found.id}`, checked: found.done_at ? "" : null, disabled: found.unlocked ? null : "" });
   box.addEventListener("change", () => act(box, node("state"), () => call(`${api}/enrollments/${enrollment}/items/${found.id}`, { done: box.checked }, { method: "PUT" })));
-  const label = element("label", { for: box.id }, ` ${found.title}${found.required ? "" : " (optional)"}${found.unlocked ? "" : " 🔒"}`);
-  return element("li", {}, box, label, found.body ? element("p", { class: "text" }, found.body) : null, safeLink(found.url, " Open"));
+  const label = element("label", { for: box.id }, ` ${found.title}${found.required ? "" : ` (${t("optional")})`}${found.unlocked ? "" : " 🔒"}`);
+  return element("li", {}, box, label, found.body ? element("p", { class: "text" }, found.body) : null, safeLink(found.url, ` ${t("Open")}`));
 }
 
 function session(found) {
   const past = new Date(found.ends_at) < new Date();
-  const state = found.cancelled ? "cancelled" : found.attended === true ? "you were there" : found.attended === false ? "you missed it" : past ? "ended" : found.booking_uid ? "booked" : "";
-  return element("li", {}, `${moment(found.booked_at ?? found.starts_at)} · ${found.title}`, state ? ` · ${state}` : null, " ", safeLink(found.recording_url, "Recording"));
+  const state = found.cancelled ? t("cancelled") : found.attended === true ? t("you were there") : found.attended === false ? t("you missed it") : past ? t("ended") : found.booking_uid ? t("booked") : "";
+  return element("li", {}, `${moment(found.booked_at ?? found.starts_at)} · ${found.title}`, state ? ` · ${state}` : null, " ", safeLink(found.recording_url, t("Recording")));
 }
 
 // -- chat ---------------------------------------------------------------------------------------------------------------
@@ -56,13 +56,13 @@ let newest = 0;
 function message(found) {
   const mine = found.user_id === user;
   const avatar = /^https:\/\//.test(found.avatar ?? "") ? element("img", { src: found.avatar, alt: "" }) : null;
-  const head = element("div", { class: "who" }, avatar, found.name || "A student", " ", element("time", { datetime: found.sent_at }, moment(found.sent_at, { timeStyle: "short" }) + (found.edited_at ? " (edited)" : "")));
+  const head = element("div", { class: "who" }, avatar, found.name || t("A student"), " ", element("time", { datetime: found.sent_at }, moment(found.sent_at, { timeStyle: "short" }) + (found.edited_at ? ` (${t("edited")})` : "")));
   const actions = element("div", { class: "actions" });
   if (!found.deleted) {
     for (const emoji of new Set([...EMOJI, ...Object.keys(found.reactions)])) actions.append(reaction(found, emoji));
     if (mine) actions.append(editor(found));
   }
-  return element("li", { "data-id": found.id, "data-mine": mine ? "" : null }, head, element("p", {}, found.deleted ? "(deleted)" : found.message), actions);
+  return element("li", { "data-id": found.id, "data-mine": mine ? "" : null }, head, element("p", {}, found.deleted ? `(${t("deleted")})` : found.message), actions);
 }
 
 function reaction(found, emoji) {
@@ -74,9 +74,9 @@ function reaction(found, emoji) {
 }
 
 function editor(found) {
-  const button = element("button", { type: "button", class: "small" }, "Edit");
+  const button = element("button", { type: "button", class: "small" }, t("Edit"));
   button.addEventListener("click", () => {
-    const text = prompt("Change your message", found.message);
+    const text = prompt(t("Change your message"), found.message);
     if (text !== null && text.trim()) act(button, node("chat-state"), () => call(`${api}/cohorts/${cohort}/chat/${found.id}`, { message: text }, { method: "PATCH" }));
   });
   return button;
@@ -125,10 +125,10 @@ live.subscribe("learning.student_home", { enrollment_id: enrollment, access }, (
 live.subscribe("learning.chat", { cohort_id: cohort, access }, ({ data }) => { if (data) showChat(data); });
 live.subscribe("learning.unread", { cohort_id: cohort, user_id: user, access }, ({ data }) => {
   node("unread").hidden = !data?.unread;
-  node("unread").textContent = data?.unread ? `${data.unread} unread` : "";
+  node("unread").textContent = data?.unread ? t("{count} unread", { count: data.unread }) : "";
 });
 live.subscribe("learning.online_users", { cohort_id: cohort, access }, ({ data }) => {
-  node("online").textContent = data ? `${data.count} online${data.count ? ": " : ""}${data.users.map((each) => each.name || "a student").join(", ")}` : "";
+  node("online").textContent = data ? `${t("{count} online", { count: data.count })}${data.count ? ": " : ""}${data.users.map((each) => each.name || t("A student")).join(", ")}` : "";
 });
 bePresent("online");
 setInterval(() => bePresent(document.hidden ? "away" : "online"), PRESENCE_MS);

@@ -51,6 +51,19 @@ SUBSCRIPTION = """
 select * from learning.subscriptions
  where organization_id = onceward.organization() and stripe_subscription_id = $1 for update
 """
+RUNNING = """
+select stripe_subscription_id from learning.subscriptions
+ where enrollment_id = $1 and ended_at is null and status not in ('canceled', 'incomplete_expired') order by created_at
+"""
+INSTALMENTS_LEFT = """
+select greatest(0, s.instalment_count
+                   - (select count(*) from learning.instalments i where i.enrollment_id = $1 and i.amount > 0))::int
+  from learning.subscriptions s where s.enrollment_id = $1 and s.instalment_count > 0 order by s.created_at desc limit 1
+"""
+LIMIT = """
+update learning.subscriptions set instalment_count = $2
+ where organization_id = onceward.organization() and stripe_subscription_id = $1
+"""
 ADD_INSTALMENT = """
 insert into learning.instalments
     (subscription_id, enrollment_id, stripe_invoice_id, payment_intent_id, amount, currency, period_end)
@@ -126,6 +139,19 @@ async def mirror_subscription(
 
 async def subscription(tx: Tx, subscription: str) -> Any:
     return await tx.fetchrow(SUBSCRIPTION, subscription)
+
+
+async def running_subscriptions(tx: Tx, enrollment_id: UUID) -> list[str]:
+    return [row["stripe_subscription_id"] for row in await tx.fetch(RUNNING, enrollment_id)]
+
+
+async def limit_instalments(tx: Tx, subscription: str, count: int) -> None:
+    await tx.execute(LIMIT, subscription, count)
+
+
+async def instalments_left(tx: Tx, enrollment_id: UUID) -> int | None:
+    """Return how many instalments are still to be paid. None: no subscription, or one without a last instalment."""
+    return await tx.fetchval(INSTALMENTS_LEFT, enrollment_id)
 
 
 async def add_instalment(

@@ -106,6 +106,14 @@ async def by_credential(tx: Tx, credential_id: str) -> Any:
     return await tx.fetchrow("select * from learning.certificates where credential_id = $1", credential_id)
 
 
+async def with_email(tx: Tx, credential_id: str) -> Any:
+    return await tx.fetchrow(
+        "select c.*, u.email from learning.certificates c join learning.users u on u.id = c.user_id"
+        " where c.credential_id = $1",
+        credential_id,
+    )
+
+
 async def by_enrollment(tx: Tx | Query, enrollment_id: UUID) -> Any:
     return await tx.fetchrow(
         "select id, credential_id, url, issued_at, revoked_at, document is not null as has_document"

@@ -12,8 +12,9 @@ from onceward import Tx
 ADD = """
 insert into learning.cohorts
     (name, description, starts_at, ends_at, max_capacity, price, currency, required_attendance_percentage,
-     has_live_sessions, cal_event_type_id, zoom_link, slack_channel_url, extension_price, extension_days)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) returning *
+     has_live_sessions, cal_event_type_id, zoom_link, slack_channel_url, extension_price, extension_days,
+     instalment_price, instalment_count)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) returning *
 """
 ADD_SESSION = """
 insert into learning.sessions (cohort_id, title, starts_at, ends_at) values ($1, $2, $3, $4) returning *

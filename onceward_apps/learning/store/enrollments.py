@@ -60,7 +60,6 @@ update learning.enrollments
 END_ACCESS_AT = """
 update learning.enrollments set access_expires_at = $2 where id = $1 and status in ('ACTIVE', 'EXPIRED') returning *
 """
-DISPUTED = "update learning.enrollments set disputed_at = coalesce(disputed_at, onceward.now()) where id = $1"
 MOVE = """
 update learning.enrollments set cohort_id = $2, claim_id = $3, access_expires_at = $4, moved_from = $5 where id = $1 returning *
 """
@@ -147,10 +146,6 @@ async def extend(tx: Tx, enrollment_id: UUID, until: datetime, *, by_extension: 
 
 async def end_access_at(tx: Tx, enrollment_id: UUID, until: datetime) -> Any:
     return await tx.fetchrow(END_ACCESS_AT, enrollment_id, until)
-
-
-async def note_dispute(tx: Tx, enrollment_id: UUID) -> None:
-    await tx.execute(DISPUTED, enrollment_id)
 
 
 async def move(

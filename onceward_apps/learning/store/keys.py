@@ -1,4 +1,4 @@
-"""SQL for the key that signs links."""
+"""SQL for the keys that sign links and badges."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ with made as (
 select key from made union all select key from learning.signing_keys where organization_id = onceward.organization() limit 1
 """
 READ_KEY = "select key from learning.signing_keys where organization_id = onceward.organization()"
+BADGE_KEY = "select private_key from learning.badge_keys where organization_id = onceward.organization()"
+# The update returns the key of another transaction that was faster.
+KEEP_BADGE_KEY = """
+insert into learning.badge_keys (organization_id, private_key) values (onceward.organization(), $1)
+on conflict (organization_id) do update set private_key = learning.badge_keys.private_key returning private_key
+"""
 
 
 async def signing_key(tx: Tx) -> bytes:
@@ -22,3 +28,13 @@ async def signing_key(tx: Tx) -> bytes:
     while key is None:  # another transaction may have created it after this statement began
         key = await tx.fetchval(SIGNING_KEY, secrets.token_bytes(32))
     return bytes(key)
+
+
+async def badge_key(tx: Tx) -> bytes | None:
+    key = await tx.fetchval(BADGE_KEY)
+    return None if key is None else bytes(key)
+
+
+async def keep_badge_key(tx: Tx, private_key: bytes) -> bytes:
+    """Store a new key, and return the key that counts: another transaction may have stored one before."""
+    return bytes(await tx.fetchval(KEEP_BADGE_KEY, private_key))

@@ -21,13 +21,12 @@ update learning.payments set refunded_amount = $2, refund_reason = coalesce($3, 
 """
 OF_ENROLLMENT = "select * from learning.payments where enrollment_id = $1 order by received_at, id for update"
 TUITION = """
-select coalesce(sum(amount), 0)::bigint as paid, coalesce(sum(refunded_amount), 0)::bigint as refunded
+select coalesce(sum(amount), 0)::bigint as paid, coalesce(sum(refunded_amount + charged_back_amount), 0)::bigint as refunded
   from learning.payments where enrollment_id = $1 and purpose in ('enrollment', 'instalment')
 """
 REFUND_RETURNED = """
 update learning.payments set refund_failed_at = greatest(refund_failed_at, $2) where id = $1
 """
-DISPUTED = "update learning.payments set disputed_at = coalesce(disputed_at, onceward.now()) where id = $1"
 
 ADD_REFUND = """
 insert into learning.refunds
@@ -63,6 +62,11 @@ update learning.refunds
    set status = 'pending', attempt = attempt + 1, provider_refund_id = null, failed_at = null, done_at = null,
        attempted_at = onceward.now(), refunded_before = $2
  where id = $1 and status = 'failed' returning *
+"""
+NEWEST_REFUNDS = """
+select id, payment_id, enrollment_id, cohort_id, amount, currency, reason, cohort_cancelled, status, attempt, failure,
+       requested_at, done_at, failed_at
+  from learning.refunds order by requested_at desc, id limit $1
 """
 FAILURES = """
 select r.id, r.enrollment_id, r.amount, r.currency, r.failure from learning.refunds r
@@ -148,16 +152,12 @@ async def of_enrollment(tx: Tx, enrollment_id: UUID) -> list[Any]:
 
 
 async def tuition(tx: Tx, enrollment_id: UUID) -> Any:
-    """Return what was paid and refunded for the enrolment itself, without extensions."""
+    """Return what was paid for the enrolment itself, without extensions, and what went back (disputes included)."""
     return await tx.fetchrow(TUITION, enrollment_id)
 
 
 async def note_return(tx: Tx, payment_id: UUID, at: datetime) -> None:
     await tx.execute(REFUND_RETURNED, payment_id, at)
-
-
-async def note_dispute(tx: Tx, payment_id: UUID) -> None:
-    await tx.execute(DISPUTED, payment_id)
 
 
 async def add_refund(tx: Tx, payment: Any, amount: int, reason: str, *, cohort_cancelled: bool) -> Any:
@@ -202,6 +202,10 @@ async def refund_failed(tx: Tx, refund_id: UUID, failure: str) -> Any:
 
 async def refund_again(tx: Tx, refund_id: UUID, refunded_before: int) -> Any:
     return await tx.fetchrow(AGAIN, refund_id, refunded_before)
+
+
+async def newest_refunds(tx: Tx, limit: int) -> list[Any]:
+    return await tx.fetch(NEWEST_REFUNDS, limit)
 
 
 async def failures(tx: Tx, cohort_id: UUID) -> list[Any]:

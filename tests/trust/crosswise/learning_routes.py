@@ -47,6 +47,7 @@ LEARNING: dict[tuple[str, str], Ask] = {
         fill=ENROLLED, json={"cohort_id": "$draft", **WHY}, refused=True
     ),
     ("PUT", f"{L}/surveys/{{survey_id}}"): Ask(fill={"survey_id": "s"}, json={"kind": "exit"}),
+    ("GET", f"{L}/refunds"): Ask(),
     # Visitors.
     ("GET", f"{P}/cohorts/{{cohort_id}}"): Ask(fill=COHORT, shows="public"),
     ("POST", f"{P}/cohorts/{{cohort_id}}/checkout"): Ask(
@@ -92,6 +93,8 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ("GET", "/learn/certificates/{credential_id}/certificate.pdf"): Ask(
         fill={"credential_id": "@credential"}, blank=True
     ),
+    ("GET", "/learn/certificates/{credential_id}/badge.jwt"): Ask(fill={"credential_id": "@credential"}, blank=True),
+    ("GET", "/learn/issuers/{organization_id}/key"): Ask(fill={"organization_id": "@school"}, blank=True),
     ("GET", "/learn/static/{name}"): Ask(fill={"name": "$slug"}, shows="nothing", refused=True),
     ("GET", "/learn/sign-in"): Ask(shows="nothing"),
     ("GET", "/learn/sign-in/{token}"): Ask(fill={"token": "x" * 43}, shows="nothing"),
@@ -101,5 +104,9 @@ LEARNING: dict[tuple[str, str], Ask] = {
     ("GET", "/learn/admin"): Ask(),
     # The last ones: they end what the others ask for.
     ("POST", f"{L}/enrollments/{{enrollment_id}}/certificate/revoke"): Ask(fill=ENROLLED, json=WHY),
+    ("POST", f"{L}/refunds/{{refund_id}}/retry"): Ask(
+        fill={"refund_id": "$course_refund"}, refused=True
+    ),  # a button has done it before
+    ("POST", f"{L}/enrollments/{{enrollment_id}}/refund"): Ask(fill=ENROLLED, json=WHY),
     ("POST", f"{L}/cohorts/{{cohort_id}}/status"): Ask(fill=COHORT, json={"status": "COMPLETED"}),
 }

@@ -42,6 +42,10 @@ COURSE_ROWS = {
     " select $1, $2, $3, $5 where $4::uuid is not null returning id",
     "waiting": "insert into learning.waitlist_entries (organization_id, cohort_id, user_id, ended_reason)"
     " select $1, $2, $3, $5 where $4::uuid is not null returning id",
+    "course_refund": "with paid as (insert into learning.payments (organization_id, payment_intent_id, amount, currency,"
+    " purpose, user_id, cohort_id, enrollment_id) values ($1, 'pi_' || $5, 5000, 'EUR', 'enrollment', $3, $2, $4) returning id)"
+    " insert into learning.refunds (organization_id, payment_id, enrollment_id, cohort_id, amount, refunded_before, currency,"
+    " reason, status, failure, failed_at) select $1, id, $4, $2, 5000, 0, 'EUR', $5, 'failed', $5, now() from paid returning id",
     "certificate": "insert into learning.certificates (organization_id, cohort_id, user_id, enrollment_id, credential_id,"
     " url, document, snapshot) values ($1, $2, $3, $4, 'OW-' || $5, '', '%PDF-1', jsonb_build_object('studentName', $5,"
     " 'cohortName', $5, 'organizationName', $5, 'completionPercentage', 100, 'attendancePercentage', null)) returning id",
@@ -272,6 +276,7 @@ class World:
         claims = {"sub": str(student), "exp": 2**33, "organization_id": str(org.id)}
         org.ids |= {"cohort": cohort, "draft": draft["id"], "item": item["id"], "session": session["id"]}
         org.ids |= {"enrollment": str(enrollment), "student": str(student), "credential": f"OW-{org.private}"}
+        org.ids["school"] = str(org.id)
         org.ids["student_jwt"] = pyjwt.encode(claims, JWT_SECRET, "HS256")
         # The key that signs links is made at its first use.
         as_student = {"Authorization": f"Bearer {org.ids['student_jwt']}"}

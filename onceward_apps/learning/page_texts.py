@@ -1,0 +1,131 @@
+"""The texts of the pages in Portuguese. The key is the English text; `static/texts.js` has those of the scripts."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+Language = Literal["en", "pt"]
+
+PT: dict[str, str] = {
+    "{days} more days for {amount}.": "Mais {days} dias por {amount}.",
+    "{free} of {total} places left": "{free} de {total} vagas livres",
+    "{percent} % of the course": "{percent} % do curso",
+    "{percent} % of the live sessions": "{percent} % das sessões ao vivo",
+    "{total} places": "{total} vagas",
+    "A place is reserved for you until": "Há uma vaga reservada para si até",
+    "Add to calendar (.ics)": "Adicionar ao calendário (.ics)",
+    "Certificate": "Certificado",
+    "Challenges for advanced students": "Desafios para estudantes avançados",
+    "Chat": "Chat",
+    "Completed": "Concluído",
+    "Connection lost. Reconnecting…": "Ligação perdida. A ligar de novo…",
+    "Connection lost. The places left may have changed. Reconnecting…": (
+        "Ligação perdida. As vagas livres podem ter mudado. A ligar de novo…"
+    ),
+    "Content": "Conteúdo",
+    "Continue to payment": "Continuar para o pagamento",
+    "Course": "Curso",
+    "Courses": "Cursos",
+    "Courses of {name}": "Cursos de {name}",
+    "Credential id": "Código da credencial",
+    "Email address": "Endereço de email",
+    "Enrol": "Inscrever-me",
+    "Enrolling needs JavaScript.": "A inscrição precisa de JavaScript.",
+    "Enrolment for this course is closed.": "As inscrições para este curso estão fechadas.",
+    "Exit survey": "Inquérito final",
+    "Extend your access": "Prolongar o acesso",
+    "Extend your access to {name}": "Prolongar o acesso a {name}",
+    "For you": "Para si",
+    "Give feedback on a session": "Dar opinião sobre uma sessão",
+    "How full the course is": "Ocupação do curso",
+    "How full {name} is": "Ocupação de {name}",
+    "Issued by": "Emitido por",
+    "Issued on": "Emitido em",
+    "It was revoked, or its details were removed at the student's request.": (
+        "Foi revogado, ou os seus dados foram removidos a pedido do estudante."
+    ),
+    "It was used, or its time is over. If you still want a place, you are invited again when one is free.": (
+        "Já foi usado, ou o prazo terminou. Se ainda quiser uma vaga, receberá novo convite quando houver uma livre."
+    ),
+    "Join the call": "Entrar na chamada",
+    "Join the waitlist": "Entrar na lista de espera",
+    "Live sessions": "Sessões ao vivo",
+    "Message": "Mensagem",
+    "Messages": "Mensagens",
+    "My courses": "Os meus cursos",
+    "Name": "Nome",
+    "No courses are open at the moment.": "De momento não há cursos abertos.",
+    "No longer valid": "Já não é válido",
+    "Not found": "Não encontrado",
+    "Open": "Abrir",
+    "Open the PDF": "Abrir o PDF",
+    "Pay in {count} instalments": "Pagar em {count} prestações",
+    "Preparation": "Preparação",
+    "Preparation for beginners": "Preparação para principiantes",
+    "Prepare for the course": "Preparar-se para o curso",
+    "Prepare for {name}": "Preparar-se para {name}",
+    "See all courses": "Ver todos os cursos",
+    "Send": "Enviar",
+    "Send the link": "Enviar a ligação",
+    "Sign in": "Entrar",
+    "Sign in now": "Entrar agora",
+    "Sign out": "Sair",
+    "Skip to the content": "Saltar para o conteúdo",
+    "Student": "Estudante",
+    "Tell us about yourself": "Fale-nos de si",
+    "The link may be incomplete. Copy the whole link from your email, or open it there.": (
+        "A ligação pode estar incompleta. Copie-a inteira do seu email, ou abra-a lá."
+    ),
+    "There is no certificate with the id {id}. Check the id for typing errors.": (
+        "Não existe um certificado com o código {id}. Verifique se o código tem erros."
+    ),
+    "There is nothing to prepare.": "Não há nada a preparar.",
+    "This certificate is no longer valid": "Este certificado já não é válido",
+    "This certificate is valid.": "Este certificado é válido.",
+    "This certificate was issued on {day}. Its details were removed at the student's request.": (
+        "Este certificado foi emitido em {day}. Os seus dados foram removidos a pedido do estudante."
+    ),
+    "This certificate was revoked on {day}. It is not valid.": "Este certificado foi revogado em {day}. Não é válido.",
+    "This course is cancelled.": "Este curso foi cancelado.",
+    "This course offers no extension.": "Este curso não permite prolongar o acesso.",
+    "This invite is no longer valid": "Este convite já não é válido",
+    "This link was used or is too old. Ask for a new one.": (
+        "Esta ligação já foi usada ou é demasiado antiga. Peça uma nova."
+    ),
+    "This page does not exist": "Esta página não existe",
+    "To the course": "Ir para o curso",
+    "We send you a link by mail. It works once, for 30 minutes.": (
+        "Enviamos-lhe uma ligação por email. Funciona uma vez, durante 30 minutos."
+    ),
+    "You are not enrolled in a course.": "Não está inscrito em nenhum curso.",
+    "Your access ended on": "O seu acesso terminou em",
+    "Your access ends on": "O seu acesso termina em",
+    "Your access has ended.": "O seu acesso terminou.",
+    "Your progress": "O seu progresso",
+    "access ended": "acesso terminado",
+    "enrolled": "inscrito",
+    "free": "grátis",
+    "or {count} monthly instalments of {amount}": "ou {count} prestações mensais de {amount}",
+    "refund under way": "reembolso em curso",
+    "refunded": "reembolsado",
+}
+
+
+def translate(language: Language, text: str, **values: Any) -> str:
+    """Return a text of a page in a language, with its values."""
+    return (PT[text] if language == "pt" else text).format(**values)
+
+
+def accepted(header: str | None) -> Language:
+    """Return the language that an Accept-Language header prefers."""
+    choices: list[tuple[float, int, Language]] = []
+    for position, part in enumerate((header or "").split(",")[:20]):
+        tag, _, weight = part.partition(";q=")
+        try:
+            quality = float(weight) if weight else 1.0
+        except ValueError:
+            continue
+        name = tag.strip().lower().partition("-")[0]
+        if quality > 0 and name in ("en", "pt"):
+            choices.append((-quality, position, "pt" if name == "pt" else "en"))
+    return min(choices)[2] if choices else "en"

@@ -1,0 +1,50 @@
+"""Public routes of Open Badges: the signed credential of a certificate, and the key that verifies it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from onceward_apps.learning import links, open_badges
+from onceward_apps.learning.certificates import is_erased
+from onceward_apps.learning.errors import LearningError, NotFound
+from onceward_apps.learning.routes.requests import EngineHere, acting, limit, owner_of, problem
+from onceward_apps.learning.store import certificates, keys
+
+router = APIRouter(prefix="/learn", tags=["learning: visitors"])
+
+
+class NoLongerValid(LearningError):
+    status = 410
+    code = "no_longer_valid"
+
+
+@router.get("/certificates/{credential_id}/badge.jwt", response_class=Response)
+async def badge(engine: EngineHere, request: Request, credential_id: str) -> Response:
+    """Return the certificate as an Open Badges 3.0 credential, a signed JWT. Anyone who has the id may ask."""
+    await limit(engine, request, "badge", per_minute=60)
+    organization = await owner_of(engine, "credential", credential_id[:60].replace("\x00", ""))
+    async with acting(engine, organization) as tx:
+        row = await certificates.with_email(tx, credential_id)
+        if row["revoked_at"] is not None or is_erased(row):
+            raise NoLongerValid("this certificate was revoked, or its details were removed")
+    claims = open_badges.credential(row, email=row["email"], issuer=links.issuer(organization))
+    key = await open_badges.key_of(engine, organization)
+    token = await asyncio.to_thread(open_badges.sign, claims, key, key_url=links.badge_key(organization))
+    headers = {"Content-Disposition": f'attachment; filename="{credential_id}.jwt"', "Cache-Control": "no-store"}
+    return Response(token, media_type="application/jwt", headers=headers)
+
+
+@router.get("/issuers/{organization_id}/key")
+async def public_key(engine: EngineHere, request: Request, organization_id: UUID) -> dict[str, Any]:
+    """Return the public key (a JSON Web Key) of an organization that has issued badges."""
+    await limit(engine, request, "badge", per_minute=60)
+    async with acting(engine, organization_id) as tx:
+        key = await keys.badge_key(tx)
+    if key is None:
+        raise problem(NotFound("this organization has issued no badge"))
+    return open_badges.public_jwk(key, key_url=links.badge_key(organization_id))

@@ -1,0 +1,102 @@
+"""Erasing a student: what they wrote and what names them is gone, the money still adds up."""
+
+from __future__ import annotations
+
+import pytest
+
+from onceward.runtime import FEATURES
+from onceward.testing import drain
+from onceward.trust import verify
+from onceward.trust.erase import erase
+from onceward_apps.learning import app as learning
+from onceward_apps.learning import chat, signing_in
+from onceward_apps.learning.certificates import render_certificate
+from onceward_apps.learning.errors import LearningError
+from onceward_apps.learning.refund_requests import refund_enrollment
+from onceward_apps.learning.routes.rendering import page
+from onceward_apps.learning.store import crm
+from tests.learning.classroom import Classroom
+from tests.learning.school import PRICE, School
+from tests.learning.test_refunds import intent, refund_at_stripe
+
+ALL = FEATURES.plus(learning.features())
+ERASERS = [eraser for erasers in ALL.load("erasers") for eraser in erasers]
+SECRET = "my cat is called Byron"
+
+
+async def graduate(school: School, room: Classroom) -> None:
+    """Ada pays for two courses, is refunded for one and partly for the other, chats, answers surveys, graduates."""
+    ada = await school.student("Ada")
+    cohort = await school.cohort(has_live_sessions=False)
+    enrollment = await school.enrol(cohort, ada)
+    other = await school.enrol(await school.cohort(), ada)
+    async with school.transaction() as tx:
+        await refund_enrollment(tx, other, reason="requested by ada@example.org", actor="ops")
+    refund_at_stripe(school, await intent(school, enrollment), 10000)
+    await school.deliver()
+    await school.db.execute(
+        "insert into learning.content_items (organization_id, cohort_id, kind, title)"
+        " values ($1, $2, 'lesson', 'Lesson')",
+        school.organization,
+        cohort,
+    )
+    await room.finish(enrollment, items=1)
+    for status in ("CONFIRMED", "IN_PROGRESS"):
+        await school.set_status(cohort, status)  # type: ignore[arg-type]
+    async with school.transaction() as tx:
+        await chat.post(tx, cohort, ada, SECRET)
+    await room.answer("intake-1", enrollment, experienceLevel="BEGINNER", primaryGoal=SECRET)
+    await school.set_status(cohort, "COMPLETED")
+    await room.answer("exit-1", enrollment, overallSatisfaction=9, suggestions=SECRET)
+    await drain(school.engine)
+
+
+async def test_an_erased_student_leaves_money_behind_and_nothing_else(school: School) -> None:
+    room = await Classroom.open(school)
+    await graduate(school, room)
+    ada = await school.row("users", email="ada@example.org")
+    async with school.transaction() as tx:
+        await signing_in.send_link(tx, ada["id"])
+        used = await signing_in.send_link(tx, ada["id"])
+    session = await signing_in.redeem(school.engine, used)
+    before = await school.row("certificates", user_id=ada["id"])
+    assert before["document"] is not None
+    assert before["snapshot"]["studentName"] == "Ada"
+    named = page("verify.html", certificate=before, credential_id=before["credential_id"])
+    assert "<dd>Ada</dd>" in bytes(named.body).decode()
+
+    await erase(school.db, "ada@example.org", ERASERS, organization=school.organization, actor="test")
+
+    assert await school.count("chat_messages", "message <> '(erased)'") == 0
+    assert await school.count("survey_responses", "answers::text like '%Byron%'") == 0
+    assert await school.count("survey_responses") == 2
+    certificate = await school.row("certificates", user_id=ada["id"])
+    assert (certificate["snapshot"], certificate["document"]) == ({"erased": True}, None)
+    assert await school.count("sign_in_links") == await school.count("student_sessions") == 0
+    assert await signing_in.find_session(school.engine, session.token) is None
+    with pytest.raises(LearningError):
+        await signing_in.redeem(school.engine, used)
+    user = await school.row("users", id=ada["id"])
+    assert (user["name"], user["erased_at"] is not None) == ("", True)
+    assert (
+        await school.count("enrollments", "student_profile::text || coalesce(feedback::text, '') like '%Byron%'") == 0
+    )
+    assert await school.count("refunds", "reason like '%ada%'") == 0
+
+    money = await school.db.fetchrow("select sum(amount) as paid, sum(refunded_amount) as back from learning.payments")
+    assert money is not None
+    assert (money["paid"], money["back"]) == (2 * PRICE, PRICE + 10000)
+    checks = [check for checks in ALL.load("checks") for check in checks]
+    assert [result.name for result in await verify(school.db, checks) if not result.ok] == []
+
+    # What runs later does not bring the student back.
+    await school.engine.enqueue(
+        render_certificate.for_organization(school.organization), certificate_id=certificate["id"]
+    )
+    async with school.transaction() as tx:
+        sent = await crm.changed_users(tx, school.organization, None, await crm.snapshot(tx), None, 10)
+    assert [row["id"] for row in sent] == []
+    await drain(school.engine)
+    assert (await school.row("certificates", user_id=ada["id"]))["document"] is None
+    shown = page("verify.html", certificate=certificate, credential_id=certificate["credential_id"])
+    assert "removed" in bytes(shown.body).decode()

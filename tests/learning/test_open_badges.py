@@ -1,0 +1,72 @@
+"""A certificate as an Open Badges 3.0 credential: anyone verifies it offline with the published key."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import jwt
+
+from onceward_apps.learning.certificates import revoke_certificate
+from tests.learning.server import Server, running
+
+CERTIFICATE = """
+insert into learning.certificates (organization_id, enrollment_id, user_id, cohort_id, credential_id, url, snapshot)
+select e.organization_id, e.id, e.user_id, e.cohort_id, 'OW-1', 'https://learn.example/learn/certificates/OW-1', $2
+  from learning.enrollments e where e.id = $1
+"""
+SNAPSHOT = {
+    "studentName": "Ada",
+    "cohortName": "Data <Engineering>",
+    "organizationName": "Riverside School",
+    "completionPercentage": 92.0,
+    "attendancePercentage": 80.0,
+}
+
+
+async def certified(server: Server) -> UUID:
+    enrollment = await server.enrol(await server.cohort(), "Ada")
+    await server.db.execute(CERTIFICATE, enrollment, SNAPSHOT)
+    return enrollment
+
+
+async def badge(server: Server) -> tuple[str, Any]:
+    status, token = await server.call("GET", "/learn/certificates/OW-1/badge.jwt")
+    assert status == 200, token
+    status, key = await server.call("GET", f"/learn/issuers/{server.organization}/key")
+    assert status == 200, key
+    return token, key
+
+
+async def test_a_badge_is_verified_offline_with_the_published_key(database_url: str, tmp_path: Path) -> None:
+    async with running(database_url, tmp_path) as server:
+        status, _ = await server.call("GET", f"/learn/issuers/{server.organization}/key")
+        assert status == 404  # no key is made for whoever asks
+        enrollment = await certified(server)
+        token, key = await badge(server)
+        assert (await badge(server))[0] == token  # the same key, the same bytes
+
+        header = jwt.get_unverified_header(token)
+        assert (header["alg"], header["typ"], header["kid"]) == ("RS256", "JWT", key["kid"])
+        assert "d" not in key
+        claims = jwt.decode(token, jwt.PyJWK.from_dict(key).key, ["RS256"])
+        assert claims["type"] == ["VerifiableCredential", "OpenBadgeCredential"]
+        assert claims["@context"][0] == "https://www.w3.org/ns/credentials/v2"
+        assert (claims["iss"], claims["jti"]) == (claims["issuer"]["id"], claims["id"])
+        subject = claims["credentialSubject"]
+        assert subject["achievement"]["name"] == "Data <Engineering>"
+        assert subject["achievement"]["criteria"]["narrative"].startswith("92 % of the course")
+        mail, name = subject["identifier"]
+        assert (
+            mail["identityHash"] == "sha256$" + hashlib.sha256(b"ada@example.org" + mail["salt"].encode()).hexdigest()
+        )
+        assert name["identityHash"] == "Ada"
+        assert "ada@" not in str(claims)
+
+        async with server.engine.transaction(organization=server.organization) as tx:
+            await revoke_certificate(tx, enrollment, reason="test")
+        assert (await server.call("GET", "/learn/certificates/OW-1/badge.jwt"))[0] == 410
+        assert (await server.call("GET", "/learn/certificates/OW-2/badge.jwt"))[0] == 404
+        assert (await server.call("GET", f"/learn/issuers/{uuid4()}/key"))[0] == 404
