@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test acceptance coverage contract stall soak check format docs screenshots bench bench-smoke bench-peers lock clean
+.PHONY: help install demo test acceptance coverage contract stall soak check format docs screenshots bench bench-smoke bench-peers new-project lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -46,6 +46,9 @@ contract: $(READY) ## run the contract test of the webhook pipeline; dumps and l
 
 stall: $(READY) ## freeze a process at every gate of every kind of work while another one finishes it
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/stalls $(ARGS)
+
+new-project: $(READY) ## install the wheel in an empty environment, create a project with `onceward new`, test it and start it
+	@$(BIN)/python tools/new_project.py $(ARGS)
 
 soak: $(READY) ## 10 minutes of steady load, memory must stay flat; ARGS=--short for 20 seconds
 	@$(BIN)/python tools/soak.py $(ARGS)
