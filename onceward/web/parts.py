@@ -58,4 +58,4 @@ def server(context: Context) -> WebServer:
     for make in context.features.load("mounts"):
         for mount in make(context):
             dispatcher.mount(mount)
-    return WebServer(dispatcher, context.settings)
+    return WebServer(dispatcher, context.settings, listens=context.listens)

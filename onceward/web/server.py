@@ -36,7 +36,10 @@ class _QuietServer(uvicorn.Server):
 class WebServer:
     """A part: `start()` returns when the server accepts requests, `stop()` when it has answered the last one."""
 
-    def __init__(self, asgi: ASGIApp, settings: Settings) -> None:
+    def __init__(self, asgi: ASGIApp, settings: Settings, *, listens: bool = True) -> None:
+        """With `listens=False` it opens no port, and another server calls `asgi`."""
+        self.asgi = asgi
+        self._listens = listens
         self._settings = settings
         self._edge = Edge(EdgeLimits.of(settings))
         config = uvicorn.Config(
@@ -59,6 +62,8 @@ class WebServer:
         self.port = settings.port
 
     async def start(self) -> None:
+        if not self._listens:
+            return
         listener = self._bind()
         self.port = listener.getsockname()[1]
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]), name="web")
