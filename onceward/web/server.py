@@ -95,7 +95,14 @@ class WebServer:
         return listen(self._settings, backlog=self._edge.backlog)
 
 
-def listen(settings: Settings, *, backlog: int) -> socket.socket:
+class HealthServer(WebServer):
+    """The server of a process without the role `web`: it answers probes and shows metrics, nothing else."""
+
+    def _bind(self) -> socket.socket:
+        return listen(self._settings, backlog=self._edge.backlog, setting="ONCEWARD_HEALTH_PORT")
+
+
+def listen(settings: Settings, *, backlog: int, setting: str = "ONCEWARD_PORT") -> socket.socket:
     """Return a listening socket at the configured address, or raise `CannotListen`."""
     host, port = settings.host, settings.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -104,7 +111,7 @@ def listen(settings: Settings, *, backlog: int) -> socket.socket:
     except OSError as error:
         raise CannotListen(
             f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}; "
-            "stop the process that uses the port, or set ONCEWARD_PORT (and ONCEWARD_HOST)"
+            f"stop the process that uses the port, or set {setting} (and ONCEWARD_HOST)"
         ) from error
 
 
