@@ -19,7 +19,9 @@ RETRY_QUEUE = "deliveries-retry"
 MAX_DATA_BYTES = 256 << 10
 MAX_KEY = 255
 
-PUBLISH = "select id, message_id, deliveries, duplicate, fingerprint from onceward.publish($1, $2::json, $3, $4, $5, $6)"
+PUBLISH = (
+    "select id, message_id, deliveries, duplicate, fingerprint from onceward.publish($1, $2::json, $3, $4, $5, $6)"
+)
 
 
 @dataclass(frozen=True, slots=True)
