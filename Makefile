@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test acceptance coverage contract stall soak check format docs screenshots bench bench-smoke bench-peers new-project lock clean
+.PHONY: help install demo test acceptance coverage contract stall soak check format docs site screenshots bench bench-smoke bench-peers new-project lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ check: $(READY) ## ruff, pyright, import-linter
 format: $(READY) ## let ruff put the code in order
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+site: $(READY) ## build the documentation as a site into .site; a broken link or a page without a place fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 docs: $(READY) ## rewrite the tables of settings, commands and metrics from the code
 	@$(BIN)/python docs/tables.py
