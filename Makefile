@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test acceptance coverage contract stall soak check format docs screenshots bench bench-smoke bench-peers lock clean
+.PHONY: help install demo test acceptance coverage contract stall soak check format docs site screenshots bench bench-smoke bench-peers new-project lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ contract: $(READY) ## run the contract test of the webhook pipeline; dumps and l
 stall: $(READY) ## freeze a process at every gate of every kind of work while another one finishes it
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -k 'stalls or frozen' tests/stalls tests/coursegen tests/engagement $(ARGS)
 
+new-project: $(READY) ## install the wheel in an empty environment, create a project with `onceward new`, test it and start it
+	@$(BIN)/python tools/new_project.py $(ARGS)
+
 soak: $(READY) ## 10 minutes of steady load, memory must stay flat; ARGS=--short for 20 seconds
 	@$(BIN)/python tools/soak.py $(ARGS)
 
@@ -64,6 +67,9 @@ check: $(READY) ## ruff, pyright, import-linter
 format: $(READY) ## let ruff put the code in order
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+site: $(READY) ## build the documentation as a site into .site; a broken link or a page without a place fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 docs: $(READY) ## rewrite the tables of settings, commands and metrics from the code
 	@$(BIN)/python docs/tables.py

@@ -46,6 +46,7 @@ def cli_page() -> str:
         "`onceward COMMAND --help` says the same. Answers go to stdout, logs and errors to stderr; `--json` prints one JSON",
         "document. Where an app can be given it is written `pkg.module:app`, found from the current directory; `ONCEWARD_APP`",
         "names the one to use where none is given, and adds the app's own commands (those of the bundled apps are listed too).",
+        "In the folder of a project ([starting](starting.md)) `app` below `[tool.onceward]` in `pyproject.toml` does the same.",
         "",
         "| exit code | meaning |",
         "|---|---|",

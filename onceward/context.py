@@ -30,6 +30,8 @@ class Context:
     health: Health
     box: SecretBox
     """Encrypts and decrypts stored secrets with the keys of this process."""
+    listens: bool = True
+    """Whether the web server opens its port. False if the app is mounted in another server."""
     queue_concurrency: dict[str, int] = field(default_factory=dict[str, int])
     """The work items of a queue that a worker process runs at the same time, for queues that a feature limits."""
     _parts: dict[type, Any] = field(default_factory=dict[type, Any])

@@ -14,6 +14,8 @@ from onceward_apps.coursegen.demo import CoursegenDemo
 from onceward_apps.engagement.demo import EngagementDemo
 from onceward_apps.learning.demo import LearningDemo
 from onceward_apps.learning.demo_pages import router as learning_pages
+from onceward_apps.start_page import router as start_pages
+from onceward_apps.start_page import use_start_page
 from onceward_apps.ticketing.demo import TicketingDemo
 
 
@@ -39,6 +41,8 @@ app = Onceward("demo")
 app.include(bundled.app)
 app.include(lab)
 app.routes(learning_pages)
+app.routes(start_pages)
+app.part("start page", use_start_page, roles=WEB, stage="app")
 app.part("demo tokens", sign_tokens, roles=WEB, stage="base")
 app.part("ticketing demo", TicketingDemo, roles=WEB)
 app.part("engagement demo", EngagementDemo, roles=WEB)

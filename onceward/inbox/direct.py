@@ -18,6 +18,7 @@ from onceward.db import FAILED
 from onceward.inbox import answers, metrics
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
+from onceward.inbox.event import trace_of
 from onceward.inbox.headers import Headers
 from onceward.inbox.intake import Intake, verify_and_place
 from onceward.inbox.routing import Batch, Placer
@@ -26,6 +27,7 @@ from onceward.inbox.store import Stored
 from onceward.inbox.waiting import Waiting
 from onceward.providers.inbound.provider import Rejected, Request
 from onceward.telemetry.light import Spread
+from onceward.telemetry.tracing import is_tracing, record_span
 from onceward.work import GroupCommit, Overloaded
 from onceward.work.gate import gate
 
@@ -97,6 +99,8 @@ class Direct:
             if not isinstance(intake, Intake):
                 return self._decline(DirectDeclined.CHALLENGE)
             gate("ack-verified")
+            if is_tracing():
+                reply = _recorded(reply, source, intake)
             self._commits.submit_to(intake.events, _Sender(self, self.spread(source), source, reply, began))
         except Rejected:
             return self._decline(DirectDeclined.REJECTED)
@@ -134,6 +138,18 @@ class Direct:
         if spread is None:
             spread = self._spreads[key] = metrics.RECEIVE_SECONDS.labels(*key)
         return spread
+
+
+def _recorded(reply: Reply, source: Source, intake: Intake) -> Reply:
+    """Return a reply that also records the request as a span of its (first) event."""
+    parent = trace_of(source.webhook_id, intake.items[0].event_id)
+    started_ns = time.time_ns()
+
+    def reply_and_record(status: int, head: bytes, body: bytes) -> None:
+        reply(status, head, body)
+        record_span(f"webhook {source.name}", parent=parent, started_ns=started_ns, status=status)
+
+    return reply_and_record
 
 
 class _Sender:

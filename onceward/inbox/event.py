@@ -10,6 +10,7 @@ from uuid import UUID
 
 from onceward.db import Cause, Connection
 from onceward.statements import read_statement
+from onceward.telemetry.tracing import derived_parent, is_tracing
 
 Data = TypeVar("Data")
 
@@ -31,6 +32,16 @@ class StoredEvent:
     organization: UUID | None
     received_at: datetime
     source: str
+
+    @property
+    def context(self) -> Mapping[str, str] | None:
+        """Return the trace of the request that brought the event, which the receiver derives in the same way."""
+        return {"trace": trace_of(self.webhook_id, self.event_id)} if is_tracing() else None
+
+
+def trace_of(webhook_id: UUID, event_id: str) -> str:
+    """Return the parent of all spans of an event: those of its requests, duplicates included, and of its handling."""
+    return derived_parent("event", str(webhook_id), event_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from onceward.inbox import answers
 from onceward.inbox.answers import Answer
 from onceward.inbox.catalog import Catalog
 from onceward.inbox.direct import PREFIX, Direct
+from onceward.inbox.event import trace_of
 from onceward.inbox.handlers import Handler
 from onceward.inbox.headers import Headers
 from onceward.inbox.inline import Inline
@@ -32,6 +33,8 @@ from onceward.inbox.store import Store, Stored
 from onceward.inbox.transmissions import Transmissions
 from onceward.inbox.waiting import Waiting
 from onceward.providers.inbound.provider import Fetch, Rejected, Request
+from onceward.telemetry.caller import traced
+from onceward.telemetry.tracing import is_tracing, span
 from onceward.work import GroupCommit, Overloaded
 from onceward.work.gate import gate
 
@@ -225,6 +228,15 @@ class Receiver:
                 return answers.not_stored(source, error)
         if not isinstance(intake, Intake):
             return answers.replied(intake)
+        if not is_tracing():
+            return await self._take(source, intake, payments=payments)
+        parent = trace_of(source.webhook_id, intake.items[0].event_id)
+        with span(f"webhook {source.name}", parent=parent), traced():
+            return await self._take(source, intake, payments=payments)
+
+    async def _take(self, source: Source, intake: Intake, *, payments: bool) -> Answer:
+        """Store the events of a verified request, or handle them, and return the answer."""
+        provider, config = source.provider, source.config
         inline = (source.mode == "inline" or (payments and config.retries)) and not source.paused
         if inline and (answer := await self._run_inline(source, intake)) is not None:
             return answer

@@ -39,6 +39,13 @@ class Delivery:
     message_id: str
     type: str
     body: bytes
+    trace: str | None = None
+    """The span that published the event, as a `traceparent`."""
+
+    @property
+    def context(self) -> Mapping[str, str] | None:
+        """Return the trace to which the span of the delivery belongs."""
+        return None if self.trace is None else {"trace": self.trace}
 
 
 class DeliveryFailed(Retry):
@@ -71,7 +78,7 @@ class DeliveryKind:
     async def load(self, conn: Connection, ids: list[int]) -> Mapping[int, Delivery]:
         rows = await conn.fetch(LOAD, ids)
         targets = await self._targets.get(conn, [(row[1], row[2]) for row in rows])
-        return {row[0]: Delivery(targets[row[1]], row[3], row[4], row[5]) for row in rows if row[1] in targets}
+        return {row[0]: Delivery(targets[row[1]], row[3], row[4], row[5], row[6]) for row in rows if row[1] in targets}
 
 
 class Deliverer:

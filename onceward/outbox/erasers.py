@@ -58,6 +58,7 @@ ERASERS: tuple[Eraser, ...] = (
 )
 
 UNSEARCHED: dict[str, str] = {
+    "onceward.published.trace": "The id of a trace and of a span: random numbers.",
     "onceward.event_types.*": "the catalogue of the app, without data of persons",
     "onceward.endpoints.events": "event types",
     "onceward.endpoints.headers": "sealed; cannot be searched",

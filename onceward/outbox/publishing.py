@@ -11,6 +11,7 @@ from uuid import UUID
 from onceward.db import RawJson, Transaction, is_storable, json_contains_nul
 from onceward.outbox.catalogue import Catalogue
 from onceward.outbox.errors import Invalid
+from onceward.telemetry.caller import caller_fields
 from onceward.work import Waker
 
 QUEUE = "deliveries"
@@ -18,7 +19,9 @@ RETRY_QUEUE = "deliveries-retry"
 MAX_DATA_BYTES = 256 << 10
 MAX_KEY = 255
 
-PUBLISH = "select id, message_id, deliveries, duplicate, fingerprint from onceward.publish($1, $2::json, $3, $4, $5)"
+PUBLISH = (
+    "select id, message_id, deliveries, duplicate, fingerprint from onceward.publish($1, $2::json, $3, $4, $5, $6)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ async def publish(
         if not is_storable(given):
             raise Invalid(field, f"contains NUL or half of a surrogate pair, which PostgreSQL cannot store: {given!r}")
     named = sorted(set(channels))
-    row = await tx.fetchrow(PUBLISH, type, RawJson(text), key, named or None, endpoint)
+    row = await tx.fetchrow(PUBLISH, type, RawJson(text), key, named or None, endpoint, caller_fields().get("trace"))
     assert row is not None
     published = Published(
         row["id"],

@@ -1,7 +1,8 @@
-"""`up`, `serve`, `worker`, `scheduler`: run an app with all roles or with one."""
+"""`dev`, `up`, `serve`, `worker`, `scheduler`: run an app with all roles or with one."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,10 +25,24 @@ QueueOption = Annotated[
 
 
 def register(cli: typer.Typer) -> None:
+    cli.command("dev")(dev)
     cli.command("up")(up)
     cli.command("serve")(serve)
     cli.command("worker")(worker)
     cli.command("scheduler")(scheduler)
+
+
+def dev(app: AppArgument = None, host: HostOption = None, port: PortOption = None) -> None:
+    """Run everything like `up`, and start it again after each change of the project's files. For development only."""
+    from onceward.process.dev import Development
+    from onceward.settings import load_settings
+
+    settings = load_settings(host=host, port=port)
+    configure_process(settings)
+    if app is None:
+        load_app(app)  # raises the error that says how to name an app
+        return
+    raise typer.Exit(Development(app, settings, Path.cwd()).run())
 
 
 def up(app: AppArgument = None, host: HostOption = None, port: PortOption = None) -> None:

@@ -43,7 +43,9 @@ class Component(Protocol):
 class Process:
     """One process of Onceward: the engine's features and those of an app."""
 
-    def __init__(self, app: Onceward, settings: Settings, features: Features) -> None:
+    def __init__(self, app: Onceward, settings: Settings, features: Features, *, listens: bool = True) -> None:
+        """With `listens=False` the role `web` opens no port: another server calls `process.web.asgi`."""
+        self.listens = listens
         self.app = app
         self.settings = settings
         self.features = features.plus(app.features())
@@ -73,7 +75,7 @@ class Process:
         chosen = frozenset(roles)
         check_prefixes(self.features.settings)
         warn_of_unknown_names(self.features.settings)
-        if "web" in chosen:
+        if "web" in chosen and self.listens:
             check_address(self.settings)
         self.app.services.configure(self.settings)
         self._undo.append(("services", self.app.services.aclose))
@@ -149,7 +151,7 @@ class Process:
 
     async def _prepare_login(self, roles: frozenset[Role]) -> None:
         """Store the address of the web server, and create the login link that `up` prints."""
-        if self.web is None:
+        if self.web is None or not self.listens:
             return
         url = self.settings.public_url or self.web.url
         async with self.database.acquire() as conn:
@@ -199,6 +201,7 @@ class Process:
             roles=roles,
             health=self.health,
             box=secret_box(self.settings),
+            listens=self.listens,
         )
         self.context = context
         self.app.services.use_secrets(OrganizationSecrets(self.database, context.box))

@@ -81,6 +81,12 @@ class Settings(BaseSettings):
     port: int = Field(
         default=8400, ge=0, le=65535, description="Port to listen on; 0 means that the system chooses one."
     )
+    health_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="Port on which `worker` and `scheduler` answer `/healthz`, `/readyz` and `/metrics`; if not set, they open no port.",
+    )
     public_url: str | None = Field(
         default=None,
         description="Public URL of this service, used in email links and in signatures that cover the URL.",

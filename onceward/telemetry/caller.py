@@ -73,7 +73,7 @@ def caller_text() -> str | None:
     """Return the context that new work gets, as JSON: that of the running work, or else that of the request."""
     work = running.get()
     if work is not None:
-        context = context_of(work)
+        context = _context_of_running(work)
         return None if not context else orjson.dumps(context).decode()
     caller = _caller.get()
     return None if caller is None else caller.text
@@ -83,9 +83,15 @@ def caller_fields() -> Mapping[str, Any]:
     """Return the context of the running work or request; empty without one."""
     work = running.get()
     if work is not None:
-        return context_of(work) or {}
+        return _context_of_running(work)
     caller = _caller.get()
     return {} if caller is None else caller.fields
+
+
+def _context_of_running(work: Any) -> Mapping[str, Any]:
+    """Return the context of the running work. With tracing, the span of the run is the parent of what it causes."""
+    context = context_of(work) or {}
+    return {**context, "trace": traceparent()} if is_tracing() else context
 
 
 def _storable(value: str) -> str:

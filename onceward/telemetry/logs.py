@@ -6,6 +6,7 @@ starts. Values whose key names a secret are replaced before a line is written, a
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import sys
@@ -13,6 +14,7 @@ import traceback
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from datetime import datetime
 from typing import Any, Literal, cast
 
 import orjson
@@ -20,6 +22,8 @@ import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 REDACTED = "[redacted]"
+MOST_CHARACTERS = 60
+"""The maximum length of a value on a terminal, except of a URL and of an error."""
 SECRET_KEYS = re.compile(
     r"(secret|passw(or)?d|token|api_?key|authorization|cookie|signature|credential|private_?key|dsn|database_url)",
     re.IGNORECASE,
@@ -174,8 +178,26 @@ def _rendering(*, pretty: bool) -> list[structlog.typing.Processor]:
     if pretty:
         # The plain formatter: the rich one prints local variables, which may contain secrets.
         formatter = structlog.dev.plain_traceback
-        return [strip, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=formatter)]
+        return [
+            strip,
+            shorten,
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=formatter),
+        ]
     return [strip, describe_exception, structlog.processors.JSONRenderer(_json)]
+
+
+def shorten(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Make a line fit a terminal: local time without date, no logger's name unless something is wrong, short values."""
+    with contextlib.suppress(TypeError, ValueError):
+        event["timestamp"] = datetime.fromisoformat(event["timestamp"]).astimezone().strftime("%H:%M:%S")
+    if event.get("level") in ("debug", "info"):
+        event.pop("logger", None)
+        for name, value in event.items():
+            text = str(value)
+            if name != "event" and len(text) > MOST_CHARACTERS and "://" not in text:
+                is_list = isinstance(value, list | tuple)
+                event[name] = f"{len(cast(list[Any], value))} items" if is_list else text[: MOST_CHARACTERS - 1] + "…"
+    return event
 
 
 def _json(value: Any, **_options: Any) -> str:

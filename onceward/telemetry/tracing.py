@@ -5,6 +5,7 @@ Exporters and sampling follow the standard `OTEL_*` variables.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -67,6 +68,23 @@ def span(name: str, *, parent: str | None = None, **attributes: str | int | floa
     context = None if parent is None else _propagator().extract({"traceparent": parent})
     with _Tracing.tracer.start_as_current_span(name, context=context, attributes=attributes):
         yield
+
+
+def record_span(name: str, *, parent: str, started_ns: int, **attributes: str | int | float | bool) -> None:
+    """Record a span that began at `started_ns` (Unix time) and ends now, for code that runs outside a block."""
+    if _Tracing.tracer is None:
+        return
+    context = _propagator().extract({"traceparent": parent})
+    _Tracing.tracer.start_span(name, context=context, start_time=started_ns, attributes=attributes).end()
+
+
+def derived_parent(*names: str) -> str:
+    """Return a `traceparent` that depends only on these names, so that spans of two processes share a trace.
+
+    No span has the id of this parent: the spans that use it are the top of their trace.
+    """
+    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()
+    return f"00-{digest[:32]}-{digest[32:48]}-01"
 
 
 def is_tracing() -> bool:

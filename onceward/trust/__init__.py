@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from onceward.trust.organizations import act_for, create_organization, find_organization
     from onceward.trust.sealer import Sealer
     from onceward.trust.secrets import SecretBox, put_secret
+    from onceward.trust.sessions import link_for
 
 __all__ = [
     "COMMAND_LINE",
@@ -49,6 +50,7 @@ __all__ = [
     "create_organization",
     "find_organization",
     "fingerprint",
+    "link_for",
     "list_entries",
     "put_secret",
     "record",

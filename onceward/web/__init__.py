@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from onceward.web.dashboard.page import Missing, Page, View
     from onceward.web.dashboard.site import Site
     from onceward.web.fields import AtMost
+    from onceward.web.login import log_in_with_link
     from onceward.web.problems import Problem, request_id_of
     from onceward.web.server import WebServer
 
@@ -39,6 +40,7 @@ __all__ = [
     "create_api",
     "database_of",
     "engine_of",
+    "log_in_with_link",
     "request_id_of",
     "require",
     "settings_of",

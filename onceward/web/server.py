@@ -36,7 +36,10 @@ class _QuietServer(uvicorn.Server):
 class WebServer:
     """A part: `start()` returns when the server accepts requests, `stop()` when it has answered the last one."""
 
-    def __init__(self, asgi: ASGIApp, settings: Settings) -> None:
+    def __init__(self, asgi: ASGIApp, settings: Settings, *, listens: bool = True) -> None:
+        """With `listens=False` it opens no port, and another server calls `asgi`."""
+        self.asgi = asgi
+        self._listens = listens
         self._settings = settings
         self._edge = Edge(EdgeLimits.of(settings))
         config = uvicorn.Config(
@@ -59,6 +62,8 @@ class WebServer:
         self.port = settings.port
 
     async def start(self) -> None:
+        if not self._listens:
+            return
         listener = self._bind()
         self.port = listener.getsockname()[1]
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]), name="web")
@@ -90,7 +95,14 @@ class WebServer:
         return listen(self._settings, backlog=self._edge.backlog)
 
 
-def listen(settings: Settings, *, backlog: int) -> socket.socket:
+class HealthServer(WebServer):
+    """The server of a process without the role `web`: it answers probes and shows metrics, nothing else."""
+
+    def _bind(self) -> socket.socket:
+        return listen(self._settings, backlog=self._edge.backlog, setting="ONCEWARD_HEALTH_PORT")
+
+
+def listen(settings: Settings, *, backlog: int, setting: str = "ONCEWARD_PORT") -> socket.socket:
     """Return a listening socket at the configured address, or raise `CannotListen`."""
     host, port = settings.host, settings.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -99,7 +111,7 @@ def listen(settings: Settings, *, backlog: int) -> socket.socket:
     except OSError as error:
         raise CannotListen(
             f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}; "
-            "stop the process that uses the port, or set ONCEWARD_PORT (and ONCEWARD_HOST)"
+            f"stop the process that uses the port, or set {setting} (and ONCEWARD_HOST)"
         ) from error
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Iterator
 
 import pytest
 import structlog
 
 from onceward.telemetry import bind, configure_logging, get_logger
+from onceward.telemetry.logs import shorten
 
 
 @pytest.fixture
@@ -101,3 +103,20 @@ def test_a_terminal_does_not_show_the_links_of_the_audit_chain(capsys: pytest.Ca
     root.handlers[:] = before
     assert "started" in shown
     assert "audit.sealed" not in shown
+
+
+def test_a_line_on_a_terminal_is_short_and_an_error_is_complete() -> None:
+    moment = "2026-01-02T03:04:05.678901Z"
+    line = {"timestamp": moment, "level": "info", "event": "worker.started", "logger": "onceward.work", "id": 7}
+    values = {"queues": ["a-long-queue-name"] * 9, "text": "x" * 99, "url": "http://127.0.0.1/" + "x" * 99}
+    short = shorten(None, "info", {**line, **values})
+    assert re.fullmatch(r"\d\d:\d\d:05", short.pop("timestamp"))
+    assert short == {
+        "level": "info",
+        "event": "worker.started",
+        "id": 7,
+        "queues": "9 items",
+        "text": "x" * 59 + "…",
+        "url": values["url"],
+    }
+    assert shorten(None, "error", {**line, **values, "level": "error"})["text"] == "x" * 99

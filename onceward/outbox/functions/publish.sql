@@ -2,6 +2,7 @@
 -- The same key again returns the first event and publishes nothing.
 create or replace function onceward.publish(
     type text, data json, key text default null, channels text[] default null, endpoint uuid default null,
+    trace text default null,
     out id bigint, out message_id text, out deliveries int, out duplicate boolean, out fingerprint bytea
 ) language plpgsql as $$
 #variable_conflict use_column
@@ -21,13 +22,13 @@ begin
     publish.message_id := 'msg_' || replace(gen_random_uuid()::text, '-', '');
     publish.fingerprint := v_fingerprint;
     publish.duplicate := false;
-    insert into onceward.published as p (id, organization_id, message_id, type, key, fingerprint, channels, body, caused_by)
+    insert into onceward.published as p (id, organization_id, message_id, type, key, fingerprint, channels, body, caused_by, trace)
     values (publish.id, v_organization, publish.message_id, publish.type, publish.key, v_fingerprint, publish.channels,
             convert_to(format('{"id":"%s","type":"%s","event":"%s","timestamp":"%s","data":%s}',
                               publish.message_id, publish.type, publish.type,
                               to_char(onceward.now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
                               publish.data::text), 'UTF8'),
-            onceward.cause())
+            onceward.cause(), publish.trace)
     on conflict (coalesce(organization_id, '00000000-0000-0000-0000-000000000000'::uuid), key) where key is not null
     do nothing;
     if not found then

@@ -101,6 +101,7 @@ create table onceward.published (
     channels text[],
     body bytea,                            -- the exact bytes that are sent; null: pruned
     caused_by bigint,
+    trace text,                            -- W3C traceparent of the span that published it; null without tracing
     created_at timestamptz not null default onceward.now()
 );
 comment on table onceward.published is 'Published events. Each payload is stored once.';

@@ -8,11 +8,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from onceward.trust.errors import NotAuthenticated
 from onceward.trust.identity import Identity
-from onceward.trust.sessions import close_session, redeem_link
-from onceward.web.api import database_of, settings_of
-from onceward.web.auth import ORGANIZATION_COOKIE, SESSION_COOKIE, authenticator_of, require
+from onceward.trust.sessions import close_session
+from onceward.web.api import database_of
+from onceward.web.auth import SESSION_COOKIE, require
+from onceward.web.login import log_in_with_link
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -45,25 +45,8 @@ def login_router() -> APIRouter:
         return HTMLResponse(page, headers=PRIVATE)
 
     async def log_in(request: Request, token: Annotated[str, Form()] = "") -> Response:
-        database, settings = database_of(request), settings_of(request)
-        authenticator = authenticator_of(request)
-        authenticator.refuse_other_sites(request)
-        try:
-            async with database.transaction(role="engine") as tx:
-                session = await redeem_link(tx, token, session_hours=settings.session_hours)
-        except NotAuthenticated as error:
-            await authenticator.count_failure(request, str(error))
-            raise
         reply = RedirectResponse("/", status_code=303, headers=PRIVATE)
-        reply.set_cookie(
-            SESSION_COOKIE,
-            session.token,
-            max_age=settings.session_hours * 3600,
-            httponly=True,
-            samesite="lax",
-            secure=settings.url.startswith("https://"),
-        )
-        reply.delete_cookie(ORGANIZATION_COOKIE)  # another person may have chosen it in this browser
+        await log_in_with_link(request, token, reply)
         return reply
 
     async def log_out(request: Request, _identity: Annotated[Identity, Depends(require("user"))]) -> Response:

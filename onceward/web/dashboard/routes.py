@@ -207,7 +207,7 @@ async def _error_page(site: Site, request: Request, error: Exception) -> Respons
     """Return a page that explains the error."""
     match error:
         case NotAuthenticated():
-            reply = RedirectResponse("/login", status_code=303)
+            reply = RedirectResponse(site.start_page if request.url.path == "/" else "/login", status_code=303)
             if SESSION_COOKIE in request.cookies:
                 reply.delete_cookie(SESSION_COOKIE)
             return reply

@@ -45,6 +45,8 @@ class Site:
         self.settings = context.settings
         self.traced = context.features.traced
         self.contributed = sum(context.features.load("pages"), Pages(templates=(HERE / "templates",)))
+        self.start_page = "/login"
+        """Where `/` sends a visitor who is not logged in. The demo has a page that explains it."""
         self.tables: frozenset[str] = frozenset()
         self.pages: dict[str, Page] = {}
         self.files = {path.name: path.read_bytes() for path in sorted((HERE / "static").iterdir())}

@@ -1,0 +1,70 @@
+"""The start page of the demo: `/` leads to it, one click logs in, and it is only for this machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from onceward import Onceward
+from onceward.feature import EVERY_ROLE, WEB
+from onceward.process.process import Process
+from onceward_apps.start_page import router, use_start_page
+from tests.web.operating import started
+
+START = Path(__file__).parents[2] / "onceward_apps" / "demo_pages" / "start.html"
+
+
+@pytest.fixture
+async def process(database_url: str) -> AsyncIterator[Process]:
+    app = Onceward("small")
+    app.routes(router)
+    app.part("start page", use_start_page, roles=WEB, stage="app")
+    process = await started(database_url, roles=set(EVERY_ROLE), app=app)
+    yield process
+    await process.stop()
+
+
+async def test_a_visitor_logs_in_with_one_click_and_reads_the_messages(process: Process) -> None:
+    async with process.context.engine.transaction() as tx:
+        data = {"title": "Hello <b>", "body": "Ada", "metadata": {}, "type": "note", "severity": "info"}
+        await tx.send("notification", to="ada@example.org", key="1", data=data)
+        await tx.send("notification", to="bob@example.org", key="2", data={"title": "incomplete", "body": "Bob"})
+    jar = aiohttp.CookieJar(unsafe=True)  # the server's name is an address
+    async with aiohttp.ClientSession(process.web.url, cookie_jar=jar) as http:
+        async with http.get("/", headers={"Accept": "text/html"}) as answer:
+            assert answer.url.path == "/start"
+            page = await answer.text()
+        [form] = re.findall(r'<form method="post" action="([^"]+)">', page)
+        async with http.post(form, headers={"Origin": process.web.url}) as answer:
+            assert (answer.status, answer.url.path) == (200, "/")
+            assert "Overview" in await answer.text()
+        async with http.get("/start/messages") as answer:
+            shown = await answer.text()
+        assert "ada@example.org" in shown
+        assert "bob@example.org" in shown
+        assert "Hello &lt;b&gt;" in shown
+
+
+async def test_other_machines_and_other_sites_cannot_use_it(process: Process) -> None:
+    async with aiohttp.ClientSession(process.web.url) as http:
+        for method, path in (("get", "/start"), ("post", "/start/login"), ("get", "/start/messages")):
+            async with http.request(method, path, headers={"Host": "rebound.example"}) as answer:
+                assert answer.status == 403, path
+        async with http.post("/start/login", headers={"Origin": "https://elsewhere.example"}) as answer:
+            assert answer.status == 403
+            assert not http.cookie_jar.filter_cookies(answer.url)
+
+
+def test_the_page_explains_in_four_sentences_and_names_three_things_to_try() -> None:
+    text = START.read_text()
+    [explanation] = re.findall(r"<h1>.*?</h1>\s*<p>(.*?)</p>", text, re.DOTALL)
+    assert len(re.findall(r"\.(?=\s|$)", re.sub(r"<code>.*?</code>", "", explanation))) == 4
+    [tasks] = re.findall(r"<ol>(.*?)</ol>", text, re.DOTALL)
+    assert tasks.count("<li>") == 3
+    assert {"/events", "/demo", "/coursegen", "/dashboard/clinic", "/start/messages", "/api/v1/docs"} <= set(
+        re.findall(r'href="([^"]+)"', text)
+    )

@@ -1,0 +1,129 @@
+"""The files in `deploy/`, and those of a new project, are valid for their own tools and fit the code.
+
+No container and no cluster can run here, so linters and schemas examine the files; docs/deploying.md says which.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from onceward.cli.new import create_project
+from onceward.inbox.environment import PREFIX as SOURCES
+from onceward.runtime import FEATURES
+from onceward.settings import all_settings
+from tests.docs.documented_commands import CommandTree, DocumentedCommand
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+HADOLINT = Path(sys.executable).with_name("hadolint")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project as `onceward new` creates it."""
+    target = tmp_path_factory.mktemp("new") / "my-shop"
+    create_project(target, name="my-shop", package="my_shop")
+    return target
+
+
+def documents(folder: Path) -> Iterator[tuple[str, Any]]:
+    for path in sorted(folder.glob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            yield path.name, document
+
+
+def check(*command: str | Path) -> None:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not HADOLINT.exists(), reason="hadolint has no wheel for this machine")
+def test_the_dockerfiles_pass_hadolint(project: Path) -> None:
+    check(HADOLINT, DEPLOY / "Dockerfile", project / "Dockerfile")
+
+
+@pytest.mark.parametrize("schema", ["compose-spec", "github-workflows"])
+def test_compose_files_and_workflows_fit_their_schema(project: Path, schema: str) -> None:
+    files = {
+        "compose-spec": [DEPLOY / "compose.yaml", project / "compose.yaml"],
+        "github-workflows": [*ROOT.glob(".github/workflows/*.yml"), *project.glob(".github/workflows/*.yml")],
+    }
+    program = Path(sys.executable).with_name("check-jsonschema")
+    check(program, "--builtin-schema", f"vendor.{schema}", *files[schema])
+
+
+def test_the_manifests_fit_the_schemas_of_kubernetes() -> None:
+    kinds: list[str] = []
+    for _, document in documents(DEPLOY / "kubernetes"):
+        kubernetes_validate.validate(document, "1.33", strict=True)
+        kinds.append(document["kind"])
+    assert sorted(kinds) == ["ConfigMap", *["Deployment"] * 3, "Job", *["PodDisruptionBudget"] * 3, "Service"]
+
+
+def test_every_pod_is_restricted_and_probed() -> None:
+    for name, document in documents(DEPLOY / "kubernetes"):
+        if document["kind"] not in ("Deployment", "Job"):
+            continue
+        pod = document["spec"]["template"]["spec"]
+        [container] = pod["containers"]
+        assert pod["securityContext"]["runAsNonRoot"], name
+        assert container["securityContext"]["readOnlyRootFilesystem"], name
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}, name
+        if document["kind"] == "Deployment":
+            probes = {
+                probe: container[probe]["httpGet"] for probe in ("startupProbe", "readinessProbe", "livenessProbe")
+            }
+            assert {each["path"] for each in probes.values()} == {"/healthz", "/readyz"}, name
+            assert probes["livenessProbe"]["path"] == "/healthz", f"{name}: an outage of PostgreSQL would restart it"
+            assert pod["terminationGracePeriodSeconds"] > 30, f"{name}: shorter than ONCEWARD_SHUTDOWN_GRACE_S"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed here")
+def test_the_units_pass_systemd(project: Path, tmp_path: Path) -> None:
+    units = [*DEPLOY.glob("systemd/*.service"), *project.glob("deploy/*.service")]
+    assert len(units) == 7
+    for unit in units:  # the program of an installation does not exist here
+        text = re.sub(r"ExecStart=\S+", "ExecStart=/bin/true", unit.read_text())
+        (tmp_path / unit.name).write_text(text)
+    check("systemd-analyze", "verify", *sorted(tmp_path.glob("*.service")))
+
+
+def texts(project: Path) -> Iterator[tuple[str, str]]:
+    folders = (DEPLOY, project / "deploy", project / ".github")
+    paths = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    for path in [*paths, project / "Dockerfile", project / "compose.yaml", project / ".env"]:
+        yield path.name, path.read_text()
+
+
+def test_every_setting_that_a_file_names_exists(project: Path) -> None:
+    known = {row.name for row in all_settings(FEATURES.settings)}
+    unknown = {
+        (where, name)
+        for where, text in texts(project)
+        for name in re.findall(r"\bONCEWARD_[A-Z_]+[A-Z]", text)
+        if name not in known and not name.startswith(SOURCES)
+    }
+    assert unknown == set()
+
+
+def test_every_command_that_a_file_runs_exists(project: Path) -> None:
+    tree, found = CommandTree(), 0
+    for where, text in texts(project):
+        lists = re.findall(r"(?:command|args|CMD):? \[(\"?onceward\"?[^\]]*)\]", text)
+        lines = [each.replace('"', "").replace(",", " ") for each in lists]
+        lines += re.findall(r"ExecStart=\S+/(onceward .*)", text)
+        for line in lines:
+            found += 1
+            command = DocumentedCommand(where, tuple(line.split()[1:]), complete=True)
+            assert tree.problem_of(command) is None, command
+    assert found == 21
