@@ -222,7 +222,7 @@ class Cluster:
 
     def kill_postgres(self, member: Member) -> None:
         """Kill PostgreSQL alone: Patroni notices it."""
-        _signal(member.processes()[1:], signal.SIGKILL)
+        _signal([each for each in member.processes() if each.name().startswith("postgres")], signal.SIGKILL)
 
     def freeze(self, member: Member) -> None:
         member.held = member.processes()
