@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test acceptance coverage contract stall soak check format docs screenshots bench bench-smoke bench-peers lock clean
+.PHONY: help install demo test acceptance coverage contract stall soak cluster chaos check format docs screenshots bench bench-smoke bench-peers lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -49,6 +49,12 @@ stall: $(READY) ## freeze a process at every gate of every kind of work while an
 
 soak: $(READY) ## 10 minutes of steady load, memory must stay flat; ARGS=--short for 20 seconds
 	@$(BIN)/python tools/soak.py $(ARGS)
+
+cluster: $(READY) ## three PostgreSQL servers under Patroni, two web nodes and three workers, until Ctrl-C
+	@exec $(BIN)/python -m tools.chaos.interactive
+
+chaos: $(READY) ## break the cluster under load and check that nothing is lost or done twice; ARGS="--seed 7 --minutes 5"
+	@exec $(BIN)/python -m tools.chaos $(ARGS)
 
 check: $(READY) ## ruff, pyright, import-linter
 	@$(BIN)/ruff check .

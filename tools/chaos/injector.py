@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import asyncpg
 
+from onceward.db import FAILED
 from tools.chaos.cluster import Cluster
 from tools.chaos.faults import SERVER_FAULTS, SINGLE_SERVER_FAULTS, Fault
 from tools.chaos.nodes import Node
@@ -140,7 +141,7 @@ class Injector:
 
     async def _hold_snapshot(self, fault: Fault) -> None:
         """Keep an old snapshot open, as a forgotten report does."""
-        with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+        with contextlib.suppress(*FAILED):
             conn = await asyncpg.connect(self._direct_url, timeout=10)
             try:
                 async with conn.transaction(isolation="repeatable_read"):
@@ -153,7 +154,7 @@ class Injector:
         """Take most connections of the server."""
         taken: list[asyncpg.Connection] = []
         try:
-            with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+            with contextlib.suppress(*FAILED):
                 for _ in range(FILLED):
                     taken.append(await asyncpg.connect(self._direct_url, timeout=10))
             await asyncio.sleep(fault.lasts_s)
