@@ -52,9 +52,14 @@ def main() -> int:
     print_report(outcome, took_s=time.monotonic() - began)
     if outcome.problems:
         print(
-            f"FAILED with seed {seed}; the same schedule again: make chaos ARGS='{' '.join(sys.argv[1:])} --seed {seed}'"
+            f"FAILED with seed {seed}; the same schedule again: make chaos ARGS='{_again(sys.argv[1:], seed)}'"
         )
     return 1 if outcome.problems else 0
+
+
+def _again(arguments: list[str], seed: int) -> str:
+    """Return the arguments of this run with its seed."""
+    return " ".join(arguments if "--seed" in arguments else [*arguments, "--seed", str(seed)])
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from tools.chaos.cluster import Cluster
 from tools.chaos.faults import SERVER_FAULTS, SINGLE_SERVER_FAULTS, Fault
 from tools.chaos.nodes import Node
 from tools.chaos.proxy import Link, Proxy
-from tools.chaos.servers import Replicated, Single
+from tools.chaos.servers import Existing, Replicated, Single
 
 FILLED = 150
 LAG_S = 3.0
@@ -35,7 +35,9 @@ class Injected:
 class Injector:
     """Runs the faults at their times. A fault of the servers waits until the servers are healthy again."""
 
-    def __init__(self, nodes: Sequence[Node], proxy: Proxy, servers: Single | Replicated, *, direct_url: str) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], proxy: Proxy, servers: Existing | Replicated | Single, *, direct_url: str
+    ) -> None:
         self._nodes = nodes
         self._proxy = proxy
         self._servers = servers

@@ -50,6 +50,30 @@ class Single:
         """The postmaster restarts by itself; the nodes wait for it."""
 
 
+class Existing:
+    """A database on a server that others use too: the test server of `make test`. Nothing is done to the server itself."""
+
+    def __init__(self, database_url: str) -> None:
+        self._parts = urlsplit(database_url)
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    @property
+    def targets(self) -> dict[str, Target]:
+        query = parse_qs(self._parts.query)
+        if "host" in query:
+            return {"existing": Target(path=Path(query["host"][0]) / f".s.PGSQL.{query.get('port', ['5432'])[0]}")}
+        return {"existing": Target(port=self._parts.port or 5432)}
+
+    def url(self, ports: list[int]) -> str:
+        account = self._parts.netloc.rpartition("@")[0]
+        return f"postgresql://{account}@127.0.0.1:{ports[0]}{self._parts.path}?sslmode=disable"
+
+    async def wait_until_healthy(self, *, timeout_s: float) -> None: ...
+
+
 class Replicated:
     """The Patroni cluster, seen as something that has an address."""
 

@@ -11,7 +11,7 @@ from tools.chaos.nodes import Node, environ_of
 from tools.chaos.observe import prepare
 from tools.chaos.ports import free_ports
 from tools.chaos.proxy import Proxy
-from tools.chaos.servers import Replicated, Single
+from tools.chaos.servers import Existing, Replicated, Single
 from tools.chaos.sink import Sink
 
 
@@ -20,6 +20,8 @@ class Shape:
     """How large the system is."""
 
     cluster: bool = True
+    database_url: str | None = None
+    """Use this database instead of starting servers."""
     synchronous: bool = True
     web: int = 2
     workers: int = 3
@@ -30,7 +32,7 @@ class System:
 
     def __init__(self, folder: Path, shape: Shape) -> None:
         self.folder = folder
-        self.servers = Replicated(folder, synchronous=shape.synchronous) if shape.cluster else Single(folder)
+        self.servers = _servers(folder, shape)
         self.proxy = Proxy()
         self.sink = Sink()
         self.nodes: list[Node] = []
@@ -98,3 +100,9 @@ class System:
         await self.proxy.close()
         await self.sink.__aexit__()
         await self.servers.stop()
+
+
+def _servers(folder: Path, shape: Shape) -> Existing | Replicated | Single:
+    if shape.database_url is not None:
+        return Existing(shape.database_url)
+    return Replicated(folder, synchronous=shape.synchronous) if shape.cluster else Single(folder)
