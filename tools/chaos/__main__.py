@@ -38,9 +38,7 @@ def main() -> int:
     only = tuple(kind for kind in given.only.split(",") if kind)
     if unknown := set(only) - set(LASTS_S):
         parser.error(f"--only {', '.join(unknown)}: not a kind of fault")
-    faults = plan(
-        seed, duration_s=60 * given.minutes, nodes=shape.web + shape.workers, cluster=shape.cluster, only=only
-    )
+    faults = plan(seed, duration_s=60 * given.minutes, nodes=shape.nodes, cluster=shape.cluster, only=only)
     print(f"seed {seed}, {given.minutes:g} minutes, {len(faults)} faults", flush=True)
     if given.plan:
         print(*faults, sep="\n")
@@ -51,9 +49,7 @@ def main() -> int:
     outcome = asyncio.run(run(folder, shape, faults, duration_s=60 * given.minutes, rate=given.rate, seed=seed))
     print_report(outcome, took_s=time.monotonic() - began)
     if outcome.problems:
-        print(
-            f"FAILED with seed {seed}; the same schedule again: make chaos ARGS='{_again(sys.argv[1:], seed)}'"
-        )
+        print(f"FAILED with seed {seed}; the same schedule again: make chaos ARGS='{_again(sys.argv[1:], seed)}'")
     return 1 if outcome.problems else 0
 
 

@@ -25,6 +25,12 @@ class Shape:
     synchronous: bool = True
     web: int = 2
     workers: int = 3
+    combined: int = 0
+    """Nodes that are web node and worker in one process, as `onceward up` is."""
+
+    @property
+    def nodes(self) -> int:
+        return self.web + self.workers + self.combined
 
 
 class System:
@@ -41,7 +47,7 @@ class System:
 
     @property
     def web_urls(self) -> list[str]:
-        return [node.url for node in self.nodes if node.kind == "web"]
+        return [node.url for node in self.nodes if node.kind != "worker"]
 
     async def __aenter__(self) -> Self:
         try:
@@ -63,6 +69,7 @@ class System:
         await self.sink.__aenter__()
         names = [("web", f"web-{n}") for n in range(self._shape.web)]
         names += [("worker", f"worker-{n}") for n in range(self._shape.workers)]
+        names += [("all", f"node-{n}") for n in range(self._shape.combined)]
         for (kind, name), port in zip(names, free_ports(len(names)), strict=True):
             links = await self.proxy.connect(name, self.servers.targets)
             environ = environ_of(
