@@ -49,7 +49,7 @@ class Servers:
     def several(self) -> bool:
         return len(self._servers) > 1 and selects_primary(self.url)
 
-    async def connect(self, url: str | None = None, /, *, timeout: float = 10.0, **options: Any) -> Session:
+    async def connect(self, dsn: str | None = None, *, timeout: float = 10.0, **options: Any) -> Session:
         """Open a session. The signature is that of `asyncpg.connect`, which the pool calls through this method."""
         if not self.several:
             conn = await asyncpg.connect(self.url, timeout=timeout, **options)

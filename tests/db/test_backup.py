@@ -89,7 +89,8 @@ async def test_a_restore_to_a_point_in_time_continues_without_using_a_key_twice(
         conf.write("recovery_target_action = 'promote'\narchive_mode = 'off'\n")
     (restored / "recovery.signal").touch()
     account.own(restored / "recovery.signal")
-    (restored / ".s.PGSQL.5432.lock").unlink(missing_ok=True)  # the embedded server has its socket in the data directory
+    # The embedded server has its socket in the data directory.
+    (restored / ".s.PGSQL.5432.lock").unlink(missing_ok=True)
 
     async with opened(base) as engine:
         await until(lambda: _promoted(engine.db), timeout_s=60)

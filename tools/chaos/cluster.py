@@ -193,6 +193,13 @@ class Cluster:
                 return next(member for member in self.members if member.name == seen["name"])
         return None
 
+    async def wait_for_primary(self) -> Member:
+        """Return the primary, once there is one."""
+        async with asyncio.timeout(120):
+            while (primary := await self.primary()) is None:
+                await asyncio.sleep(0.5)
+        return primary
+
     async def is_healthy(self) -> bool:
         """Return whether there is a primary, and all others stream from it, one of them synchronously."""
         seen = await self.view()
@@ -234,9 +241,7 @@ class Cluster:
 
     async def switch_over(self) -> bool:
         """Ask Patroni for a planned change of the primary. Returns whether it agreed."""
-        primary = await self.primary()
-        if primary is None:
-            return False
+        primary = await self.wait_for_primary()
         url = f"http://127.0.0.1:{primary.api_port}/switchover"
         try:
             async with self.http.post(

@@ -171,30 +171,26 @@ class Injector:
         self._servers.crash()
 
     async def _kill_primary(self, fault: Fault) -> None:
-        primary = await self.cluster.primary()
-        if primary is not None:
-            await self.cluster.kill(primary)
-            await asyncio.sleep(fault.lasts_s)
-            await self.cluster.start_member(primary)
+        primary = await self.cluster.wait_for_primary()
+        await self.cluster.kill(primary)
+        await asyncio.sleep(fault.lasts_s)
+        await self.cluster.start_member(primary)
 
     async def _kill_postgres(self, fault: Fault) -> None:
-        primary = await self.cluster.primary()
-        if primary is not None:
-            self.cluster.kill_postgres(primary)
+        self.cluster.kill_postgres(await self.cluster.wait_for_primary())
 
     async def _freeze_primary(self, fault: Fault) -> None:
         """Freeze the primary for longer than its lock lasts, so that two servers believe to be the primary for a moment."""
-        primary = await self.cluster.primary()
-        if primary is not None:
-            self.cluster.freeze(primary)
-            await asyncio.sleep(fault.lasts_s)
-            self.cluster.thaw(primary)
+        primary = await self.cluster.wait_for_primary()
+        self.cluster.freeze(primary)
+        await asyncio.sleep(fault.lasts_s)
+        self.cluster.thaw(primary)
 
     async def _switch_over(self, fault: Fault) -> None:
         await self.cluster.switch_over()
 
     async def _kill_standby(self, fault: Fault) -> None:
-        primary = await self.cluster.primary()
+        primary = await self.cluster.wait_for_primary()
         standby = next(member for member in self.cluster.members if member is not primary)
         await self.cluster.kill(standby)
         await asyncio.sleep(fault.lasts_s)
@@ -202,9 +198,7 @@ class Injector:
 
     async def _kill_lagging_primary(self, fault: Fault) -> None:
         """Stop replication for some seconds, then kill the primary. Without synchronous replication this loses commits."""
-        primary = await self.cluster.primary()
-        if primary is None:
-            return
+        primary = await self.cluster.wait_for_primary()
         receivers = [
             process
             for member in self.cluster.members

@@ -46,7 +46,9 @@ async def wait_until_drained(db: Database, *, patience_s: float) -> float:
     least: int | None = None
     while True:
         try:
-            left = await db.fetchval("select count(*) from onceward.work where dead_reason is null and task <> 'tick'")
+            left = await db.fetchval(
+                "select count(*) from onceward.work where dead_reason is null and task <> 'cron:tick'"
+            )
         except FAILED:
             left = None
         now = time.monotonic()
@@ -64,7 +66,7 @@ async def read(db: Database, history: History) -> None:
     history.effects = [Effect(**dict(row)) for row in await db.fetch(EFFECTS)]
     history.messages = [Message(row["ref"], row["status"]) for row in await db.fetch(MESSAGES)]
     history.runs = [row["due_s"] for row in await db.fetch(RUNS)]
-    history.unfinished = [row["work"] for row in await db.fetch(WAITING) if " tick " not in row["work"]]
+    history.unfinished = [row["work"] for row in await db.fetch(WAITING) if " cron:tick " not in row["work"]]
     history.dead_letters = [row["work"] for row in await db.fetch(DEAD)]
     history.capacity, history.lane_limit, history.slots = CAPACITY, LANE_LIMIT, SLOTS
     history.sold = await db.fetchval("select sold from onceward.capacity_pools where key = $1", POOL)
