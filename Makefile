@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test acceptance coverage contract stall soak check format docs site screenshots bench bench-smoke bench-peers new-project lock clean
+.PHONY: help install demo test acceptance coverage contract stall soak cluster chaos check format docs site screenshots bench bench-smoke bench-peers new-project lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | sort | awk -F ':.*?## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
@@ -57,6 +57,12 @@ new-project: $(READY) ## install the wheel in an empty environment, create a pro
 
 soak: $(READY) ## 10 minutes of steady load, memory must stay flat; ARGS=--short for 20 seconds
 	@$(BIN)/python tools/soak.py $(ARGS)
+
+cluster: $(READY) ## three PostgreSQL servers under Patroni, two web nodes and three workers, until Ctrl-C
+	@exec $(BIN)/python -m tools.chaos.interactive
+
+chaos: $(READY) ## break the cluster under load and check that nothing is lost or done twice; ARGS="--seed 7 --minutes 5"
+	@exec $(BIN)/python -m tools.chaos $(ARGS)
 
 check: $(READY) ## ruff, pyright, import-linter
 	@$(BIN)/ruff check .

@@ -155,7 +155,12 @@ class Engine:
         """Run a coroutine in the background. `stop` waits 5 seconds for it; use it only for work that may be lost."""
         note = asyncio.create_task(what)
         self._notes.add(note)
-        note.add_done_callback(self._notes.discard)
+        note.add_done_callback(self._note_ended)
+
+    def _note_ended(self, note: asyncio.Task[None]) -> None:
+        self._notes.discard(note)
+        if not note.cancelled() and (error := note.exception()) is not None:
+            log.log(loudness(error), "background_note.failed", error=type(error).__name__)
 
     # -- transactions -----------------------------------------------------------------------------------------------
 

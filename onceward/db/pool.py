@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, cast
-from urllib.parse import parse_qs, urlsplit
 from uuid import UUID
 
 import asyncpg
@@ -20,8 +19,10 @@ import structlog
 from onceward.db.errors import FAILED, OUTAGE, Unavailable
 from onceward.db.lost import is_gone, note_lost_connection
 from onceward.db.outage import Outage
+from onceward.db.servers import Servers
 from onceward.db.transaction import Cause, Connection, Role, Transaction
 from onceward.providers import exact_json
+from onceward.settings.database_url import servers_of
 
 log = structlog.get_logger(__name__)
 
@@ -75,24 +76,22 @@ class PooledConnection(asyncpg.Connection):  # pyright: ignore[reportMissingType
 
 
 def server_of(url: str) -> str:
-    """Return the host and port of a URL, for messages: never the user or the password."""
+    """Return the hosts and ports of a URL, for messages: never the user or the password."""
     try:
-        parts = urlsplit(url)
-        given = parse_qs(parts.query)
-        host = given.get("host", [parts.hostname or "localhost"])[0]
-        port = given.get("port", [str(parts.port or 5432)])[0]
+        return ", ".join(map(str, servers_of(url)))
     except ValueError:  # for example a port that is not a number
         return "the configured URL"
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class Database:
     """The database of one process. Open it with `await Database.open(url)`, and close it at the end."""
 
-    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], url: str, *, pgbouncer: bool) -> None:
+    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], servers: Servers, *, pgbouncer: bool) -> None:
         self.pool = pool
-        self.url = url
+        self.url = servers.url
         self.pgbouncer = pgbouncer
+        self._servers = servers
+        self._watch = asyncio.create_task(servers.watch(), name="primary-watch") if servers.several else None
         self._waiting = 0
         self._outage = Outage()
 
@@ -109,9 +108,11 @@ class Database:
     ) -> Database:
         """Open a pool. Raises `Unavailable` with the reason if PostgreSQL cannot be reached."""
         settings = {} if pgbouncer else {**SESSION_SETTINGS, "application_name": application_name}
+        servers = Servers(url)
         try:
             pool = await asyncpg.create_pool(
                 url,
+                connect=servers.connect,
                 min_size=min_size,
                 max_size=max_size,
                 init=prepare_session,
@@ -125,10 +126,13 @@ class Database:
             raise Unavailable(
                 f"cannot connect to PostgreSQL at {server_of(url)}: {error or type(error).__name__}"
             ) from error
-        return cls(pool, url, pgbouncer=pgbouncer)
+        return cls(pool, servers, pgbouncer=pgbouncer)
 
     async def close(self) -> None:
         """Wait up to 10 seconds for connections in use, then terminate them."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.wait({self._watch})
         try:
             async with asyncio.timeout(10):
                 await self.pool.close()
@@ -144,8 +148,8 @@ class Database:
         if not durable and not self.pgbouncer:
             settings["synchronous_commit"] = "off"
         try:
-            conn = await asyncpg.connect(
-                self.url, server_settings=settings, statement_cache_size=0 if self.pgbouncer else 256, timeout=10
+            conn = await self._servers.connect(
+                server_settings=settings, statement_cache_size=0 if self.pgbouncer else 256, timeout=10
             )
         except OUTAGE as error:
             self._outage.note(error)

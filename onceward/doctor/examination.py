@@ -23,6 +23,7 @@ from onceward.connections import connection_budget
 from onceward.db import Connection, DatabaseError, MigrationError, plan
 from onceward.db.configured import OLDEST_SERVER
 from onceward.db.embedded import EmbeddedPostgres
+from onceward.db.servers import Servers
 from onceward.feature import EVERY_ROLE, Features
 from onceward.settings import Settings, SettingsError, load_settings, unknown_names
 
@@ -107,7 +108,7 @@ def check_disk(settings: Settings) -> Finding:
 async def examine_database(url: str, settings: Settings, features: Features) -> list[Finding]:
     """Connect to the database and run all database checks, or return why the connection failed."""
     try:
-        conn = await asyncpg.connect(url, timeout=5, statement_cache_size=0)
+        conn = await Servers(url).connect(timeout=5, statement_cache_size=0)
     except Exception as error:
         return [explain_refusal(error)]
     patient = Patient(conn, settings, features)

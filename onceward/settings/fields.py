@@ -15,6 +15,8 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from onceward.settings.database_url import selects_primary, servers_of
+
 PREFIX = "ONCEWARD_"
 
 Words = Annotated[tuple[str, ...], NoDecode]
@@ -431,6 +433,14 @@ class Settings(BaseSettings):
             return SecretStr(f"postgresql://{rest}")  # a URL for SQLAlchemy, which names the driver
         if not colon or scheme not in ("postgresql", "postgres"):
             raise ValueError("must start with postgresql:// (PostgreSQL 15 or newer is the only database)")
+        try:
+            several = len(servers_of(value.get_secret_value())) > 1
+        except ValueError as error:
+            raise ValueError(f"cannot be read: {error}") from None
+        if several and not selects_primary(value.get_secret_value()):
+            raise ValueError(
+                "names several servers: add target_session_attrs=read-write, so that only the primary is used"
+            )
         return value
 
     @field_validator("public_url")

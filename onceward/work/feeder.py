@@ -160,7 +160,13 @@ class Feeder:
     async def _hand_out(self, conn: Connection, work: list[Claimed]) -> int:
         """Give claimed work to the slots at once, before the next claim."""
         if work:
-            await self._load(conn, work)
+            try:
+                await self._load(conn, work)
+            except BaseException:
+                # The claim is committed, but the connection broke before the bodies came: the claims loop releases the rows.
+                for each in work:
+                    self._leases.give_up(each)
+                raise
             self._slots.add(work)
         return len(work)
 

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import asyncpg
 import structlog
 
 from onceward.db import FAILED, Connection, Database, loudness
+from onceward.db.servers import Servers
 from onceward.work.statements import BEAT
 
 log = structlog.get_logger(__name__)
@@ -43,11 +43,13 @@ class Heartbeat:
         pgbouncer: bool,
         every_s: float,
         on_cancel: Callable[[set[int]], None],
+        timeout_s: float = 10.0,
     ) -> None:
-        self._url = url
+        self._servers = Servers(url)
         self._identity = identity
         self._pgbouncer = pgbouncer
         self._every_s = every_s
+        self._timeout_s = timeout_s
         self._on_cancel = on_cancel
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -73,15 +75,16 @@ class Heartbeat:
                 await self.beat(conn)
             except FAILED as error:
                 log.log(loudness(error), "heartbeat.missed", worker=self._identity.id, error=type(error).__name__)
+                if conn is not None:
+                    conn.terminate()  # a frozen server would answer neither the next beat nor its cancellation
             await asyncio.to_thread(self._stop.wait, self._every_s)
         if conn is not None and not conn.is_closed():
             await conn.close()
 
     async def _connect(self) -> Connection:
-        return await asyncpg.connect(
-            self._url,
+        return await self._servers.connect(
             timeout=5,
-            command_timeout=10,
+            command_timeout=self._timeout_s,
             statement_cache_size=0 if self._pgbouncer else 10,
             server_settings={} if self._pgbouncer else {"application_name": "onceward heartbeat"},
         )

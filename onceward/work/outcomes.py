@@ -115,7 +115,7 @@ class Crashed:
     """The handler lost its database connection. The work is pending again; the third crash makes it a dead letter.
 
     Crashes are counted because a handler that ends its own session every time would run for ever. A crash is not
-    counted if PostgreSQL was restarted meanwhile.
+    counted if PostgreSQL was restarted or another server became the primary meanwhile.
     """
 
     due_in_s: float

@@ -51,6 +51,7 @@ class Rescuer:
 
     async def step(self, conn: Connection, *, own: int | None = None) -> list[Rescued]:
         """Observe every worker, and rescue the work of silent workers."""
+        await conn.execute("select onceward.note_timeline()")
         rows = await conn.fetch(OBSERVE_WORKERS, self._settle_s)
         now = time.monotonic()
         present = {row["id"] for row in rows}

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from onceward.cli.loading import NoSuchApp, load_app
-from onceward.db.commands.db import connection_environment
+from onceward.settings.database_url import libpq_variables
 from tests.cli.conftest import CommandLine
 from tests.queries import fetch_value
 
@@ -77,7 +77,7 @@ def test_dump_restores_into_an_empty_database(cli: CommandLine, server_url: str,
 
 
 def test_password_travels_in_the_environment_not_in_the_arguments() -> None:
-    assert connection_environment("postgresql://me:p%40ss@db.example.com:6432/shop?sslmode=require") == {
+    assert libpq_variables("postgresql://me:p%40ss@db.example.com:6432/shop?sslmode=require") == {
         "PGHOST": "db.example.com",
         "PGPORT": "6432",
         "PGUSER": "me",
@@ -85,7 +85,7 @@ def test_password_travels_in_the_environment_not_in_the_arguments() -> None:
         "PGDATABASE": "shop",
         "PGSSLMODE": "require",
     }
-    assert connection_environment("postgresql://me@/shop?host=/run/pg&port=5432")["PGHOST"] == "/run/pg"
+    assert libpq_variables("postgresql://me@/shop?host=/run/pg&port=5432")["PGHOST"] == "/run/pg"
 
 
 @pytest.mark.parametrize(

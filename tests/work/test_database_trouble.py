@@ -12,9 +12,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from onceward import Engine, Job, Onceward, Tx
-from onceward.db import Database, DatabaseError, migrate
+from onceward.db import Database, DatabaseError, Unavailable, migrate
 from onceward.db.embedded import EmbeddedPostgres
 from onceward.runtime import FEATURES
+from onceward.testing import until
 from onceward.work import Worker, WorkerOptions
 
 app = Onceward("trouble")
@@ -211,3 +212,15 @@ async def test_an_outage_longer_than_the_handlers_time_limit_leaves_every_slot_a
     await worker.stop()
     await engine.stop()
     await db.close()
+
+
+async def test_a_note_in_the_background_that_loses_its_connection_is_logged_once(bench) -> None:
+    here = await bench(Onceward("t"))
+
+    async def fail() -> None:
+        raise Unavailable("no database connection was available")
+
+    with capture_logs() as logs:
+        here.engine.later(fail())
+        await until(lambda: bool(logs))
+    assert [(line["event"], line["error"]) for line in logs] == [("background_note.failed", "Unavailable")]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from onceward import Job, Onceward, Permanent, Tx
+from onceward import Job, Onceward, Permanent, Tx, Workflow
+from onceward.db import Connection
 
 CUT_ITSELF = "select pg_terminate_backend(pg_backend_pid())"
 HISTORY = "select outcome, error ->> 'reason' as reason from onceward.attempts where work_id = $1 order by finished_at"
@@ -134,3 +137,63 @@ async def test_what_a_handler_says_itself_counts_more_than_its_lost_connection(b
     await here.engine.wait(failed.id, timeout=20)
     assert await history(here, permanent.id) == [("dead_letter", "permanent")]
     assert await history(here, failed.id) == [("dead_letter", "max_attempts_exceeded")]
+
+
+async def test_work_whose_claim_lost_its_connection_before_the_body_was_read_runs(
+    bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim is committed, so the worker holds the work, although it could not give it to a handler."""
+    app = Onceward("t")
+    lost: list[int] = []
+
+    async def broken(conn: Connection, ids: list[int]) -> Mapping[int, Any]:
+        if not lost:
+            lost.extend(ids)
+            conn.terminate()
+        return await load(conn, ids)
+
+    @app.workflow
+    async def trip(wf: Workflow) -> str:
+        return "there"
+
+    here = await bench(app)
+    started = await here.engine.start_workflow(trip)
+    kind = app.registry.kinds["workflow"]
+    load = kind.load
+    monkeypatch.setattr(kind, "load", broken)
+    await here.start_worker()
+    finished = await here.engine.wait(started.id, timeout=20)
+    assert (finished.outcome, lost) == ("success", [started.id])
+
+
+async def test_a_connection_lost_by_a_failover_is_not_counted(bench) -> None:
+    """A promoted standby has been running for long, so only its new timeline shows that the server has changed."""
+    app = Onceward("t")
+    runs: list[int] = []
+
+    @app.job
+    async def unlucky(tx: Tx) -> None:
+        runs.append(1)
+        if len(runs) <= 4:
+            await here.db.execute("update onceward.server_timeline set timeline = timeline + 1")
+            await cut_off(here, tx)
+
+    here = await bench(app)
+    await here.db.execute("select onceward.note_timeline()")
+    job = await here.engine.enqueue(unlucky)
+    await here.start_worker(observe_s=60)
+    assert (await here.engine.wait(job.id, timeout=30)).outcome == "success"
+    assert [outcome for outcome, _ in await history(here, job.id)] == ["snoozed"] * 4 + ["success"]
+
+
+async def test_no_worker_is_declared_dead_right_after_a_failover(bench) -> None:
+    here = await bench(Onceward("t"))
+    settling = "select onceward.server_since() > clock_timestamp() - interval '30 s'"
+    await here.db.execute("select onceward.note_timeline()")
+    before = await here.db.fetchval("select onceward.server_since()")
+    assert before == await here.db.fetchval("select pg_postmaster_start_time()")
+    await here.db.execute("update onceward.server_timeline set timeline = timeline + 1, since = '2020-01-01'")
+    assert await here.db.fetchval(settling)
+    await here.db.execute("select onceward.note_timeline()")
+    assert await here.db.fetchval(settling)
+    assert await here.db.fetchval("select since from onceward.server_timeline") > before

@@ -8,7 +8,6 @@ import shutil
 import signal
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 import typer
 
@@ -16,6 +15,7 @@ from onceward.cli.exits import CommandFailed
 from onceward.cli.rendering import say
 from onceward.cli.session import features_here, opened_database, run
 from onceward.db.commands import schema
+from onceward.settings.database_url import libpq_variables
 
 group = typer.Typer(
     no_args_is_help=True,
@@ -94,7 +94,7 @@ def psql(context: typer.Context) -> None:
 async def _interactive(program: str, *options: str) -> int:
     """Run a PostgreSQL program in the terminal until it ends. Ctrl-C goes to the program."""
     async with opened_database() as database:
-        environment = {**os.environ, **connection_environment(database.url)}
+        environment = {**os.environ, **libpq_variables(database.url)}
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             process = await asyncio.create_subprocess_exec(str(_program(program)), *options, env=environment)
@@ -106,7 +106,7 @@ async def _interactive(program: str, *options: str) -> int:
 async def _with_program(program: str, *options: str) -> None:
     """Run one of PostgreSQL's programs against the configured database."""
     async with opened_database() as database:
-        environment = connection_environment(database.url)
+        environment = libpq_variables(database.url)
         command = [str(_program(program)), *options]
         if program == "pg_restore":
             for script in (each.before for each in features_here().migrations if each.before is not None):
@@ -119,21 +119,6 @@ async def _with_program(program: str, *options: str) -> None:
     if process.returncode != 0:
         last = " | ".join(errors.decode(errors="replace").strip().splitlines()[-3:])
         raise CommandFailed(f"{program} failed: {last}")
-
-
-def connection_environment(url: str) -> dict[str, str]:
-    """Return a database URL as libpq variables. Other users of the machine can read arguments, but not variables."""
-    parts = urlsplit(url)
-    query = dict(parse_qsl(parts.query))
-    variables = {
-        "PGHOST": query.pop("host", None) or parts.hostname,
-        "PGPORT": query.pop("port", None) or (str(parts.port) if parts.port else None),
-        "PGUSER": query.pop("user", None) or (unquote(parts.username) if parts.username else None),
-        "PGPASSWORD": query.pop("password", None) or (unquote(parts.password) if parts.password else None),
-        "PGDATABASE": query.pop("dbname", None) or unquote(parts.path.lstrip("/")) or "postgres",
-        **{f"PG{name.upper()}": value for name, value in query.items() if name.startswith("ssl")},
-    }
-    return {name: value for name, value in variables.items() if value}
 
 
 def _program(name: str) -> Path:

@@ -7,14 +7,14 @@ declare
     v record;
 begin
     if p_outcome = 'crashed' then
-        -- The handler lost its connection. A restart of the server is not counted; anything else counts as a crash, because a
+        -- The handler lost its connection. A restart of the server or a failover is not counted; anything else counts as a crash, because a
         -- statement that ends its own session would run for ever. p_reason is the reason of the dead letter after the third crash.
         update onceward.work w
            set lease = null, claimed_at = null, slot = null, parent_slot = null, sort_at = p_due,
                crashes = w.crashes + n.counted,
                dead_reason = case when w.crashes + n.counted >= 3 then p_reason end,
                dead_at = case when w.crashes + n.counted >= 3 then onceward.now() end
-          from (select case when c.claimed_at > pg_postmaster_start_time() then 1 else 0 end as counted
+          from (select case when c.claimed_at > onceward.server_since() then 1 else 0 end as counted
                   from onceward.work c where c.id = p_id and c.lease = p_lease for update) n
          where w.id = p_id and w.lease = p_lease
         returning w.kind, w.task, w.attempts::int as attempts, w.organization_id, null::bigint as bundle,

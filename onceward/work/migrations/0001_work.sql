@@ -114,6 +114,14 @@ create table onceward.workers (
 ) with (fillfactor = 50);
 grant select, insert, update, delete on onceward.workers to onceward_engine;
 
+create table onceward.server_timeline (
+    one boolean primary key default true check (one),
+    timeline int not null,                 -- PostgreSQL begins a new timeline when a standby is promoted
+    since timestamptz not null             -- when a worker first saw it
+);
+comment on table onceward.server_timeline is 'The timeline of the server that workers saw last. It differs from the server''s own after a failover.';
+grant select, insert, update on onceward.server_timeline to onceward_engine;
+
 create table onceward.queues (
     name text primary key,
     paused_at timestamptz,

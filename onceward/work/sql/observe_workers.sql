@@ -1,7 +1,10 @@
 -- Return the heartbeat of every worker, and of every worker that holds claims without a row of its own.
-select w.id, w.beat, pg_postmaster_start_time() > clock_timestamp() - make_interval(secs => $1) as settling
-  from onceward.workers w
+with server as materialized (
+    select onceward.server_since() > clock_timestamp() - make_interval(secs => $1) as settling
+)
+select w.id, w.beat, s.settling
+  from onceward.workers w cross join server s
 union all
-select distinct c.worker, null::bigint, pg_postmaster_start_time() > clock_timestamp() - make_interval(secs => $1)
-  from onceward.claims c
+select c.worker, null::bigint, s.settling
+  from (select distinct worker from onceward.claims) c cross join server s
  where not exists (select from onceward.workers w where w.id = c.worker)

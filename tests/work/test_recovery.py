@@ -1,0 +1,43 @@
+"""After a restore, ids of the lost time are skipped, and the work that will be repeated is listed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from onceward import Job, Onceward
+from onceward.work.recovery import SKIPPED_IDS, Unfinished, WorkersRun, recover
+
+app = Onceward("t")
+
+
+@app.job(outside=True)
+async def notify(job: Job, *, n: int) -> None: ...
+
+
+async def test_ids_of_the_lost_time_are_not_used_again_and_unfinished_work_is_listed(bench) -> None:
+    here = await bench(app)
+    first = await here.engine.enqueue(notify, n=1)
+    second = await here.engine.enqueue(notify, n=2)
+    recovery = await recover(here.db, actor="test", observe_s=0)
+    assert recovery.unfinished == [Unfinished("job", "notify", 2, first.id, second.id)]
+    later = await here.engine.enqueue(notify, n=3)
+    assert later.id >= recovery.next_id > second.id + SKIPPED_IDS
+    [entry] = await here.db.fetch("select actor, metadata from onceward.audit_log where action = 'database.recovered'")
+    assert entry["actor"] == "test"
+    assert entry["metadata"]["unfinished"] == 2
+
+
+async def test_a_restored_database_is_not_changed_while_workers_run(bench) -> None:
+    here = await bench(app)
+    await here.start_worker()
+
+    async def beat() -> None:
+        while True:
+            await here.db.execute("update onceward.workers set beat = beat + 1")
+
+    beating = asyncio.create_task(beat())
+    with pytest.raises(WorkersRun, match="1 workers are running: stop all nodes"):
+        await recover(here.db, actor="test", observe_s=0.2)
+    beating.cancel()
