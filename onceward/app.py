@@ -22,10 +22,19 @@ from onceward.decorators import (
     WorkflowDecorator,
 )
 from onceward.durations import Duration, in_seconds
-from onceward.event_reports import apply_report
+from onceward.event_reports import apply_report, apply_reports
 from onceward.feature import EVERY_ROLE, Feature, Part, Reference, Role, Stage, Traced
 from onceward.inbox.event import Event, EventKind
-from onceward.inbox.handlers import Declared, Handler, Ordering, follower, handler, only_followers, task_name
+from onceward.inbox.handlers import (
+    Declared,
+    Handler,
+    Ordering,
+    engine_handler,
+    follower,
+    handler,
+    only_followers,
+    task_name,
+)
 from onceward.live import LiveRegistry, Per, Query, QueryDefinition, Rule, Topic
 from onceward.messages import HookState
 from onceward.messages.delivery import hook_state
@@ -43,6 +52,9 @@ from onceward.workflows import Workflow, WorkflowTask
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
+
+REPORT_BATCH = 100
+"""How many delivery reports share a commit. A backlog of them is long: WhatsApp sends up to five for each message."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -107,7 +119,7 @@ class Onceward:
         for provider, types in REPORT_TYPES.items():
             for type in types:
                 for app in self._apps_of(provider):
-                    self._handle_implied(task_name(provider, type, app=app))
+                    self._handle_reports(task_name(provider, type, app=app))
 
     def include(self, other: Onceward) -> None:
         """Add everything of another app to this one. Two handlers of one source or tasks of one name are an error.
@@ -260,6 +272,11 @@ class Onceward:
         """Handle a type for its jobs, or for the engine, until the app has a handler of its own."""
         others = partial(self._followers.get, name, ())
         self._handle(only_followers(name, others, before=apply_report), implied=True)
+
+    def _handle_reports(self, name: str) -> None:
+        """Apply the delivery reports of a type, many in one commit, until the app has a handler of its own."""
+        others = partial(self._followers.get, name, ())
+        self._handle(engine_handler(name, others, apply=apply_reports, batch=REPORT_BATCH), implied=True)
 
     def _include_handlers(self, other: Onceward) -> None:
         for name in other._shared:

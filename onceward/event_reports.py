@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from onceward.inbox.event import StoredEvent
@@ -19,12 +20,16 @@ async def apply_report(work: Claimed, tx: Tx | None) -> Any:
     if not reports.is_report(event.provider, event.type):
         return None
     if tx is not None:
-        return await _apply(event, tx)
+        return (await _apply([event], tx))[0]
     async with work.db.acquire() as conn, work.open_tx(conn, work) as own:
-        return await _apply(event, own)
+        return (await _apply([event], own))[0]
 
 
-async def _apply(event: StoredEvent, tx: Tx) -> Any:
-    report = reports.read_report(event.provider, event.type, event.payload)
-    hooks = tx.engine.registry.message_hooks
-    return await reports.apply_report(tx, report, received_at=event.received_at, hooks=hooks)
+async def apply_reports(works: Sequence[Claimed], tx: Tx) -> list[Any]:
+    """Apply the reports in several events in one go, and return the result of each."""
+    return await _apply([work.body for work in works], tx)
+
+
+async def _apply(events: Sequence[StoredEvent], tx: Tx) -> list[Any]:
+    received = [(reports.read_report(each.provider, each.type, each.payload), each.received_at) for each in events]
+    return await reports.apply_reports(tx, received, hooks=tx.engine.registry.message_hooks)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
@@ -20,7 +21,19 @@ from onceward.inbox import metrics
 from onceward.inbox.event import LOAD, Event, StoredEvent, stored
 from onceward.providers.inbound.provider import ConfigError
 from onceward.providers.inbound.registry import get_provider
-from onceward.work import EVENTS, Claimed, Item, Options, PayloadInvalid, RetryPolicy, Task, TimedOut, insert, judge
+from onceward.work import (
+    EVENTS,
+    BatchResults,
+    Claimed,
+    Item,
+    Options,
+    PayloadInvalid,
+    RetryPolicy,
+    Task,
+    TimedOut,
+    insert,
+    judge,
+)
 from onceward.work.forms import digest
 from onceward.work.outcomes import Again, Dead
 
@@ -32,6 +45,7 @@ EXTERNAL_QUEUE = "external"
 Ordering = bool | str | Callable[[Any], str | None]
 Call = Callable[..., Awaitable[Any]]
 Before = Callable[[Claimed, Any], Awaitable[Any]]
+ApplyAll = Callable[[Sequence[Claimed], Any], Awaitable[list[Any]]]
 """What the engine does with an event before its handler runs: it applies a delivery report to its message."""
 
 
@@ -296,6 +310,48 @@ def only_followers(name: str, others: Callable[[], Sequence[str]], *, before: Be
         queue=QUEUE,
         retry=EVENTS,
         transactional=True,
+    )
+    return Handler(task)
+
+
+def engine_handler(name: str, others: Callable[[], Sequence[str]], *, apply: ApplyAll, batch: int) -> Handler:
+    """Return the handler of a type that the engine itself handles, many events in one commit, each with its result."""
+
+    async def run(work: Claimed | list[Claimed], tx: Any) -> Any:
+        works = [work] if isinstance(work, Claimed) else work  # a request runs its event alone
+        began = time.perf_counter()
+        try:
+            if followers := others():
+                for each in works:
+                    await enqueue_followers(each, followers, tx)
+            results = await apply(works, tx)
+        except (Exception, asyncio.CancelledError) as error:
+            if len(works) == 1:  # the events of a failed batch run again, each alone
+                failure = TimedOut("cancelled") if isinstance(error, asyncio.CancelledError) else error
+                _count_failure(task, works[0], failure, _labels(works[0]))
+            raise
+        finally:
+            seconds = (time.perf_counter() - began) / len(works)
+            histogram = metrics.PROCESSING_SECONDS.labels(works[0].body.provider)  # a type belongs to one provider
+            for _ in works:
+                histogram.observe(seconds)
+        for labels, count in Counter(map(_labels, works)).items():
+            tx.after_commit(partial(metrics.PROCESSED.labels(*labels, "success").inc, count))
+        return results[0] if isinstance(work, Claimed) else BatchResults(results)
+
+    def prepare(work: Claimed) -> None:
+        if work.body is None:
+            raise PayloadInvalid("the body of this event is missing: it was pruned or deleted by hand")
+
+    task = Task(
+        name=name,
+        run=run,
+        kind="event",
+        queue=QUEUE,
+        retry=EVENTS,
+        transactional=True,
+        batch=batch,
+        prepare=prepare,
     )
     return Handler(task)
 

@@ -16,7 +16,8 @@ from onceward.db import Transaction
 from onceward.statements import read_statement
 from onceward.work import MessageHook
 
-REPORT = read_statement("messages", "report_delivery")
+LOCK = read_statement("messages", "lock_reported")
+APPLY = read_statement("messages", "apply_reports")
 
 DeliveryState = Literal["queued", "sent", "delivered", "read", "failed"]
 HookState = Literal["sent", "delivered", "read", "failed"]
@@ -38,6 +39,7 @@ STATES: dict[str, DeliveryState] = {
 }
 """Our state for each status that a service reports."""
 ORDER: tuple[DeliveryState, ...] = ("queued", "sent", "delivered", "read")
+FAILED = "the service reported that it could not be delivered"
 KEY = re.compile(r"^message:(\d{1,18}):send$")
 
 
@@ -72,6 +74,32 @@ def hook_state(state: str) -> HookState:
     raise ValueError(f"on_message({state!r}): the state must be {', '.join(get_args(HookState))}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """What a service says about a message, which its reference at the service or our key names."""
+
+    status: str
+    reference: str | None = None
+    key: str | None = None
+    channel: str | None = None
+    error: str | None = None
+
+    @property
+    def id(self) -> int | None:
+        match = KEY.match(self.key or "")
+        return int(match[1]) if match else None
+
+    def check(self) -> None:
+        if self.status not in STATES:
+            raise ValueError(f"status {self.status!r} is not a delivery status: use one of {', '.join(STATES)}")
+        if self.reference is None and self.id is None:
+            raise ValueError("the report names no message: give reference, or a key of the form message:ID:send")
+
+
+class ApplyOneByOne(Exception):
+    """Several reports cannot share a transaction: one has a hook, which needs the transaction of its own event."""
+
+
 async def report_delivery(
     tx: Transaction,
     *,
@@ -87,46 +115,133 @@ async def report_delivery(
     Return None if the message does not exist or belongs to another organization. A transaction without an organization,
     such as that of an event from a platform-wide source, reaches the messages of all organizations.
     """
-    if status not in STATES:
-        raise ValueError(f"status {status!r} is not a delivery status: use one of {', '.join(STATES)}")
-    match = KEY.match(key or "")
-    id = int(match[1]) if match else None
-    if reference is None and id is None:
-        raise ValueError("the report names no message: give reference, or a key of the form message:ID:send")
-    bound = tx.role == "app" and tx.organization is None
-    if bound:
+    reported = Reported(status=status, reference=reference, key=key, channel=channel, error=error)
+    [applied] = await report_deliveries(tx, [reported], hooks=hooks)
+    return applied
+
+
+async def report_deliveries(
+    tx: Transaction, reported: Sequence[Reported], *, hooks: Sequence[MessageHook] = ()
+) -> list[DeliveryReport | None]:
+    """Apply reports in their order, as `report_delivery` does with one. Raise `ApplyOneByOne` if one of several has a hook."""
+    for each in reported:
+        each.check()
+    is_platform = tx.role == "app" and tx.organization is None
+    if is_platform:
         await tx.become_engine()
-    row = await tx.fetchrow(REPORT, reference, id, STATES[status], channel, error)
-    if bound:
-        await tx.become_app()
-    if row is None:
-        return None
-    report = DeliveryReport(
-        message=row["id"],
-        key=row["key"],
-        template=row["template"],
-        channel=row["channel"],
-        recipient=row["recipient"],
-        organization=row["organization_id"],
-        state=STATES[status],
-        previous=row["previous"],
-        reference=row["reference"],
-        error=error,
-        changed=row["changed"],
+    rows = await tx.fetch(
+        LOCK,
+        [each.reference for each in reported],
+        [each.id for each in reported],
+        [each.channel for each in reported],
     )
-    if report.changed:
-        await run_message_hooks(tx, report, hooks)
-    return report
+    applied = _advance(reported, rows)
+    if len(reported) > 1 and any(
+        report is not None and report.changed and _due_hooks(report, hooks) for _, report in applied
+    ):
+        raise ApplyOneByOne
+    changed = list({id(each): each for each, report in applied if report is not None and report.changed}.values())
+    if changed:
+        columns = zip(*sorted(message.columns for message in changed if message is not None), strict=True)
+        await tx.execute(APPLY, *(list(column) for column in columns))
+    if is_platform:
+        await tx.become_app()
+    for _, report in applied:
+        if report is not None and report.changed:
+            await run_message_hooks(tx, report, hooks)
+    return [report for _, report in applied]
 
 
-async def run_message_hooks(tx: Transaction, report: DeliveryReport, hooks: Sequence[MessageHook]) -> None:
-    """Run the hooks of each state that the message has reached, in the message's organization."""
-    due = [
+def _advance(reported: Sequence[Reported], rows: Sequence[Any]) -> list[tuple[_Message | None, DeliveryReport | None]]:
+    """Move the messages through the reports, in order, and return what each report did to which message."""
+    messages = {row["id"]: _Message(row) for row in rows}
+    numbered = {row["number"]: messages[row["id"]] for row in rows}
+    named = {message.reference: message for message in messages.values() if message.reference is not None}
+    applied: list[tuple[_Message | None, DeliveryReport | None]] = []
+    for number, each in enumerate(reported, start=1):
+        # An earlier report of this call may have brought the reference.
+        message = numbered.get(number) or named.get(each.reference)
+        if message is None:
+            applied.append((None, None))
+            continue
+        applied.append((message, message.apply(each)))
+        if message.reference is not None:
+            named[message.reference] = message
+    return applied
+
+
+class _Message:
+    """A message while reports are applied to it."""
+
+    def __init__(self, row: Any) -> None:
+        self.row = row
+        self.reference: str | None = row["reference"]
+        self.status: str = row["status"]
+        self.delivery: DeliveryState | None = row["delivery"]
+        self.reason: str | None = row["reason"]
+        self.is_settled = False
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """Return the values for `APPLY`; the id leads."""
+        return (self.row["id"], self.delivery, self.reference, self.status, self.reason, self.is_settled)
+
+    def apply(self, reported: Reported) -> DeliveryReport:
+        state = STATES[reported.status]
+        waits = self.status == "success" and self.delivery in (None, "queued")
+        previous: DeliveryState | None = "sent" if waits else self.delivery
+        changed = is_advance(previous, state)
+        if changed:
+            self._move(state, reported)
+        row = self.row
+        return DeliveryReport(
+            message=row["id"],
+            key=row["key"],
+            template=row["template"],
+            channel=row["channel"],
+            recipient=row["recipient"],
+            organization=row["organization_id"],
+            state=state,
+            previous=previous,
+            reference=self.reference or reported.reference,
+            error=reported.error,
+            changed=changed,
+        )
+
+    def _move(self, state: DeliveryState, reported: Reported) -> None:
+        settles = self.status == "unknown" and state != "queued"
+        if state == "failed":
+            self.reason = reported.error or FAILED
+        elif settles:
+            self.reason = None
+        if settles:
+            self.status = "failed" if state == "failed" else "success"
+            self.is_settled = state != "failed"
+        self.delivery = state
+        self.reference = self.reference or reported.reference
+
+
+def is_advance(previous: str | None, state: DeliveryState) -> bool:
+    """Return whether a report moves a message: forward only. "read" and "failed" are final; what was delivered cannot fail."""
+    if previous in ("read", "failed") or (previous == "delivered" and state != "read"):
+        return False
+    order: tuple[Any, ...] = (*ORDER, "failed")
+    return previous not in order or order.index(state) > order.index(previous)
+
+
+def _due_hooks(report: DeliveryReport, hooks: Sequence[MessageHook]) -> list[tuple[DeliveryState, MessageHook]]:
+    """Return the hooks of each state that the message has reached."""
+    return [
         (state, hook)
         for state in reached(report.previous, report.state)
         for hook in hooks
         if hook.state == state and hook.template in (None, report.template)
     ]
+
+
+async def run_message_hooks(tx: Transaction, report: DeliveryReport, hooks: Sequence[MessageHook]) -> None:
+    """Run the hooks of each state that the message has reached, in the message's organization."""
+    due = _due_hooks(report, hooks)
     if not due:
         return
     elsewhere = tx.organization is None and report.organization is not None

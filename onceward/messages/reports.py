@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 from onceward.db import Transaction
-from onceward.messages.delivery import KEY, report_delivery
+from onceward.messages.delivery import KEY, Reported, report_deliveries
 from onceward.messages.parking import queue_of
 from onceward.statements import read_statement
 from onceward.work import MessageHook, Snooze
@@ -86,26 +86,28 @@ def read_report(provider: str, type: str, payload: Any) -> ServiceReport | None:
     return report if report.reference or KEY.match(report.key or "") else None
 
 
-async def apply_report(
-    tx: Transaction, report: ServiceReport | None, *, received_at: datetime, hooks: Sequence[MessageHook]
-) -> Any:
-    """Apply a report and return the result of its event: the message and its state, or `not_ours`."""
-    if report is None:
-        return NOT_OURS
-    applied = await report_delivery(
-        tx,
-        status=report.status,
-        reference=report.reference,
-        key=report.key,
-        channel=report.channel,
-        error=report.error,
-        hooks=hooks,
-    )
-    if applied is None:
-        if await _may_be_stored_soon(tx, report, received_at):
+async def apply_reports(
+    tx: Transaction, received: Sequence[tuple[ServiceReport | None, datetime]], *, hooks: Sequence[MessageHook]
+) -> list[Any]:
+    """Apply reports, each with the time of its receipt. Return the results of their events: message and state, or `not_ours`."""
+    reported = [
+        Reported(
+            status=report.status, reference=report.reference, key=report.key, channel=report.channel, error=report.error
+        )
+        for report, _ in received
+        if report is not None
+    ]
+    applied = iter(await report_deliveries(tx, reported, hooks=hooks) if reported else [])
+    results: list[Any] = []
+    for report, received_at in received:
+        one = None if report is None else next(applied)
+        if one is not None:
+            results.append({"message": one.message, "state": one.state, "changed": one.changed})
+            continue
+        if report is not None and await _may_be_stored_soon(tx, report, received_at):
             raise Snooze(LOOK_AGAIN_S, "a message is being sent whose reference is not stored yet")
-        return NOT_OURS
-    return {"message": applied.message, "state": applied.state, "changed": applied.changed}
+        results.append(NOT_OURS)
+    return results
 
 
 async def _may_be_stored_soon(tx: Transaction, report: ServiceReport, received_at: datetime) -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         TimedOut,
     )
     from onceward.work.policy import EVENTS, JOBS, RetryOption, RetryPolicy, as_policy, waits
-    from onceward.work.task import Kind, MessageHook, Registry, Task
+    from onceward.work.task import BatchResults, Kind, MessageHook, Registry, Task
     from onceward.work.wake import Waker
     from onceward.work.worker import Worker, WorkerOptions
 
@@ -37,6 +37,7 @@ __all__ = [
     "EVENTS",
     "JOBS",
     "Arguments",
+    "BatchResults",
     "BoundJob",
     "Cancelled",
     "Claimed",

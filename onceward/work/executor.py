@@ -19,6 +19,7 @@ from onceward.db import (
     Unavailable,
     lost_connection,
     note_lost_connection,
+    quote,
 )
 from onceward.trust.metrics_events import record_metric
 from onceward.work.claimed import Claimed
@@ -46,9 +47,9 @@ from onceward.work.outcomes import (
     TimedOut,
 )
 from onceward.work.record import Written, record
-from onceward.work.settle import Acknowledger, describe, final_statement, settle
+from onceward.work.settle import Acknowledger, describe, final_statement, result_json, settle
 from onceward.work.sqlstates import LOST_LEASE
-from onceward.work.task import EndHook, Task
+from onceward.work.task import BatchResults, EndHook, Task
 
 log = structlog.get_logger(__name__)
 
@@ -274,16 +275,17 @@ class Executor:
                 try:
                     async with tx:
                         try:
-                            await task.run(works, tx)
+                            results = await task.run(works, tx)
                         finally:
                             seat.ended()
                         gate("before-commit")
                         committing = True
                         hook = self._hooks.get(task.name)
+                        last = _batch_statement(works, self._worker, results)
                         if hook is None:
-                            await tx.commit(_batch_statement(works, self._worker))
+                            await tx.commit(last)
                         else:
-                            await self._commit_with_hook(tx, works, hook, _batch_statement(works, self._worker))
+                            await self._commit_with_hook(tx, works, hook, last)
                 except asyncpg.PostgresError as error:
                     if committing and error.sqlstate == LOST_LEASE:
                         raise Superseded from error
@@ -344,11 +346,15 @@ class Executor:
         return name if written.kept else "superseded"
 
 
-def _batch_statement(works: list[Claimed], worker: int) -> str:
+def _batch_statement(works: list[Claimed], worker: int, results: Any) -> str:
     """Return the fenced acknowledgement of a batch as SQL text, for the round trip that commits the batch."""
+    kept = None
+    if isinstance(results, BatchResults):
+        kept = result_json({str(work.id): value for work, value in zip(works, results.values, strict=True)})
     ids = ",".join(str(work.id) for work in works)
     leases = ",".join(str(lease) for lease in {work.lease for work in works})
-    return f"select onceward.finish_or_fail('{{{ids}}}', '{{{leases}}}', {worker})"
+    text = "null" if kept is None else f"{quote(kept)}::jsonb"
+    return f"select onceward.finish_batch('{{{ids}}}', '{{{leases}}}', {worker}, {text})"
 
 
 def _reason(error: asyncio.CancelledError, seat: Seat) -> BaseException:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -60,6 +60,13 @@ class Task:
             raise ValueError(f"{self.name}: batch={self.batch} shares a commit, so the handler must ask for `tx`")
         if self.timeout_s is not None and self.timeout_s <= 0:
             raise ValueError(f"{self.name}: timeout must be more than 0 seconds, not {self.timeout_s}")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResults:
+    """What a batch returns to keep a result for each of its members, in their order."""
+
+    values: Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)

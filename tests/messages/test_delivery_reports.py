@@ -263,6 +263,47 @@ async def test_a_report_that_overtakes_the_answer_waits_for_it(office, wires) ->
     assert (await here.message(id))["delivery"] == "delivered"
 
 
+async def post_statuses(inbox: TestInbox, *reports: tuple[str, str]) -> None:
+    """Post one webhook with several statuses, as WhatsApp does after an outage."""
+    statuses = [{"id": wamid, "status": status, "timestamp": str(at)} for at, (wamid, status) in enumerate(reports)]
+    change = {"field": "messages", "value": {"messaging_product": "whatsapp", "statuses": statuses}}
+    assert (await inbox.post({"entry": [{"id": "1", "changes": [change]}]}, source="whatsapp")).status == 200
+
+
+async def test_a_backlog_of_reports_shares_commits_and_each_report_keeps_its_result(office, wires) -> None:
+    here = await office(wires.whatsapp)
+    async with receiving(here) as inbox:
+        (first, one), (second, two) = await sent_message(here, "k1"), await sent_message(here, "k2")
+        await post_statuses(inbox, (one, "read"), (two, "read"), ("wamid.x", "read"), (one, "read"))
+        await drain(here.engine)
+    assert [(await here.message(id))["delivery"] for id in (first, second)] == ["read", "read"]
+    kept = await results(here)
+    assert kept.count("not_ours") == 1
+    assert kept.count({"message": first, "state": "read", "changed": True}) == 1
+    assert kept.count({"message": first, "state": "read", "changed": False}) == 1
+    assert kept.count({"message": second, "state": "read", "changed": True}) == 1
+    commits = "select count(distinct xmin::text) from onceward.attempts where kind = 'event'"
+    assert await here.db.fetchval(commits) == 1
+
+
+async def test_a_hook_of_a_report_in_a_batch_is_caused_by_its_own_event(office, wires) -> None:
+    here = await office(wires.whatsapp)
+    await here.db.execute("create table seen (key text, cause bigint); grant all on seen to onceward_app")
+
+    @here.app.on_message("delivered")
+    async def note(tx: Tx, report: DeliveryReport) -> None:
+        await tx.execute("insert into seen values ($1, onceward.cause())", report.key)
+
+    async with receiving(here) as inbox:
+        (_, one), (_, two) = await sent_message(here, "k1"), await sent_message(here, "k2")
+        await post_statuses(inbox, (one, "delivered"), (two, "delivered"))
+        await drain(here.engine)
+    rows = await here.db.fetch(
+        "select s.key, e.payload #>> '{status,id}' as wamid from seen s join onceward.webhook_events e on e.seq = s.cause"
+    )
+    assert {row["key"]: row["wamid"] for row in rows} == {"k1": one, "k2": two}
+
+
 async def test_twilio_reports_to_the_source_of_its_provider(office, wires) -> None:
     here = await office()
     sims = here.sims

@@ -1,5 +1,6 @@
 -- Finish a whole batch as the last statement of its transaction. One lost lease raises OW001 and prevents the commit.
-create or replace function onceward.finish_or_fail(p_ids bigint[], p_leases bigint[], p_worker bigint) returns void
+-- p_results has the result of each member under its id, or is null.
+create or replace function onceward.finish_batch(p_ids bigint[], p_leases bigint[], p_worker bigint, p_results jsonb) returns void
     language plpgsql as $$
 declare
     v_count int;
@@ -13,11 +14,14 @@ begin
         returning id, organization_id, attempts, kind, task, claimed_at, bundle
     )
     select count(*), array_agg(bundle order by bundle) filter (where bundle is not null),
-           array_agg(row(id, organization_id, attempts + 1, kind, task, 'success', p_worker, claimed_at, (select clock_timestamp()), null, null
-                     )::onceward.attempts)
+           array_agg(row(id, organization_id, attempts + 1, kind, task, 'success', p_worker, claimed_at, (select clock_timestamp()),
+                         p_results -> id::text, null)::onceward.attempts)
       into v_count, v_bundles, v_attempts from done;
     perform onceward.record_attempts(v_attempts);
-    perform onceward.settled(a.kind, a.work_id, 'success', a.number, null, null) from unnest(v_attempts) a where a.kind <> 'job';
+    -- All members have one task, so they are of one kind. A kind with batches has onceward.succeeded_<kind>s for its table.
+    if v_attempts[1].kind <> 'job' then
+        execute format('select onceward.succeeded_%ss($1)', v_attempts[1].kind) using v_attempts;
+    end if;
     -- In order: otherwise two batches with members of the same bundles could deadlock.
     foreach v_bundle in array coalesce(v_bundles, '{}') loop
         perform onceward.leave_bundle(v_bundle);
