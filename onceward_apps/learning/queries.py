@@ -148,7 +148,6 @@ async def admin_cohorts(q: Query) -> list[dict[str, Any]]:
     q.watch("learning.cohorts")
     q.watch("learning.checkouts")
     q.watch("learning.waitlist_entries")
-    q.watch("learning.payments")
     q.watch("learning.cohort_metrics")
     q.ignore("onceward.capacity_pools")
     q.stale_after(60)
