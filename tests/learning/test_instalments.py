@@ -148,7 +148,8 @@ async def test_instalments_that_are_not_offered_or_not_complete_are_refused(scho
         await school.start(await school.cohort(), await school.student(), instalments=True)
     now: Any = await school.db.fetchval("select now()")
     end: Any = await school.db.fetchval("select now() + interval '1 day'")
-    several: list[dict[str, Any]] = [{"instalment_count": 3}, {"instalment_price": 5}]
-    for changes in (*several, {"instalment_price": 5, "instalment_count": 1}):
+    wrong: list[dict[str, Any]] = [{"instalment_count": 3}, {"instalment_price": 5}]
+    wrong.append({"instalment_price": 5, "instalment_count": 1})
+    for changes in wrong:
         with pytest.raises(InvalidRequest):
             NewCohort(name="x", starts_at=now, ends_at=end, max_capacity=1, price=1, currency="EUR", **changes)
