@@ -117,6 +117,7 @@ async def online_users(q: Query, *, cohort_id: UUID, access: str = "") -> dict[s
         for row in rows
         if (person := names.get(as_uuid(row["user_id"]) or UUID(int=0))) is not None
     ]
+    users.sort(key=lambda each: (str(each["name"]).lower(), each["userId"]))  # ids are random, names mean something
     return {"count": len(users), "users": users}
 
 
