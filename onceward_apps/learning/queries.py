@@ -117,6 +117,7 @@ async def online_users(q: Query, *, cohort_id: UUID, access: str = "") -> dict[s
         for row in rows
         if (person := names.get(as_uuid(row["user_id"]) or UUID(int=0))) is not None
     ]
+    users.sort(key=lambda each: (str(each["name"]).lower(), each["userId"]))  # ids are random, names mean something
     return {"count": len(users), "users": users}
 
 
@@ -148,7 +149,6 @@ async def admin_cohorts(q: Query) -> list[dict[str, Any]]:
     q.watch("learning.cohorts")
     q.watch("learning.checkouts")
     q.watch("learning.waitlist_entries")
-    q.watch("learning.payments")
     q.watch("learning.cohort_metrics")
     q.ignore("onceward.capacity_pools")
     q.stale_after(60)

@@ -82,6 +82,7 @@ async def pay_instalment(tx: Tx, invoice: Invoice, *, attempt: int) -> Result:
             cohort_id=enrollment["cohort_id"],
             enrollment_id=enrollment["id"],
         )
+        await enrollments.sum_paid(tx, enrollment["id"])
         await apply_seen_refund(tx, payment)
     if invoice.period_end is not None:
         await extend_access(tx, enrollment, invoice.period_end)

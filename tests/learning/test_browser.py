@@ -93,6 +93,7 @@ async def _picture(page: Any, name: str) -> None:
         await page.screenshot(path=str(Path(folder) / f"learning-{name}.png"), full_page=True)
 
 
+@pytest.mark.slow
 async def test_a_visitor_with_a_phone_pays_in_portuguese_and_chats(database_url: str, tmp_path: Path) -> None:
     from playwright.async_api import async_playwright
 

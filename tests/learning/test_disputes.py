@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from onceward.testing import assert_published, assert_sent
 from onceward_apps.learning import checkout, waitlist
 from onceward_apps.learning.refund_requests import refund_enrollment
@@ -95,6 +97,7 @@ async def test_a_refund_refused_during_a_dispute_is_not_paid_twice_if_it_is_lost
     await school.verify()
 
 
+@pytest.mark.slow
 async def test_a_lost_dispute_about_an_extension_revokes_only_the_extension(school: School) -> None:
     enrollment = await school.enrol(await school.cohort(extension_price=9900))
     started = await checkout.start_extension(school.engine, school.organization, enrollment_id=enrollment)

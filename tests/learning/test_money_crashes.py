@@ -187,10 +187,6 @@ SCENARIOS: dict[str, tuple[Prepare, str]] = {
 }
 
 
-async def test_a_lost_dispute_survives_a_crash_at_each_kind_of_gate(school: School) -> None:
-    await crash_at(school, lost_dispute, every=False)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -43,7 +43,7 @@ async def badge(server: Server) -> tuple[str, Any]:
 async def test_a_badge_is_verified_offline_with_the_published_key(database_url: str, tmp_path: Path) -> None:
     async with running(database_url, tmp_path) as server:
         status, _ = await server.call("GET", f"/learn/issuers/{server.organization}/key")
-        assert status == 404  # no key is made for whoever asks
+        assert status == 404  # asking for a key does not create one
         enrollment = await certified(server)
         token, key = await badge(server)
         assert (await badge(server))[0] == token  # the same key, the same bytes

@@ -112,7 +112,7 @@ create table learning.enrollments (
     enrolled_at timestamptz not null default onceward.now(),
     payment_intent_id text,                     -- null: nothing was to be paid
     stripe_session_id text,
-    amount_paid bigint not null check (amount_paid >= 0),
+    amount_paid bigint not null check (amount_paid >= 0),   -- all instalments so far; extensions are not part of it
     currency text not null check (currency ~ '^[A-Z]{3}$'),
     claim_id bigint,                            -- its place in the capacity pool `cohort:<id>`; null once the place is free again
     access_expires_at timestamptz not null,
@@ -375,7 +375,6 @@ select onceward.watch('learning.cohorts', 'id');
 select onceward.watch('learning.cohort_status_history', 'cohort_id');
 select onceward.watch('learning.sessions', 'cohort_id');
 select onceward.watch('learning.enrollments', array['id', 'cohort_id', 'user_id']);
-select onceward.watch('learning.payments', 'cohort_id');
 select onceward.watch('learning.refunds', 'cohort_id');
 select onceward.watch('learning.waitlist_entries', 'cohort_id');
 select onceward.watch('learning.waitlist_invites', 'cohort_id');

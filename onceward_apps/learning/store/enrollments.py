@@ -60,6 +60,12 @@ update learning.enrollments
 END_ACCESS_AT = """
 update learning.enrollments set access_expires_at = $2 where id = $1 and status in ('ACTIVE', 'EXPIRED') returning *
 """
+SUM_PAID = """
+update learning.enrollments e
+   set amount_paid = (select sum(p.amount) from learning.payments p
+                       where p.enrollment_id = e.id and p.purpose in ('enrollment', 'instalment'))
+ where e.id = $1
+"""
 MOVE = """
 update learning.enrollments set cohort_id = $2, claim_id = $3, access_expires_at = $4, moved_from = $5 where id = $1 returning *
 """
@@ -146,6 +152,11 @@ async def extend(tx: Tx, enrollment_id: UUID, until: datetime, *, by_extension: 
 
 async def end_access_at(tx: Tx, enrollment_id: UUID, until: datetime) -> Any:
     return await tx.fetchrow(END_ACCESS_AT, enrollment_id, until)
+
+
+async def sum_paid(tx: Tx, enrollment_id: UUID) -> None:
+    """Set the amount that was paid to the sum of all instalments."""
+    await tx.execute(SUM_PAID, enrollment_id)
 
 
 async def move(

@@ -45,8 +45,8 @@ select c.id, c.name, c.status, c.starts_at, c.ends_at, c.max_capacity, c.price, 
        coalesce(p.sold, 0) as sold, coalesce(p.held, 0) as held, m.nps_score, m.satisfaction, m.completion_rate,
        (select count(*) from learning.waitlist_entries w
          where w.cohort_id = c.id and w.status in ('ACTIVE', 'INVITED')) as waiting,
-       (select coalesce(sum(p.amount - p.refunded_amount - p.charged_back_amount), 0)::bigint
-          from learning.enrollments e join learning.payments p on p.enrollment_id = e.id where e.cohort_id = c.id) as revenue,
+       (select coalesce(sum(e.amount_paid - coalesce(e.refund_amount, e.partial_refund, 0)), 0)::bigint
+          from learning.enrollments e where e.cohort_id = c.id) as revenue,
        (select count(*) from learning.enrollments e where e.cohort_id = c.id and e.status = 'REFUND_PENDING') as refunds_pending,
        (select count(*) from learning.enrollments e where e.cohort_id = c.id and e.status = 'REFUNDED') as refunded
   from learning.cohorts c
