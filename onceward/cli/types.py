@@ -87,23 +87,29 @@ class TypeWriter:
                 return owner + _words(reference.rpartition("/")[2])
             case {"const": value}:
                 return json.dumps(value)
-            case {"enum": list(values)}:
-                return " | ".join(json.dumps(value) for value in cast(list[Any], values))
-            case {"anyOf": list(choices)} | {"oneOf": list(choices)}:
-                return " | ".join(dict.fromkeys(self._type(each, owner) for each in cast(list[Schema], choices)))
-            case {"allOf": list(parts)}:
-                return " & ".join(self._type(each, owner) for each in cast(list[Schema], parts))
-            case {"type": "array", "prefixItems": list(items)}:
-                return f"[{', '.join(self._type(each, owner) for each in cast(list[Schema], items))}]"
+            case {"enum": _}:
+                return " | ".join(json.dumps(value) for value in cast(list[Any], schema["enum"]))
+            case {"anyOf": _}:
+                return self._joined(" | ", schema["anyOf"], owner)
+            case {"oneOf": _}:
+                return self._joined(" | ", schema["oneOf"], owner)
+            case {"allOf": _}:
+                return self._joined(" & ", schema["allOf"], owner)
+            case {"type": "array", "prefixItems": _}:
+                return f"[{', '.join(self._type(each, owner) for each in cast(list[Schema], schema['prefixItems']))}]"
             case {"type": "array"}:
                 items = schema.get("items")
-                return f"Array<{self._type(items, owner) if isinstance(items, dict) else 'unknown'}>"
+                return f"Array<{self._type(cast(Schema, items), owner) if isinstance(items, dict) else 'unknown'}>"
             case {"type": "object"} | {"properties": _}:
                 return self._object(schema, owner)
             case {"type": str(name)} if name in PLAIN:
                 return PLAIN[name]
             case _:
                 return "unknown"
+
+    def _joined(self, separator: str, schemas: list[Schema], owner: str) -> str:
+        """Return the types of some schemas, each once, joined by an operator."""
+        return separator.join(dict.fromkeys(self._type(each, owner) for each in schemas))
 
     def _object(self, schema: Schema, owner: str) -> str:
         properties = cast(Mapping[str, Schema], schema.get("properties", {}))
