@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import typer
 
-from onceward.cli import alerts, bench, new, settings, version
+from onceward.cli import alerts, bench, new, settings, types, version
 from onceward.cli.session import FEATURES_HERE
 from onceward.feature import Features
 
-OWN = (new, settings, version, alerts, bench)
+OWN = (new, settings, version, alerts, types, bench)
 
 
 def build(features: Features) -> typer.Typer:
