@@ -12,7 +12,7 @@ import pytest
 from onceward import Engine, Job, Onceward, Tx
 from onceward.db import Database, migrate
 from onceward.db.embedded import EmbeddedPostgres
-from onceward.db.embedded.account import Account
+from onceward.db.embedded.account import SystemAccount
 from onceward.db.embedded.server import find_binaries
 from onceward.runtime import FEATURES
 from onceward.testing import drain, until
@@ -65,7 +65,7 @@ async def test_a_restore_to_a_point_in_time_continues_without_using_a_key_twice(
     source, archive, base = tmp_path / "source", tmp_path / "archive", tmp_path / "restored"
     archive.mkdir()
     base.mkdir()
-    account = Account.choose(source, find_binaries())
+    account = SystemAccount.choose(source, find_binaries())
     account.own(archive)
     await prepare(source, archive)
     async with opened(source) as engine:

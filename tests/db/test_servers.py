@@ -17,7 +17,7 @@ from onceward.db.servers import Servers
 from onceward.settings import Settings
 from onceward.settings.database_url import Server, libpq_variables, servers_of
 from onceward.testing import until
-from onceward.work.heartbeat import Heartbeat, Identity
+from onceward.work.heartbeat import Heartbeat, WorkerIdentity
 from tools.chaos.proxy import Link, Target
 
 
@@ -90,7 +90,7 @@ async def test_sessions_to_a_frozen_server_end_when_another_one_accepts_writes(
 
 async def test_a_heartbeat_leaves_a_frozen_server(database_url: str, links: list[Link], quick: None) -> None:
     db = await Database.open(database_url)
-    who = Identity(id=7, name="w", version="1", queues=["default"], tasks=[], forms=[])
+    who = WorkerIdentity(id=7, name="w", version="1", queues=["default"], tasks=[], forms=[])
     await Heartbeat.register(db, who)
     heartbeat = Heartbeat(
         several(database_url, links), who, pgbouncer=False, every_s=0.05, on_cancel=lambda _: None, timeout_s=0.5
