@@ -160,7 +160,7 @@ def _advance(reported: Sequence[Reported], rows: Sequence[Any]) -> list[tuple[_M
     applied: list[tuple[_Message | None, DeliveryReport | None]] = []
     for number, each in enumerate(reported, start=1):
         # An earlier report of this call may have brought the reference.
-        message = numbered.get(number) or named.get(each.reference)
+        message = numbered.get(number) or named.get(each.reference or "")
         if message is None:
             applied.append((None, None))
             continue

@@ -105,8 +105,8 @@ async def record(
     )
     if stored is None:
         return _named(room["appointment_id"], "recording_deleted")
-    is_running = stored["status"] == "started" and started_at is not None
-    if is_running and await rooms.claim_error(tx, recording_id, room_name, started_at):
+    is_running = stored["status"] == "started"
+    if is_running and started_at and await rooms.claim_error(tx, recording_id, room_name, started_at):
         return _named(room["appointment_id"], "recording_failed")
     return _named(room["appointment_id"], f"recording_{status}")
 

@@ -201,7 +201,7 @@ async def met(practice: Practice) -> None:
 # -- schedules ---------------------------------------------------------------------------------------------------------
 
 
-async def reminders_due(practice: Practice, **numbers: str) -> None:
+async def reminders_due(practice: Practice, **numbers: Any) -> None:
     await practice.appointment(await practice.patient(**numbers), hours=24.5)
     await practice.clock.advance(hours=1)
     await practice.start("clinic-reminders")

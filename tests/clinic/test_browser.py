@@ -7,7 +7,7 @@ import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -21,7 +21,10 @@ from tests.browser import CHROMIUM_ARGUMENTS, NEEDS_CHROMIUM
 
 pytestmark = NEEDS_CHROMIUM
 
-SIZES = {"desktop": (1280, 900, "light"), "phone": (390, 844, "dark")}
+SIZES: dict[str, tuple[int, int, Literal["light", "dark"]]] = {
+    "desktop": (1280, 900, "light"),
+    "phone": (390, 844, "dark"),
+}
 TIMEOUT_MS = 60_000
 LONG_NAME = "Maximiliana Konstantinopolitanskaya-Featherstonehaugh"
 SCROLLS = "document.documentElement.scrollWidth > innerWidth + 1"
