@@ -64,7 +64,7 @@ async def test_a_server_that_refuses_connections_is_skipped(database_url: str, l
     await conn.close()
 
 
-async def test_the_error_names_no_secret_when_no_server_answers(
+async def test_connecting_ends_in_time_when_no_server_answers(
     database_url: str, links: list[Link], quick: None
 ) -> None:
     for link in links:
