@@ -45,8 +45,9 @@ EXTERNAL_QUEUE = "external"
 Ordering = bool | str | Callable[[Any], str | None]
 Call = Callable[..., Awaitable[Any]]
 Before = Callable[[Claimed, Any], Awaitable[Any]]
-ApplyAll = Callable[[Sequence[Claimed], Any], Awaitable[list[Any]]]
 """What the engine does with an event before its handler runs: it applies a delivery report to its message."""
+ApplyAll = Callable[[Sequence[Claimed], Any], Awaitable[list[Any]]]
+"""What the engine does with several events that it handles itself. It returns the result of each."""
 
 
 @dataclass(frozen=True, slots=True)
