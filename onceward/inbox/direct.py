@@ -1,7 +1,7 @@
 """The fast path for the most common request: a webhook that arrived in one piece and only needs to be stored.
 
 The server passes such a request here before it creates a task or an ASGI scope. The group commit writes the answer.
-This path declines all other requests, for one of the reasons in `Declined`. They take the ASGI path in `receive.py`,
+This path declines all other requests, for one of the reasons in `DirectDeclined`. They take the ASGI path in `receive.py`,
 which alone decides how they are answered.
 """
 

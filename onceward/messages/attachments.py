@@ -68,7 +68,7 @@ def check_count(attachments: Sequence[Attachment], key: str) -> None:
 
 
 async def load_attachments(files: Files, stored: Sequence[dict[str, Any]] | None) -> tuple[LoadedAttachment, ...]:
-    """Read the files. Raises `Rejected` if one does not exist or all together are too large."""
+    """Read the files. Raises `MessageRejected` if one does not exist or all together are too large."""
     loaded: list[LoadedAttachment] = []
     total = 0
     for each in stored or ():

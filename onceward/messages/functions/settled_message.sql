@@ -41,7 +41,7 @@ begin
            sent_at = case when v_status = 'success' then onceward.now() else m.sent_at end,
            -- If the service answered, or nothing was sent, this send is certainly over. That says nothing about an earlier send
            -- without an answer: only a success settles that one too.
-           sending = case when v_status = 'success' or p_error ->> 'type' in ('Declined', 'Rejected', 'Parked') then null
+           sending = case when v_status = 'success' or p_error ->> 'type' in ('Declined', 'MessageRejected', 'MessageParked') then null
                           else m.sending end,
            unsure_since = case when v_status <> 'success' then m.unsure_since end
      where m.id = p_id;
