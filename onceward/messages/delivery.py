@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 from uuid import UUID
 
 from onceward.db import Transaction
+from onceward.errors import OncewardError
 from onceward.statements import read_statement
 from onceward.work import MessageHook
 
@@ -96,7 +97,7 @@ class Reported:
             raise ValueError("the report names no message: give reference, or a key of the form message:ID:send")
 
 
-class ApplyOneByOne(Exception):
+class ApplyOneByOne(OncewardError):
     """Several reports cannot share a transaction: one has a hook, which needs the transaction of its own event."""
 
 

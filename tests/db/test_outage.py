@@ -39,13 +39,13 @@ def test_an_outage_is_logged_once_then_every_half_minute_then_when_it_ends() -> 
 
 async def test_the_pool_logs_an_outage_once_for_all_its_users(database_url: str) -> None:
     db = await Database.open(database_url, min_size=0, max_size=2)
-    where = dict(db.pool._connect_kwargs)  # pyright: ignore
+    servers = db._servers  # pyright: ignore[reportPrivateUsage]
     with capture_logs() as lines:
-        db.pool.set_connect_args("postgresql://nobody@127.0.0.1:1/nothing")
+        servers.url = "postgresql://nobody@127.0.0.1:1/nothing"
         for _ in range(3):
             with pytest.raises(Unavailable):
                 await db.fetchval("select 1")
-        db.pool.set_connect_args(database_url, **where)
+        servers.url = database_url
         assert await db.fetchval("select 1") == 1
     assert [line["event"] for line in lines] == ["database.lost", "database.recovered"]
     await db.close()
@@ -93,7 +93,7 @@ async def test_a_server_without_a_free_connection_is_unavailable_and_not_ready(d
 
 async def test_a_failed_connection_outside_the_pool_is_logged_too(database_url: str) -> None:
     db = await Database.open(database_url, min_size=0, max_size=2)
-    db.url = "postgresql://nobody@127.0.0.1:1/nothing"
+    db._servers.url = "postgresql://nobody@127.0.0.1:1/nothing"  # pyright: ignore[reportPrivateUsage]
     with capture_logs() as lines, pytest.raises(Unavailable):
         await db.connect()
     assert [line["event"] for line in lines] == ["database.lost"]
