@@ -20,7 +20,7 @@ from typing import Any
 import aiohttp
 import psutil
 
-from onceward.db.embedded.account import Account
+from onceward.db.embedded.account import SystemAccount
 from onceward.db.embedded.server import find_binaries
 from tools.chaos.ports import free_ports
 
@@ -68,7 +68,7 @@ class Cluster:
         self.synchronous = synchronous
         ports = iter(free_ports(3 * len(NAMES)))
         self.members = [Member(name, folder / name, next(ports), next(ports), next(ports)) for name in NAMES]
-        self._account = Account.choose(folder, find_binaries())
+        self._account = SystemAccount.choose(folder, find_binaries())
         self._http: aiohttp.ClientSession | None = None
 
     @property
