@@ -141,8 +141,8 @@ class Reader:
             check=True,
         )
         page.goto(next(word for word in link.stdout.split() if word.startswith("http")))
-        page.get_by_role("button").first.click()
-        page.wait_for_url("**/dashboard**")
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_url(f"{url}/")
         page.goto(f"{url}/dashboard/dead-letters")
         page.get_by_role("link", name="Replay").first.click()
         page.get_by_label("Why?").fill("a carrier is chosen")
