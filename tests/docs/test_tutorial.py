@@ -22,7 +22,7 @@ from tests.browser import CHROMIUM_ARGUMENTS
 from tests.child import ROOT
 from tests.docs.tutorial_steps import RunCommands, UseBrowser, WriteFile, tutorial_steps
 
-WITHIN_S = 25.0
+WITHIN_S = 60.0
 PORT = "8400"
 
 
