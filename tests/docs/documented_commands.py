@@ -30,7 +30,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`(onceward\s[^`]+)`")
 ASSIGNMENT = re.compile(r"[A-Z_]+=")
 PLACEHOLDER = re.compile(r"\{\w*\}|[A-Z][A-Z_]*")
-PLACEHOLDER_VALUES = ("1", "00000000-0000-0000-0000-000000000001", "2031-06-21T18:00:00Z", "2031-06-21")
+PLACEHOLDER_VALUES = ("1", "00000000-0000-0000-0000-000000000001", "2031-06-21T18:00:00Z", "2031-06-21", __file__)
 SHELL_OPERATORS = {"&&", ";", "|", ">", "<"}
 
 
