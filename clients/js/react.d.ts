@@ -1,6 +1,7 @@
 import type { Arguments, ConnectionState, LiveClient, LiveState, MessageInfo, Presence } from "./client.js";
 
-export interface LiveHooks<Element = unknown> {
+// The result of LiveProvider is an element of the application's React, whose types this package does not depend on.
+export interface LiveHooks<Element = any> {
   LiveProvider(props: { client: LiveClient; children?: unknown }): Element;
   useLive(): LiveClient;
   useQuery<T = unknown>(name: string, args?: Arguments | null, options?: { skip?: boolean }): LiveState<T>;

@@ -26,7 +26,7 @@ HELD_BY = read_statement("capacity", "list_claims")
 
 
 async def claim(tx: Transaction, wants: Sequence[Want], *, holder: str, until: datetime | timedelta | None) -> Claimed:
-    """Claim all of `wants`, or raise `Refused` and claim none. `until` is the end or the duration of the hold.
+    """Claim all of `wants`, or raise `CapacityRefused` and claim none. `until` is the end or the duration of the hold.
 
     `until=None` sells at once. A unit that the holder already holds is not refused: it is held for the longer time.
     """

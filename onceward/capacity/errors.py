@@ -1,7 +1,7 @@
 """The errors of capacity. None of them writes anything or aborts the transaction, which can continue.
 
 CapacityError
-├── Refused            places or units are not free; `refusals` says which, why and until when
+├── CapacityRefused    places or units are not free; `refusals` says which, why and until when
 ├── UnknownPool        no pool of this organization has that key
 ├── UnknownUnit        the pool has no such unit, or a unit must be named
 ├── UnknownClaim       no claim of this organization has that id

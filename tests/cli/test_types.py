@@ -60,7 +60,7 @@ def test_arguments_and_results_have_the_types_of_the_function() -> None:
 USE = """
 import { LiveClient } from "onceward-live";
 import type { EventTypes, TypedLiveClient } from "./shop";
-const client = new LiveClient() as unknown as TypedLiveClient;
+const client = new LiveClient() as TypedLiveClient;
 client.subscribe("orders", { customer: "7" }, ({ data }) => { const first: string | undefined = data?.[0]?.lines[0]?.article; });
 const paid: EventTypes["order.paid"] = { id: 1, state: "paid", lines: [] };
 // @ts-expect-error: no such query

@@ -26,26 +26,6 @@ async ([token, transport]) => {
 }
 """
 
-# As little of React as the hooks need, to see that they use it as it is meant.
-REACT = """
-async ([event]) => {
-    const { hooks } = await import("/live/react.js");
-    let subscribed = null, snapshot = null, effects = [];
-    const React = {
-        createContext: () => ({ Provider: "provider" }),
-        createElement: (...parts) => parts,
-        useContext: () => window.client,
-        useCallback: (call) => call,
-        useRef: (current) => ({ current }),
-        useEffect: (effect) => effects.push(effect),
-        useSyncExternalStore: (subscribe, get) => { subscribed ??= subscribe(() => {}); snapshot = get; return get(); },
-    };
-    const { useQuery } = hooks(React);
-    window.rendered = () => useQuery("occupancy", { event_id: event });
-    return window.rendered().loading;
-}
-"""
-
 
 @pytest.fixture
 async def page() -> AsyncIterator[Any]:
@@ -117,18 +97,6 @@ async def test_topics_errors_and_presence_reach_the_page(
     code = await page.evaluate("client.fetch('nope').catch((error) => error.code)")
     assert code == "unknown_query"
     assert await page.evaluate("client.fetch('everything')") == []
-
-
-async def test_the_react_hook_renders_what_is_known_and_then_what_is_new(
-    page: Any, site: Start, shop: Database, organization: UUID
-) -> None:
-    here, event = await site(app()), uuid4()
-    await open_page(page, here, organization)
-    assert await page.evaluate(REACT, [str(event)]) is True
-    await page.wait_for_function("rendered().data?.seats === 0")
-    assert await page.evaluate("rendered() === rendered()")
-    await add_seat(shop, organization, event)
-    await page.wait_for_function("rendered().data.seats === 1")
 
 
 async def test_the_browser_tries_again_where_nobody_listens(page: Any, site: Start, organization: UUID) -> None:
