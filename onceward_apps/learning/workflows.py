@@ -20,34 +20,53 @@ SERVICE_RETRY = [1, 5, 30, 120, 600]
 
 
 @app.workflow(name="learning.cancel_cohort")
-async def cancel_cohort(wf: Workflow, *, cohort_id: UUID, requested: int = 0, failed: int = 0) -> dict[str, Any]:
+async def cancel_cohort(
+    wf: Workflow,
+    *,
+    cohort_id: UUID,
+    requested: int = 0,
+    failed: int = 0,
+    page: dict[str, Any] | None = None,
+    answered: list[Any] | None = None,
+) -> dict[str, Any]:
     """Refund what remains of every payment of the cohort; collect the failures and report them once.
 
     The cohort is CANCELLED already, so nobody enrols meanwhile. Each page is marked REFUND_PENDING and mailed in one
-    commit; an enrolment becomes REFUNDED when the payment service confirms.
+    commit; an enrolment becomes REFUNDED when the payment service confirms. While the service is asked about one page, the
+    answers of the page before are stored and the next page is taken, so that the rate of the service is the only limit.
     """
-    page = await wf.step(take_page, cohort_id)
+    current: dict[str, Any] = await wf.step(take_page, cohort_id) if page is None else page
     rate = await wf.step(refund_rate)
+    beside: list[Any] = []
+    if answered:
+        beside.append(wf.options(key="answers of the page before").step(record_page, answered))
+    if is_full := current["enrollments"] == PAGE:
+        beside.append(wf.options(key="next page").step(take_page, cohort_id))
     calls = [
         wf.options(key=refund_id, retry=SERVICE_RETRY, timeout=60, rate=rate).step(
             ask_for_refund, wf.organization, refund_id, data
         )
-        for refund_id, data in page["refunds"]
+        for refund_id, data in current["refunds"]
     ]
-    answers = await wf.gather(*calls, limit=AT_ONCE, keep_failures=True)
-    results = [
+    done = await wf.gather(*beside, *calls, limit=AT_ONCE + len(beside), keep_failures=True)
+    for each in done[: len(beside)]:
+        if isinstance(each, StepFailed):
+            raise each
+    failures = done[0] if answered else 0
+    requested, failed = requested + len(answered or ()) - failures, failed + failures
+    answers = [
         [
             refund_id,
             str(answer)[:300] if isinstance(answer, StepFailed) else None,
             answer if isinstance(answer, list) else None,
         ]
-        for (refund_id, _), answer in zip(page["refunds"], answers, strict=True)
+        for (refund_id, _), answer in zip(current["refunds"], done[len(beside) :], strict=True)
     ]
-    failures = await wf.step(record_page, results)
-    requested, failed = requested + len(results) - failures, failed + failures
-    if page["enrollments"] == PAGE:
-        wf.continue_as_new(cohort_id=cohort_id, requested=requested, failed=failed)
-    return await wf.step(report, cohort_id, requested, failed)
+    if is_full:
+        following = done[len(beside) - 1]
+        wf.continue_as_new(cohort_id=cohort_id, requested=requested, failed=failed, page=following, answered=answers)
+    failures = await wf.step(record_page, answers)
+    return await wf.step(report, cohort_id, requested + len(answers) - failures, failed + failures)
 
 
 async def refund_rate() -> int:
