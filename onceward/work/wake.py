@@ -1,8 +1,9 @@
 """Wake-ups: notify workers of new work, after the transaction that created it.
 
 In the same process a wake-up is a function call. Other processes get a NOTIFY in a separate transaction: inside the writing
-transaction NOTIFY would serialise all commits of the database. The first wake-up is sent at once; those that follow within
-a few milliseconds are sent together. A lost wake-up delays work by at most one poll interval.
+transaction NOTIFY would serialise all commits of the database. From a process without a worker the first wake-up is sent
+at once; those that follow within a few milliseconds are sent together. A lost wake-up delays work by at most one poll
+interval.
 """
 
 from __future__ import annotations
@@ -33,14 +34,16 @@ class Waker:
         self._db = db
         self._notify = notify and not db.pgbouncer
         self._listeners: list[Callable[[str], None]] = []
+        self._has_worker = False
         self._due: set[str] = set()
         self._has_due = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._listening: Connection | None = None
 
-    def listen(self, call: Callable[[str], None]) -> None:
-        """Call `call(queue)` on every wake-up from this process or another."""
+    def listen(self, call: Callable[[str], None], *, works: bool = False) -> None:
+        """Call `call(queue)` on every wake-up from this process or another. `works`: the listener is a worker."""
         self._listeners.append(call)
+        self._has_worker = self._has_worker or works
 
     def wake(self, queue: str) -> None:
         """Notify listeners that new work of this queue was committed."""
@@ -96,7 +99,9 @@ class Waker:
                         await self._has_due.wait()
                 except TimeoutError:
                     continue
-                if (pause := next_flush - clock()) > 0:
+                # A worker of this process has heard of the work already, so the other processes can wait a moment.
+                pause = COALESCE_S if self._has_worker else next_flush - clock()
+                if pause > 0:
                     await asyncio.sleep(pause)
                 self._has_due.clear()
                 next_flush = clock() + COALESCE_S

@@ -151,7 +151,7 @@ class Worker:
             on_cancel=lambda ids: loop.call_soon_threadsafe(self._cancel, ids) and None,
         )
         self._heartbeat.start()
-        self._waker.listen(self._wake)
+        self._waker.listen(self._wake, works=True)
         for runner in self._runners:
             runner.start()
         for each in self._loops:
